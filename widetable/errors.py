@@ -1,0 +1,89 @@
+"""The six kinds of error, told by what the caller must do.
+
+    WidetableError
+    ├── InvalidError       your call, option or data is wrong: fix it and call again
+    ├── NotFoundError      the table, snapshot, tag or column is not there: check the name
+    ├── UnsupportedError   the table needs something this version does not honour: use another client or alter the table
+    ├── DamagedError       bytes on disk are not what they must be: restore the file, or go back to an older snapshot
+    ├── ConflictError      somebody else committed first and the result cannot be kept: plan again
+    └── StorageError       the storage refused (disk full, permission, lost): mend it and retry, nothing was committed
+
+Every error names its subject (a file, column, option or table), what was found, what was expected and what to do.
+The kind and these four parts are the contract; the wording of the message is not.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConflictError",
+    "DamagedError",
+    "InvalidError",
+    "NotFoundError",
+    "StorageError",
+    "UnsupportedError",
+    "WidetableError",
+]
+
+
+class WidetableError(Exception):
+    """Root of all errors of this package; never raised itself.
+
+    subject: the file, column, option or table it is about; found, expected: facts, already as text;
+    action: what the caller should do, an imperative sentence.
+    """
+
+    __module__ = "widetable"
+
+    def __init__(self, subject: str, *, found: str, expected: str, action: str) -> None:
+        super().__init__(subject, found, expected, action)
+        self.subject = subject
+        self.found = found
+        self.expected = expected
+        self.action = action
+
+    def __str__(self) -> str:
+        return f"{self.subject}: found {self.found}; expected {self.expected}. {self.action}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel from Spark's workers to the driver: keep them picklable with keyword-only arguments.
+        return _rebuild, (type(self), self.subject, self.found, self.expected, self.action)
+
+
+def _rebuild(kind: type[WidetableError], subject: str, found: str, expected: str, action: str) -> WidetableError:
+    return kind(subject, found=found, expected=expected, action=action)
+
+
+class InvalidError(WidetableError):
+    """Your call, option or data is wrong: fix it and call again."""
+
+    __module__ = "widetable"
+
+
+class NotFoundError(WidetableError):
+    """The table, snapshot, tag or column is not there: check the name."""
+
+    __module__ = "widetable"
+
+
+class UnsupportedError(WidetableError):
+    """The table needs something this version does not honour, and it is refused rather than ignored."""
+
+    __module__ = "widetable"
+
+
+class DamagedError(WidetableError):
+    """Bytes on disk are not what they must be; nothing was changed."""
+
+    __module__ = "widetable"
+
+
+class ConflictError(WidetableError):
+    """Somebody else committed first and this result cannot be kept: plan again on the newest snapshot."""
+
+    __module__ = "widetable"
+
+
+class StorageError(WidetableError):
+    """The storage refused the operation; nothing was committed."""
+
+    __module__ = "widetable"

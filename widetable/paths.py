@@ -1,0 +1,111 @@
+"""Every directory and file name of a table, built here and nowhere else.
+
+Source: Paimon `FileStorePathFactory`, `SnapshotManager`, `PartitionPathUtils`; format.md section 1. Names come from options,
+schemas and manifests, so each is checked: none may leave the table's directory (law 10).
+Raises InvalidError for a name with a path separator or dots only.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.errors import DamagedError
+
+_ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/:=?\\{}[]^")
+_SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
+_SCHEMA: Final = re.compile(r"^schema-(\d+)$")
+LATEST: Final = "LATEST"
+EARLIEST: Final = "EARLIEST"
+
+
+def escape(text: str) -> str:
+    """`%XX` (upper hex) for the characters that Paimon escapes in partition directories; others stay, blanks too."""
+    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
+
+
+def new_file_name(prefix: str, suffix: str = "") -> str:
+    """A name that nobody has used: prefix, random uuid, suffix."""
+    return f"{prefix}-{uuid.uuid4()}-0{suffix}"
+
+
+def snapshot_id(name: str) -> int | None:
+    """The id in the name of a snapshot file, None for other names."""
+    match = _SNAPSHOT.match(name)
+    return int(match[1]) if match else None
+
+
+def schema_id(name: str) -> int | None:
+    """The id in the name of a schema file, None for other names."""
+    match = _SCHEMA.match(name)
+    return int(match[1]) if match else None
+
+
+@dataclass(frozen=True)
+class TablePaths:
+    """Paths of the table at `root`. All results start with `root`."""
+
+    root: str
+
+    @property
+    def schema_dir(self) -> str:
+        return f"{self.root}/schema"
+
+    @property
+    def snapshot_dir(self) -> str:
+        return f"{self.root}/snapshot"
+
+    @property
+    def manifest_dir(self) -> str:
+        return f"{self.root}/manifest"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schema_dir}/schema-{schema_id}"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    @property
+    def latest_hint(self) -> str:
+        return f"{self.snapshot_dir}/{LATEST}"
+
+    @property
+    def earliest_hint(self) -> str:
+        return f"{self.snapshot_dir}/{EARLIEST}"
+
+    def manifest(self, name: str) -> str:
+        """Manifests, manifest lists and index manifests."""
+        return f"{self.manifest_dir}/{self._plain(name)}"
+
+    def tag(self, name: str) -> str:
+        return f"{self.root}/tag/tag-{self._plain(name)}"
+
+    @property
+    def lease(self) -> str:
+        """The compaction lease (ours; other clients never look there)."""
+        return f"{self.root}/service/widetable-compaction-lease"
+
+    def bucket_dir(self, partition: Sequence[tuple[str, str]], bucket: int) -> str:
+        """partition: (column, directory text) in partition key order, not yet escaped; empty for unpartitioned tables."""
+        parts = [f"{escape(name)}={escape(text)}" for name, text in partition]
+        return "/".join([self.root, *parts, f"bucket-{bucket}"])
+
+    def data_file(self, partition: Sequence[tuple[str, str]], bucket: int, name: str) -> str:
+        return f"{self.bucket_dir(partition, bucket)}/{self._plain(name)}"
+
+    def _plain(self, name: str) -> str:
+        if not name or "/" in name or "\\" in name or name in (".", "..") or "\0" in name:
+            raise DamagedError(
+                self.root,
+                found=f"the file name {name!r}",
+                expected="a plain file name inside the table's directory",
+                action="Do not use this table before you know who wrote that name.",
+            )
+        return name
+
+
+def database_dir(warehouse: str, database: str) -> str:
+    return f"{warehouse}/{database}.db"

@@ -1,0 +1,49 @@
+"""Row kinds: the byte in `_VALUE_KIND`, its short text, and which of them retract.
+
+On disk: never change (Paimon `RowKind`): 0 +I, 1 -U, 2 +U, 3 -D. +I and +U are adds, -U and -D are retractions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.errors import InvalidError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+INSERT: Final = 0
+UPDATE_BEFORE: Final = 1
+UPDATE_AFTER: Final = 2
+DELETE: Final = 3
+
+TEXTS: Final = ("+I", "-U", "+U", "-D")
+
+
+def is_retraction(kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """True where the kind is -U or -D. In: int8[n] of kinds; out: bool[n]."""
+    return np.asarray((kinds == UPDATE_BEFORE) | (kinds == DELETE))
+
+
+def parse_texts(texts: pa.Array, column: str) -> NDArray[np.int8]:
+    """Kinds of a string column, any case; null or another text raises InvalidError naming `column`."""
+    upper = pc.utf8_upper(texts.cast(pa.string()))
+    kinds = pc.index_in(upper, value_set=pa.array(TEXTS))
+    if kinds.null_count:
+        wrong = texts.filter(pc.is_null(kinds))[0].as_py()
+        raise InvalidError(
+            f"column {column!r}",
+            found=f"the row kind {wrong!r}",
+            expected="one of +I, -U, +U, -D in every row",
+            action="Correct the row kinds in the data.",
+        )
+    return np.asarray(kinds.cast(pa.int8()).to_numpy(zero_copy_only=False), dtype=np.int8)
+
+
+def to_texts(kinds: NDArray[np.int8]) -> pa.Array:
+    """String column of the short texts, in the order of `kinds`."""
+    return pa.array(TEXTS).take(pa.array(kinds))

@@ -1,0 +1,33 @@
+"""Which FileIO serves a path or URL, as a table from scheme to constructor.
+
+A storage that cannot publish exclusively, or that this version does not serve, is refused by name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from widetable.errors import UnsupportedError
+from widetable.storage.file_io import FileIO
+from widetable.storage.local import LocalFileIO
+
+_SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def locate(url: str, *, fsync: bool = True) -> tuple[FileIO, str]:
+    """The storage of a path or URL, and the path on it without a trailing slash. Raises UnsupportedError for other schemes."""
+    path = url
+    if _SCHEME.match(url):
+        parts = urlsplit(url)
+        if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
+            raise UnsupportedError(
+                f"path {url!r}",
+                found=f"the storage {parts.scheme!r}",
+                expected="a local path or a file: URL",
+                action="Use a local disk; object stores come with a later version.",
+            )
+        path = unquote(parts.path)
+    return LocalFileIO(fsync=fsync), os.path.abspath(os.path.expanduser(path))

@@ -1,0 +1,310 @@
+"""Paimon's logical types: parse and print their JSON, and map them to Arrow and back.
+
+In: type text or object of a schema file (Paimon `DataTypeJsonParser`), or an Arrow type; out: `DataType` values.
+Raises UnsupportedError for types that are left out (VARIANT, BLOB, VECTOR, GEOMETRY, ...), InvalidError for text that is no type.
+Knows nothing of files. STRING is VARCHAR(2147483647), BYTES is VARBINARY(2147483647).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.errors import InvalidError, UnsupportedError
+
+MAX_LENGTH: Final = 2147483647
+
+# root -> parameters that its text takes, with their defaults (None: required by us when printing)
+_PLAIN: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE")
+_SIZED: Final = {"CHAR": 1, "VARCHAR": 1, "BINARY": 1, "VARBINARY": 1}
+_ALIASES: Final = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
+_LEFT_OUT: Final = ("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY")
+_TEXT: Final = re.compile(
+    r"^(?P<root>[A-Z_]+)\s*(?:\(\s*(?P<args>\d+(?:\s*,\s*\d+)?)\s*\))?"
+    r"(?P<zone>\s+WITH(?:OUT)?(?: LOCAL)? TIME ZONE)?(?P<notnull>\s+NOT\s+NULL)?(?:\s+NULL)?$"
+)
+
+
+@dataclass(frozen=True)
+class DataType:
+    """One logical type. `root` is Paimon's name; LTZ timestamps have the root TIMESTAMP_LTZ.
+
+    length: CHAR, VARCHAR, BINARY, VARBINARY. precision: DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ (digits of the second).
+    scale: DECIMAL. element: ARRAY, MULTISET. key, value: MAP. fields: ROW.
+    """
+
+    root: str
+    nullable: bool = True
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    element: DataType | None = None
+    key: DataType | None = None
+    value: DataType | None = None
+    fields: tuple[DataField, ...] = ()
+
+    def not_null(self) -> DataType:
+        return replace(self, nullable=False)
+
+    def as_nullable(self) -> DataType:
+        return replace(self, nullable=True)
+
+    @property
+    def is_nested(self) -> bool:
+        return self.root in ("ARRAY", "MAP", "MULTISET", "ROW")
+
+    def __str__(self) -> str:
+        json = type_to_json(self)
+        return json if isinstance(json, str) else str(json)
+
+
+@dataclass(frozen=True)
+class DataField:
+    """A column or a field of a ROW. `id` never changes over a column's life; names and types may."""
+
+    id: int
+    name: str
+    type: DataType
+    description: str | None = None
+    default: str | None = None
+
+
+def parse_type(json: str | dict[str, Any]) -> DataType:
+    """A type of a schema file. In: SQL text ("INT NOT NULL") or an object for nested types."""
+    if isinstance(json, dict):
+        return _parse_nested(json)
+    match = _TEXT.match(json.strip())
+    if match is None:
+        raise _no_type(json)
+    root = _ALIASES.get(match["root"], match["root"])
+    args = [int(a) for a in match["args"].split(",")] if match["args"] else []
+    nullable = match["notnull"] is None
+    local_zone = "LOCAL" in (match["zone"] or "")
+    return _simple_type(json, root, args, local_zone=local_zone, nullable=nullable)
+
+
+def _simple_type(text: str, root: str, args: list[int], *, local_zone: bool, nullable: bool) -> DataType:
+    if root in _PLAIN and not args:
+        return DataType(root, nullable)
+    if root in _SIZED:
+        return DataType(root, nullable, length=args[0] if args else _SIZED[root])
+    if root == "STRING":
+        return DataType("VARCHAR", nullable, length=MAX_LENGTH)
+    if root == "BYTES":
+        return DataType("VARBINARY", nullable, length=MAX_LENGTH)
+    if root == "DECIMAL":
+        precision, scale = (args + [0])[:2] if args else (10, 0)
+        return DataType(root, nullable, precision=precision, scale=scale)
+    if root == "TIME":
+        return DataType(root, nullable, precision=args[0] if args else 0)
+    if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        local = local_zone or root == "TIMESTAMP_LTZ"
+        return DataType("TIMESTAMP_LTZ" if local else "TIMESTAMP", nullable, precision=args[0] if args else 6)
+    if root in _LEFT_OUT:
+        raise UnsupportedError(
+            f"type {text!r}",
+            found=f"the type {root}",
+            expected="a type that this version reads and writes",
+            action="Leave the column out of the table, or read the table with another client.",
+        )
+    raise _no_type(text)
+
+
+def _parse_nested(json: dict[str, Any]) -> DataType:
+    root, _, rest = str(json.get("type", "")).partition(" ")
+    nullable = rest.strip() != "NOT NULL"
+    if root in ("ARRAY", "MULTISET"):
+        return DataType(root, nullable, element=parse_type(json["element"]))
+    if root == "MAP":
+        return DataType(root, nullable, key=parse_type(json["key"]), value=parse_type(json["value"]))
+    if root == "ROW":
+        return DataType(root, nullable, fields=tuple(field_from_json(f) for f in json["fields"]))
+    if root in _LEFT_OUT:
+        return _simple_type(str(json), root, [], local_zone=False, nullable=nullable)
+    raise _no_type(str(json))
+
+
+def _no_type(text: str) -> InvalidError:
+    return InvalidError(
+        f"type {text!r}",
+        found="text that is no type",
+        expected="a Paimon type such as INT, DECIMAL(10, 2), STRING NOT NULL",
+        action="Correct the type.",
+    )
+
+
+def type_to_json(t: DataType) -> str | dict[str, Any]:
+    """The form that goes to a schema file (Paimon `DataType.serializeJson`)."""
+    suffix = "" if t.nullable else " NOT NULL"
+    if t.root in ("ARRAY", "MULTISET"):
+        assert t.element is not None
+        return {"type": t.root + suffix, "element": type_to_json(t.element)}
+    if t.root == "MAP":
+        assert t.key is not None
+        assert t.value is not None
+        return {"type": t.root + suffix, "key": type_to_json(t.key), "value": type_to_json(t.value)}
+    if t.root == "ROW":
+        return {"type": t.root + suffix, "fields": [field_to_json(f) for f in t.fields]}
+    return _simple_text(t) + suffix
+
+
+def _simple_text(t: DataType) -> str:
+    if t.root == "VARCHAR" and t.length == MAX_LENGTH:
+        return "STRING"
+    if t.root == "VARBINARY" and t.length == MAX_LENGTH:
+        return "BYTES"
+    if t.root in _SIZED:
+        return f"{t.root}({t.length})"
+    if t.root == "DECIMAL":
+        return f"DECIMAL({t.precision}, {t.scale})"
+    if t.root == "TIMESTAMP_LTZ":
+        return f"TIMESTAMP({t.precision}) WITH LOCAL TIME ZONE"
+    if t.root in ("TIME", "TIMESTAMP"):
+        return f"{t.root}({t.precision})"
+    return t.root
+
+
+def field_from_json(json: dict[str, Any]) -> DataField:
+    return DataField(
+        int(json["id"]), str(json["name"]), parse_type(json["type"]), json.get("description"), json.get("defaultValue")
+    )
+
+
+def field_to_json(f: DataField) -> dict[str, Any]:
+    json: dict[str, Any] = {"id": f.id, "name": f.name, "type": type_to_json(f.type)}
+    if f.description is not None:
+        json["description"] = f.description
+    if f.default is not None:
+        json["defaultValue"] = f.default
+    return json
+
+
+_ARROW_PLAIN: Final[dict[str, pa.DataType]] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "CHAR": pa.string(),
+    "VARCHAR": pa.string(),
+    "BINARY": pa.binary(),
+    "VARBINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIME": pa.time32("ms"),
+}
+
+
+def timestamp_unit(precision: int) -> str:
+    """Arrow unit of a timestamp of that many digits: 0-3 ms, 4-6 us, 7-9 ns (format.md section 7)."""
+    return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
+
+
+def arrow_type(t: DataType) -> pa.DataType:
+    """The Arrow type that holds values of `t` in memory and in our Parquet files."""
+    if t.root in _ARROW_PLAIN:
+        return _ARROW_PLAIN[t.root]
+    if t.root == "DECIMAL":
+        return pa.decimal128(t.precision or 0, t.scale or 0)
+    if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        zone = "UTC" if t.root == "TIMESTAMP_LTZ" else None
+        return pa.timestamp(timestamp_unit(t.precision or 0), tz=zone)  # type: ignore[call-overload,arg-type]
+    if t.root == "ROW":
+        return pa.struct([arrow_field(f) for f in t.fields])
+    if t.root == "ARRAY":
+        assert t.element is not None
+        return pa.list_(pa.field("element", arrow_type(t.element), t.element.nullable))
+    if t.root == "MULTISET":
+        assert t.element is not None
+        return pa.map_(pa.field("key", arrow_type(t.element), nullable=False), pa.field("value", pa.int32(), nullable=False))
+    assert t.key is not None
+    assert t.value is not None
+    return pa.map_(
+        pa.field("key", arrow_type(t.key), nullable=False), pa.field("value", arrow_type(t.value), t.value.nullable)
+    )
+
+
+def arrow_field(f: DataField) -> pa.Field:
+    return pa.field(f.name, arrow_type(f.type), f.type.nullable)
+
+
+_FROM_ARROW: Final[tuple[tuple[Any, DataType], ...]] = (
+    (pa.types.is_boolean, DataType("BOOLEAN")),
+    (pa.types.is_int8, DataType("TINYINT")),
+    (pa.types.is_int16, DataType("SMALLINT")),
+    (pa.types.is_int32, DataType("INT")),
+    (pa.types.is_int64, DataType("BIGINT")),
+    (pa.types.is_float32, DataType("FLOAT")),
+    (pa.types.is_float64, DataType("DOUBLE")),
+    (pa.types.is_string, DataType("VARCHAR", length=MAX_LENGTH)),
+    (pa.types.is_large_string, DataType("VARCHAR", length=MAX_LENGTH)),
+    (pa.types.is_binary, DataType("VARBINARY", length=MAX_LENGTH)),
+    (pa.types.is_large_binary, DataType("VARBINARY", length=MAX_LENGTH)),
+    (pa.types.is_date32, DataType("DATE")),
+)
+_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def type_from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
+    """The Paimon type of an Arrow type. Nested ROW fields get id 0: `assign_field_ids` numbers them.
+
+    Raises UnsupportedError for Arrow types without a counterpart (unsigned, intervals, unions, ...).
+    """
+    for matches, found in _FROM_ARROW:
+        if matches(t):
+            return replace(found, nullable=nullable)
+    if pa.types.is_decimal128(t):
+        return DataType("DECIMAL", nullable, precision=t.precision, scale=t.scale)
+    if pa.types.is_fixed_size_binary(t):
+        return DataType("BINARY", nullable, length=t.byte_width)
+    if pa.types.is_time(t):
+        return DataType("TIME", nullable, precision=3 if str(t) in ("time32[ms]", "time32[s]") else 3)
+    if pa.types.is_timestamp(t):
+        return DataType("TIMESTAMP_LTZ" if t.tz else "TIMESTAMP", nullable, precision=_DIGITS[t.unit])
+    if pa.types.is_dictionary(t):
+        return type_from_arrow(t.value_type, nullable=nullable)
+    return _nested_from_arrow(t, nullable=nullable)
+
+
+def _nested_from_arrow(t: pa.DataType, *, nullable: bool) -> DataType:
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        element = t.value_field
+        return DataType("ARRAY", nullable, element=type_from_arrow(element.type, nullable=element.nullable))
+    if pa.types.is_map(t):
+        value = type_from_arrow(t.item_type, nullable=t.item_field.nullable)
+        return DataType("MAP", nullable, key=type_from_arrow(t.key_type, nullable=False), value=value)
+    if pa.types.is_struct(t):
+        fields = tuple(
+            DataField(0, t.field(i).name, type_from_arrow(t.field(i).type, nullable=t.field(i).nullable))
+            for i in range(t.num_fields)
+        )
+        return DataType("ROW", nullable, fields=fields)
+    raise UnsupportedError(
+        f"Arrow type {t}",
+        found="a type without a counterpart in Paimon",
+        expected="integers, floats, decimal128, strings, binary, date32, time, timestamp, list, map or struct",
+        action="Cast the column before you write it.",
+    )
+
+
+def assign_field_ids(t: DataType, next_id: int) -> tuple[DataType, int]:
+    """`t` with fresh ids for nested ROW fields, parents before children; and the next free id (format.md section 2)."""
+    if t.root == "ROW":
+        first, next_id = next_id, next_id + len(t.fields)
+        numbered = []
+        for offset, f in enumerate(t.fields):
+            inner, next_id = assign_field_ids(f.type, next_id)
+            numbered.append(replace(f, id=first + offset, type=inner))
+        return replace(t, fields=tuple(numbered)), next_id
+    if t.element is not None:
+        inner, next_id = assign_field_ids(t.element, next_id)
+        return replace(t, element=inner), next_id
+    if t.key is not None and t.value is not None:
+        key, next_id = assign_field_ids(t.key, next_id)
+        value, next_id = assign_field_ids(t.value, next_id)
+        return replace(t, key=key, value=value), next_id
+    return t, next_id
