@@ -1,0 +1,61 @@
+"""What a manifest says about one data file.
+
+On disk the fields of Paimon `DataFileMeta` (format.md section 4, table of the entry); here the same
+in snake case.
+Values only: no I/O, raises nothing. `manifest_entry` turns them into Avro records and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from widetable.format.column_stats import Stats
+
+# On disk: never change (Paimon `FileSource`).
+FILE_SOURCE_APPEND: Final = 0
+FILE_SOURCE_COMPACT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DataFileMeta:
+    """One data file of one bucket.
+
+    min_key, max_key: trimmed primary key of the first and last row, BinaryRow with its arity in
+    front.
+    min_sequence_number, max_sequence_number: of the rows that are in the file.
+    schema_id: the schema whose column names the file uses. level: 0 for written files, higher for
+    compacted ones.
+    creation_time_millis: local wall clock read as if it were UTC. delete_row_count: exact number of
+    -U and -D rows, None when the writer did not say. value_stats_cols: columns of value_stats, None
+    for all columns of the schema.
+    file_source: FILE_SOURCE_APPEND or FILE_SOURCE_COMPACT. The last five are kept for other
+    writers; ours leave them None.
+    """
+
+    file_name: str
+    file_size: int
+    row_count: int
+    min_key: bytes
+    max_key: bytes
+    key_stats: Stats
+    value_stats: Stats
+    min_sequence_number: int
+    max_sequence_number: int
+    schema_id: int
+    level: int
+    extra_files: tuple[str, ...] = ()
+    creation_time_millis: int | None = None
+    delete_row_count: int | None = None
+    embedded_index: bytes | None = None
+    file_source: int | None = None
+    value_stats_cols: tuple[str, ...] | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+    write_cols_sequences: tuple[int, ...] | None = None
+
+
+def upgrade(meta: DataFileMeta, level: int) -> DataFileMeta:
+    """The same bytes at another level: a manifest says DELETE at the old level, ADD at the new."""
+    return replace(meta, level=level)
