@@ -1,0 +1,1 @@
+"""Runnable examples of widetable; each folder is one program."""

@@ -1,0 +1,162 @@
+"""Is the table what a plain full join of the inputs gives? Every cell is compared, nulls included.
+
+In: the files of the four streams and the rows read back from the table, as Arrow. The expectation
+knows nothing of widetable: DuckDB takes from each stream the version with the highest sequence per
+key and joins the four by the key. Out: an `Audit`: rows and cells compared, and the differences, of
+which the first few are kept with both values.
+
+Two floats are equal when they are the same number; two nulls are equal; a null and a value are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from examples.flights.wide_table import GROUPS, KEY, TABLE_SCHEMA, ColumnGroup
+from examples.flights.workspace import Workspace
+
+_SHOWN_DIFFERENCES = 10
+_KEY_LIST = ", ".join(KEY)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A cell that is not as expected; with an empty `column`, a missing, extra or repeated row."""
+
+    key: tuple[Any, ...]
+    column: str
+    expected: Any
+    found: Any
+
+    def __str__(self) -> str:
+        where = f"{self.column} of {self.key}" if self.column else f"row {self.key}"
+        return f"{where}: expected {self.expected!r}, found {self.found!r}"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """`cell_count` is rows times columns; `difference_count` counts cells and whole rows."""
+
+    row_count: int
+    cell_count: int
+    difference_count: int
+    first_differences: tuple[Difference, ...]
+
+    @property
+    def passed(self) -> bool:
+        """True when something was compared and nothing differs."""
+        return self.difference_count == 0 and self.row_count > 0
+
+
+def expected_table(workspace: Workspace) -> pa.Table:
+    """The plain full join of the newest version per key and stream, sorted by the key."""
+    with _database() as database:
+        for group in GROUPS:
+            database.execute(f"CREATE VIEW {group.name} AS {_newest_versions(group, workspace)}")
+        joined = " ".join(
+            [
+                f"FROM {GROUPS[0].name}",
+                *(f"FULL JOIN {group.name} USING ({_KEY_LIST})" for group in GROUPS[1:]),
+            ]
+        )
+        query = f"SELECT {', '.join(TABLE_SCHEMA.names)} {joined} ORDER BY {_KEY_LIST}"
+        return database.sql(query).to_arrow_table().cast(TABLE_SCHEMA)
+
+
+def audit_table(found: pa.Table, expected: pa.Table) -> Audit:
+    """Compare all columns of all rows. Both tables have the columns of the table, in any row order.
+
+    Raises ValueError when `found` has other columns or types than the table.
+    """
+    _require_schema(found)
+    with _database() as database:
+        for side, rows in (("found", found), ("expected", expected)):
+            database.register(f"{side}_rows", rows)
+            database.execute(
+                f"CREATE TABLE {side} AS SELECT {', '.join(TABLE_SCHEMA.names)} FROM {side}_rows"
+            )
+        findings = [
+            _repeated_keys(database),
+            _unmatched_rows(database, "expected", "found"),
+            _unmatched_rows(database, "found", "expected"),
+            *_different_cells(database),
+        ]
+        both = _count(database, f"SELECT count(*) FROM found JOIN expected USING ({_KEY_LIST})")
+    first = [difference for _, differences in findings for difference in differences]
+    return Audit(
+        row_count=both,
+        cell_count=both * len(TABLE_SCHEMA),
+        difference_count=sum(count for count, _ in findings),
+        first_differences=tuple(first[:_SHOWN_DIFFERENCES]),
+    )
+
+
+def _database() -> duckdb.DuckDBPyConnection:
+    database = duckdb.connect(":memory:")
+    database.execute("SET TimeZone = 'UTC'")
+    return database
+
+
+def _newest_versions(group: ColumnGroup, workspace: Workspace) -> str:
+    files = str(workspace.stream(group.name) / "*.parquet").replace("'", "''")
+    return (
+        f"SELECT DISTINCT * FROM read_parquet('{files}') "
+        f"QUALIFY {group.sequence} = max({group.sequence}) OVER (PARTITION BY {_KEY_LIST})"
+    )
+
+
+def _require_schema(found: pa.Table) -> None:
+    for field in TABLE_SCHEMA:
+        position = found.schema.get_field_index(field.name)
+        kind = found.schema.field(position).type if position >= 0 else None
+        if kind != field.type:
+            raise ValueError(
+                f"column {field.name} read back from the table: expected {field.type}, found {kind}"
+            )
+
+
+_Findings = tuple[int, list[Difference]]
+
+
+def _repeated_keys(database: duckdb.DuckDBPyConnection) -> _Findings:
+    query = f"SELECT {_KEY_LIST}, count(*) AS copies FROM found GROUP BY ALL HAVING copies > 1"
+    rows = database.execute(f"{query} LIMIT {_SHOWN_DIFFERENCES}").fetchall()
+    count = _count(database, f"SELECT count(*) FROM ({query})")
+    return count, [Difference(row[:-1], "", "one row", f"{row[-1]} rows") for row in rows]
+
+
+def _unmatched_rows(database: duckdb.DuckDBPyConnection, present: str, absent: str) -> _Findings:
+    """Rows of `present` whose key `absent` does not hold."""
+    query = f"SELECT {_KEY_LIST} FROM {present} ANTI JOIN {absent} USING ({_KEY_LIST})"
+    values = {present: "one row", absent: "no row"}
+    differences = [
+        Difference(row, "", values["expected"], values["found"])
+        for row in database.execute(f"{query} LIMIT {_SHOWN_DIFFERENCES}").fetchall()
+    ]
+    return _count(database, f"SELECT count(*) FROM ({query})"), differences
+
+
+def _different_cells(database: duckdb.DuckDBPyConnection) -> list[_Findings]:
+    """One entry per column outside the key; a single pass over the joined rows counts them all."""
+    columns = [name for name in TABLE_SCHEMA.names if name not in KEY]
+    joined = f"FROM found JOIN expected USING ({_KEY_LIST})"
+    differs = {name: f"found.{name} IS DISTINCT FROM expected.{name}" for name in columns}
+    counters = ", ".join(f"count(*) FILTER (WHERE {differs[name]})" for name in columns)
+    counts = database.execute(f"SELECT {counters} {joined}").fetchone()
+    findings: list[_Findings] = []
+    for name, count in zip(columns, counts or (), strict=True):
+        query = f"SELECT {_KEY_LIST}, expected.{name}, found.{name} {joined} WHERE {differs[name]}"
+        rows = database.execute(f"{query} LIMIT {_SHOWN_DIFFERENCES}").fetchall() if count else []
+        findings.append(
+            (int(count), [Difference(row[:-2], name, row[-2], row[-1]) for row in rows])
+        )
+    return findings
+
+
+def _count(database: duckdb.DuckDBPyConnection, query: str) -> int:
+    row = database.execute(query).fetchone()
+    return int(row[0]) if row else 0

@@ -1,0 +1,36 @@
+"""The one Spark session of the demo: two local cores, UTC, scratch files in the workspace."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from examples.flights.workspace import Workspace
+
+CORES = 2
+
+
+def start_session(workspace: Workspace) -> SparkSession:
+    """Start Spark. Its Python workers run the interpreter that runs the demo."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    scratch = workspace.spark_scratch.resolve()
+    scratch.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "spark.app.name": "widetable flights demo",
+        "spark.master": f"local[{CORES}]",
+        "spark.driver.memory": "2g",
+        "spark.local.dir": str(scratch),
+        "spark.log.level": "ERROR",
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(CORES),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
