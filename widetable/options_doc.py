@@ -1,0 +1,68 @@
+"""The page docs/options.md, made from the declarations in `widetable.options`.
+
+In: options; out: Markdown text, one row per option in the order of declaration. No I/O but in `main`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from widetable.options import OPTIONS, Option
+
+_HEAD: Final = """\
+# Table options
+
+<!-- Generated from widetable/options.py by `make docs`; do not edit. -->
+
+Options are given to `Catalog.create_table` and `Catalog.alter_table` as text. One that is not listed here,
+has a meaning in Paimon and is not honoured yet is refused by name, never ignored. *Immutable* options can only
+be given when the table is made.
+
+| option | kind | default | unit | meaning |
+|---|---|---|---|---|
+"""
+_MEBIBYTE: Final = 1 << 20
+
+
+def render(options: Iterable[Option[Any]]) -> str:
+    """The whole page for these options."""
+    return _HEAD + "".join(_row(option) for option in options)
+
+
+def _row(option: Option[Any]) -> str:
+    sentence = option.sentence + (" *Immutable.*" if option.immutable else "")
+    kind = ", ".join(f"`{choice}`" for choice in option.choices) or option.kind
+    cells = (f"`{option.key}`", kind, _default(option), option.unit, sentence)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _default(option: Option[Any]) -> str:
+    """The default as a user would write it; empty when there is none."""
+    value = option.default
+    if value is None or value == ():
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`{','.join(value)}`"
+    if option.kind == "memory size" and value % _MEBIBYTE == 0:
+        return f"`{value // _MEBIBYTE} mb`"
+    if option.kind == "duration":
+        return f"`{value} ms`"
+    return f"`{value}`"
+
+
+def main(arguments: list[str]) -> None:
+    """Write the page to the file named by the only argument, or to standard output without one."""
+    page = render(OPTIONS)
+    if arguments:
+        Path(arguments[0]).write_text(page, encoding="utf-8")
+    else:
+        sys.stdout.write(page)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
