@@ -1,0 +1,72 @@
+"""What a writer or a compaction hands to the commit: the files of one bucket that appear and disappear.
+
+Values only. Picklable with a version, because messages travel from Spark's tasks to its driver: one that another
+version made raises UnsupportedError when it is unpickled, instead of being misread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, fields
+from typing import Any, Final
+
+from widetable.errors import UnsupportedError
+from widetable.format.column_stats import Stats
+from widetable.format.data_file_meta import DataFileMeta
+
+# Bumped when a field of CommitMessage, DataFileMeta or Stats changes.
+MESSAGE_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class CommitMessage:
+    """Files of one bucket of one partition.
+
+    partition: BinaryRow of the partition columns, arity in front. total_buckets: of that partition.
+    new_files, deleted_files: what an append or overwrite adds and removes. compact_before, compact_after: what a
+    compaction reads and leaves instead; a moved file is in both, with its old and its new level.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    new_files: tuple[DataFileMeta, ...] = ()
+    deleted_files: tuple[DataFileMeta, ...] = ()
+    compact_before: tuple[DataFileMeta, ...] = ()
+    compact_after: tuple[DataFileMeta, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (
+            self.new_files or self.deleted_files or self.compact_before or self.compact_after
+        )
+
+    def written_files(self) -> tuple[DataFileMeta, ...]:
+        """Files whose bytes came to be with this message: moved files are not among them."""
+        moved = {file.file_name for file in self.compact_before}
+        compacted = tuple(file for file in self.compact_after if file.file_name not in moved)
+        return self.new_files + compacted
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickle, (MESSAGE_VERSION, astuple(self))
+
+
+def _unpickle(version: int, values: tuple[Any, ...]) -> CommitMessage:
+    if version != MESSAGE_VERSION:
+        raise UnsupportedError(
+            "commit message",
+            found=f"version {version}",
+            expected=f"version {MESSAGE_VERSION}",
+            action="Run the same version of this package in the driver and in all tasks.",
+        )
+    names = [field.name for field in fields(CommitMessage)]
+    whole = dict(zip(names, values, strict=True))
+    for name in ("new_files", "deleted_files", "compact_before", "compact_after"):
+        whole[name] = tuple(_file(values) for values in whole[name])
+    return CommitMessage(**whole)
+
+
+def _file(values: tuple[Any, ...]) -> DataFileMeta:
+    whole = dict(zip((field.name for field in fields(DataFileMeta)), values, strict=True))
+    for name in ("key_stats", "value_stats"):
+        whole[name] = Stats(*whole[name])
+    return DataFileMeta(**whole)
