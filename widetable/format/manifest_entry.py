@@ -27,7 +27,7 @@ Record: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """kind: ADD or DELETE. partition: BinaryRow, arity in front. total_buckets: of the partition."""
+    """kind: ADD or DELETE. partition: BinaryRow, arity in front. total_buckets: the partition's."""
 
     kind: int
     partition: bytes
@@ -103,11 +103,11 @@ def to_record(entry: ManifestEntry) -> Record:
             "_DELETE_ROW_COUNT": file.delete_row_count,
             "_EMBEDDED_FILE_INDEX": file.embedded_index,
             "_FILE_SOURCE": file.file_source,
-            "_VALUE_STATS_COLS": file.value_stats_cols,
+            "_VALUE_STATS_COLS": _as_list(file.value_stats_cols),
             "_EXTERNAL_PATH": file.external_path,
             "_FIRST_ROW_ID": file.first_row_id,
-            "_WRITE_COLS": file.write_cols,
-            "_WRITE_COLS_SEQUENCES": file.write_cols_sequences,
+            "_WRITE_COLS": _as_list(file.write_cols),
+            "_WRITE_COLS_SEQUENCES": _as_list(file.write_cols_sequences),
         },
     }
 
@@ -155,7 +155,7 @@ def stats_to_record(stats: Stats) -> Record:
     return {
         "_MIN_VALUES": stats.min_values,
         "_MAX_VALUES": stats.max_values,
-        "_NULL_COUNTS": stats.null_counts,
+        "_NULL_COUNTS": list(stats.null_counts),
     }
 
 
@@ -166,3 +166,8 @@ def stats_from_record(record: Record) -> Stats:
 
 def _as_tuple(items: list[Any] | None) -> tuple[Any, ...] | None:
     return None if items is None else tuple(items)
+
+
+def _as_list(items: tuple[Any, ...] | None) -> list[Any] | None:
+    # Not the tuple itself: in a union Avro's encoder takes a tuple for (branch name, value).
+    return None if items is None else list(items)

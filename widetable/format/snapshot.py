@@ -33,8 +33,7 @@ BATCH_COMMIT_IDENTIFIER: Final = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """One version of a table. Live files = entries of the base list, then of the delta list,
-    combined.
+    """One version of a table: live files are the entries of the base, then the delta list.
 
     sizes: bytes of the list files; counts: rows in files (a compaction's delta may be negative);
     times: epoch millis.

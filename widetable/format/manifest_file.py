@@ -1,0 +1,117 @@
+"""Manifests: files that list which data files were added to and deleted from a table.
+
+Source: Paimon `ManifestFile`, `ManifestFileMeta`, `ManifestEntry`; the Avro schema is format.md
+section 4, field by field as Java writes it. In: entries; out: bytes, and back. Raises DamagedError
+naming the subject, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.errors import DamagedError
+from widetable.format.avro_file import Schema, array, field, nullable, read_avro, write_avro
+from widetable.format.column_stats import Stats
+from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, from_record, to_record
+
+_NAMESPACE: Final = "org.apache.paimon.avro.generated"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFileMeta:
+    """What a manifest list says about one manifest.
+
+    file_size: exact bytes. partition_stats: of the entries' partitions. Buckets, levels: smallest
+    and largest of the entries, None when the writer did not say. min_row_id, max_row_id: kept for
+    other writers; ours leave them None.
+    """
+
+    file_name: str
+    file_size: int
+    num_added_files: int
+    num_deleted_files: int
+    partition_stats: Stats
+    schema_id: int
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    min_row_id: int | None = None
+    max_row_id: int | None = None
+
+
+def record_schema(name: str, fields: Sequence[Schema], *, root: bool = False) -> Schema:
+    """A record type; only the outermost one carries the namespace."""
+    head: Schema = {"type": "record", "name": name}
+    return head | ({"namespace": _NAMESPACE} if root else {}) | {"fields": list(fields)}
+
+
+def stats_schema(name: str) -> Schema:
+    """The record of `Stats`."""
+    return record_schema(
+        name,
+        [
+            field("_MIN_VALUES", "bytes"),
+            field("_MAX_VALUES", "bytes"),
+            field("_NULL_COUNTS", nullable(array(nullable("long")))),
+        ],
+    )
+
+
+# On disk: never change.
+_FILE_FIELDS: Final = (
+    field("_FILE_NAME", "string"),
+    field("_FILE_SIZE", "long"),
+    field("_ROW_COUNT", "long"),
+    field("_MIN_KEY", "bytes"),
+    field("_MAX_KEY", "bytes"),
+    field("_KEY_STATS", stats_schema("record__FILE__KEY_STATS")),
+    field("_VALUE_STATS", stats_schema("record__FILE__VALUE_STATS")),
+    field("_MIN_SEQUENCE_NUMBER", "long"),
+    field("_MAX_SEQUENCE_NUMBER", "long"),
+    field("_SCHEMA_ID", "long"),
+    field("_LEVEL", "int"),
+    field("_EXTRA_FILES", array("string")),
+    field("_CREATION_TIME", nullable({"type": "long", "logicalType": "timestamp-millis"})),
+    field("_DELETE_ROW_COUNT", nullable("long")),
+    field("_EMBEDDED_FILE_INDEX", nullable("bytes")),
+    field("_FILE_SOURCE", nullable("int")),
+    field("_VALUE_STATS_COLS", nullable(array("string"))),
+    field("_EXTERNAL_PATH", nullable("string")),
+    field("_FIRST_ROW_ID", nullable("long")),
+    field("_WRITE_COLS", nullable(array("string"))),
+    field("_WRITE_COLS_SEQUENCES", nullable(array("long"))),
+)
+MANIFEST_SCHEMA: Final = record_schema(
+    "record",
+    [
+        field("_VERSION", "int"),
+        field("_KIND", "int"),
+        field("_PARTITION", "bytes"),
+        field("_BUCKET", "int"),
+        field("_TOTAL_BUCKETS", "int"),
+        field("_FILE", record_schema("record__FILE", _FILE_FIELDS)),
+    ],
+    root=True,
+)
+
+
+def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
+    """A manifest with these entries, in this order."""
+    return write_avro(MANIFEST_SCHEMA, map(to_record, entries))
+
+
+def read_manifest(data: bytes, subject: str) -> list[ManifestEntry]:
+    """The entries of a manifest, in file order. subject: its path, for messages."""
+    entries = [from_record(record) for record in read_avro(data, MANIFEST_SCHEMA, subject)]
+    for entry in entries:
+        if entry.kind not in (ADD, DELETE):
+            raise DamagedError(
+                subject,
+                found=f"the entry kind {entry.kind}",
+                expected=f"{ADD} (added) or {DELETE} (deleted)",
+                action="Restore the file, or go back to an older snapshot.",
+            )
+    return entries

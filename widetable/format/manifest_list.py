@@ -1,0 +1,82 @@
+"""Manifest lists: files that name the manifests of a snapshot, with what is needed to skip some of
+them.
+
+Source: Paimon `ManifestList`, `ManifestFileMeta`; the Avro schema is format.md section 4, field by
+field as Java writes it. In: ManifestFileMeta values; out: bytes, and back. Raises DamagedError
+naming the subject, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from widetable.format.avro_file import Record, field, nullable, read_avro, write_avro
+from widetable.format.manifest_entry import ENTRY_VERSION, stats_from_record, stats_to_record
+from widetable.format.manifest_file import ManifestFileMeta, record_schema, stats_schema
+
+# On disk: never change.
+MANIFEST_LIST_SCHEMA: Final = record_schema(
+    "record",
+    [
+        field("_VERSION", "int"),
+        field("_FILE_NAME", "string"),
+        field("_FILE_SIZE", "long"),
+        field("_NUM_ADDED_FILES", "long"),
+        field("_NUM_DELETED_FILES", "long"),
+        field("_PARTITION_STATS", stats_schema("record__PARTITION_STATS")),
+        field("_SCHEMA_ID", "long"),
+        field("_MIN_BUCKET", nullable("int")),
+        field("_MAX_BUCKET", nullable("int")),
+        field("_MIN_LEVEL", nullable("int")),
+        field("_MAX_LEVEL", nullable("int")),
+        field("_MIN_ROW_ID", nullable("long")),
+        field("_MAX_ROW_ID", nullable("long")),
+    ],
+    root=True,
+)
+
+
+def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
+    """A manifest list of these manifests, in this order; it may be empty."""
+    return write_avro(MANIFEST_LIST_SCHEMA, map(_to_record, metas))
+
+
+def read_manifest_list(data: bytes, subject: str) -> list[ManifestFileMeta]:
+    """The manifests that a list names, in file order. subject: its path, for messages."""
+    return [_from_record(record) for record in read_avro(data, MANIFEST_LIST_SCHEMA, subject)]
+
+
+def _to_record(meta: ManifestFileMeta) -> Record:
+    return {
+        "_VERSION": ENTRY_VERSION,
+        "_FILE_NAME": meta.file_name,
+        "_FILE_SIZE": meta.file_size,
+        "_NUM_ADDED_FILES": meta.num_added_files,
+        "_NUM_DELETED_FILES": meta.num_deleted_files,
+        "_PARTITION_STATS": stats_to_record(meta.partition_stats),
+        "_SCHEMA_ID": meta.schema_id,
+        "_MIN_BUCKET": meta.min_bucket,
+        "_MAX_BUCKET": meta.max_bucket,
+        "_MIN_LEVEL": meta.min_level,
+        "_MAX_LEVEL": meta.max_level,
+        "_MIN_ROW_ID": meta.min_row_id,
+        "_MAX_ROW_ID": meta.max_row_id,
+    }
+
+
+def _from_record(record: Record) -> ManifestFileMeta:
+    return ManifestFileMeta(
+        file_name=record["_FILE_NAME"],
+        file_size=record["_FILE_SIZE"],
+        num_added_files=record["_NUM_ADDED_FILES"],
+        num_deleted_files=record["_NUM_DELETED_FILES"],
+        partition_stats=stats_from_record(record["_PARTITION_STATS"]),
+        schema_id=record["_SCHEMA_ID"],
+        min_bucket=record.get("_MIN_BUCKET"),
+        max_bucket=record.get("_MAX_BUCKET"),
+        min_level=record.get("_MIN_LEVEL"),
+        max_level=record.get("_MAX_LEVEL"),
+        min_row_id=record.get("_MIN_ROW_ID"),
+        max_row_id=record.get("_MAX_ROW_ID"),
+    )
