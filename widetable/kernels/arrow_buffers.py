@@ -1,0 +1,158 @@
+"""Arrow columns as numpy arrays, without copies where the bytes already have the right form.
+
+Every view respects the array's offset and is read-only; kernels see one array type per parameter,
+so each of them is compiled once. Values behind a null are undefined. Hosts are little-endian, as
+Arrow buffers are.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+ArrowArray: TypeAlias = pa.Array
+ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
+
+if sys.byteorder != "little":  # pragma: no cover
+    raise ImportError(
+        "widetable.kernels: found a big-endian host, expected a little-endian one; it cannot run here"
+    )
+
+
+class BytesView(NamedTuple):
+    """Strings or binaries: value i is data[offsets[i] : offsets[i + 1]]; offsets need not start at
+    0.
+    """
+
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+
+
+def chunks_of(column: ArrowColumn) -> list[ArrowArray]:
+    """The non-empty arrays that make up a column, in order."""
+    arrays = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return [array for array in arrays if len(array)]
+
+
+def one_array(column: ArrowColumn) -> ArrowArray:
+    """The column as one array; copies only when it has several non-empty chunks."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    chunks = chunks_of(column)
+    if not chunks:
+        return pa.array([], type=column.type)
+    if len(chunks) == 1:
+        return chunks[0]
+    if pa.types.is_dictionary(column.type):
+        chunks = chunks_of(column.unify_dictionaries())
+    return pa.concat_arrays(chunks)
+
+
+def fixed_values(array: ArrowArray, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """View the value buffer of a fixed-width array (booleans excepted) as `dtype`, itemsize(dtype)
+    a divisor of the width.
+
+    A value wider than `dtype` gives several items: decimal128 as int64 is low word, high word, low
+    word, ...
+    """
+    dtype = np.dtype(dtype)
+    buffer = array.buffers()[1]
+    items = (array.type.bit_width // 8) // dtype.itemsize
+    if buffer is None or not len(array):
+        return _frozen(np.empty(0, dtype))
+    return np.frombuffer(
+        buffer, dtype, count=len(array) * items, offset=array.offset * items * dtype.itemsize
+    )
+
+
+def bool_values(array: ArrowArray) -> npt.NDArray[np.bool_]:
+    """The values of a boolean array, one byte each."""
+    return _bits(array.buffers()[1], array.offset, len(array))
+
+
+def validity(array: ArrowArray) -> npt.NDArray[np.bool_] | None:
+    """True where the array has a value; None when it has no nulls."""
+    if array.null_count == 0:
+        return None
+    if pa.types.is_null(array.type):
+        return _frozen(np.zeros(len(array), np.bool_))
+    return _bits(array.buffers()[0], array.offset, len(array))
+
+
+def time_millis(array: ArrowArray) -> npt.NDArray[np.int32]:
+    """The millisecond of the day of a time32 or time64 array; what is finer is cut off."""
+    unit = array.type.unit
+    if unit == "ms":
+        return fixed_values(array, np.int32)
+    if unit == "s":
+        return fixed_values(array, np.int32) * np.int32(1000)
+    return (fixed_values(array, np.int64) // (1_000 if unit == "us" else 1_000_000)).astype(
+        np.int32
+    )
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether `bytes_view` takes arrays of this type."""
+    types = pa.types
+    is_string = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    is_binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    return bool(is_string or is_binary or types.is_fixed_size_binary(kind))
+
+
+def bytes_view(array: ArrowArray) -> BytesView:
+    """The bytes of a string, binary (32- or 64-bit offsets, or views) or fixed-size binary
+    array.
+    """
+    kind = array.type
+    if pa.types.is_fixed_size_binary(kind):
+        width, length = kind.byte_width, len(array)
+        offsets = np.arange(length + 1, dtype=np.int64) * width
+        buffer = array.buffers()[1]
+        data = (
+            np.frombuffer(buffer, np.uint8, count=length * width, offset=array.offset * width)
+            if buffer
+            else _NO_BYTES
+        )
+        return BytesView(data, _frozen(offsets))
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        array = array.cast(
+            pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary()
+        )
+        kind = array.type
+    if not len(array):
+        return BytesView(_NO_BYTES, _frozen(np.zeros(1, np.int64)))
+    wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    _, offset_buffer, data_buffer = array.buffers()
+    dtype = np.dtype(np.int64 if wide else np.int32)
+    offsets = np.frombuffer(
+        offset_buffer, dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize
+    )
+    data = (
+        np.frombuffer(data_buffer, np.uint8)
+        if data_buffer is not None and data_buffer.size
+        else _NO_BYTES
+    )
+    return BytesView(data, offsets if wide else _frozen(offsets.astype(np.int64)))
+
+
+def _bits(buffer: pa.Buffer, offset: int, length: int) -> npt.NDArray[np.bool_]:
+    if not length:
+        return _frozen(np.empty(0, np.bool_))
+    start = offset // 8
+    packed = np.frombuffer(buffer, np.uint8, count=(offset + length + 7) // 8 - start, offset=start)
+    skip = offset - start * 8
+    return _frozen(
+        np.unpackbits(packed, count=skip + length, bitorder="little")[skip:].view(np.bool_)
+    )
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+_NO_BYTES: npt.NDArray[np.uint8] = _frozen(np.empty(0, np.uint8))

@@ -1,0 +1,370 @@
+"""Rows in Paimon's binary row form: bucket keys, partitions, min and max keys, statistics.
+
+Grammar of one row (org.apache.paimon.data.BinaryRow; all numbers little-endian, all parts multiples
+of 8 bytes):
+
+    row        := header slot{arity} variable*
+    header     := kind nullbit{..}          ((arity + 71) // 64) * 8 bytes; byte 0 is the row kind, here 0 (+I);
+                                            null of field i is bit i + 8, its slot is zero
+    slot       := 8 bytes, by layout:
+        BOOL INT8 INT16 INT32 INT64 FLOAT DOUBLE    the value in 1, 1, 2, 4, 8, 4, 8 bytes, then zeros
+                                            (so the INT -1 is ffffffff00000000)
+        BYTES, up to 7 bytes                the bytes, zeros, last byte 0x80 | length
+        BYTES, longer                       int32 length, int32 offset of its variable part from the start of the row
+        DECIMAL_COMPACT (p <= 18)           int64 unscaled value
+        DECIMAL_WIDE (p > 18)               int32 length, int32 offset; length 0 when null
+        TIMESTAMP_COMPACT (p <= 3)          int64 epoch milliseconds, floor before 1970
+        TIMESTAMP_WIDE (p > 3)              int32 nanosecond of the millisecond (0 when null), int32 offset
+    variable   := of the fields in order
+        BYTES longer than 7                 the bytes, zeros up to a multiple of 8; nothing for null
+        DECIMAL_WIDE                        16 bytes, null or not: the shortest big-endian two's complement, then zeros
+        TIMESTAMP_WIDE                      8 bytes, null or not: int64 epoch milliseconds, floor before 1970
+
+A manifest prefixes the row with its arity as a 4-byte big-endian number; that prefix is not written
+here.
+
+As every row is a multiple of 8 bytes, rows are built as 64-bit words, column by column.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.kernels.arrow_buffers import (
+    ArrowArray,
+    ArrowColumn,
+    bool_values,
+    bytes_view,
+    fixed_values,
+    is_bytes,
+    one_array,
+    time_millis,
+    validity,
+)
+from widetable.kernels.jit import kernel
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Starts: TypeAlias = npt.NDArray[np.int64]
+Valid: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Layout(enum.Enum):
+    """How a field's slot is written (see the grammar)."""
+
+    BOOL = "bool"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"  # also DATE, and TIME of any unit as milliseconds of the day
+    INT64 = "int64"
+    FLOAT = "float"
+    DOUBLE = "double"
+    BYTES = "bytes"  # strings too
+    DECIMAL_COMPACT = "decimal compact"
+    DECIMAL_WIDE = "decimal wide"
+    TIMESTAMP_COMPACT = "timestamp compact"
+    TIMESTAMP_WIDE = "timestamp wide"
+
+
+class BinaryRows(NamedTuple):
+    """n rows: row i is data[offsets[i] : offsets[i + 1]]; `data` is uint8, `offsets` int64 of
+    length n + 1 in bytes.
+    """
+
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def row(self, index: int) -> bytes:
+        """The bytes of one row, without an arity prefix."""
+        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
+
+
+def encode_binary_rows(
+    columns: Sequence[ArrowColumn], layouts: Sequence[Layout], *, rows: int | None = None
+) -> BinaryRows:
+    """Write one binary row per row of `columns`; `rows` is their length, needed only when there are
+    no columns.
+
+    Raises TypeError for a column whose Arrow type does not go with its layout, ValueError for
+    lengths that differ.
+    """
+    if len(columns) != len(layouts):
+        raise ValueError(
+            f"binary rows: found {len(columns)} columns, expected {len(layouts)}, one per layout"
+        )
+    count = rows if rows is not None else len(columns[0]) if columns else 0
+    if any(len(column) != count for column in columns):
+        raise ValueError(
+            f"binary rows: found columns of lengths {[len(c) for c in columns]}, expected {count}"
+        )
+    fields = [
+        _field(one_array(column), layout) for column, layout in zip(columns, layouts, strict=True)
+    ]
+    header = (len(columns) + 71) // 64
+    sizes = np.full(count, header + len(columns), np.int64)
+    for field in fields:
+        field.add_sizes(sizes)
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    words = np.zeros(starts[-1], np.uint64)
+    # cursors[i]: the word at which the next variable part of row i goes.
+    cursors = starts[:-1] + (header + len(columns))
+    for index, field in enumerate(fields):
+        if field.valid is not None:
+            null_bit = index + 8
+            _set_null_bits(
+                field.valid, starts, words, null_bit // 64, np.uint64(1 << (null_bit % 64))
+            )
+        field.write(words, starts, cursors, header + index)
+    return BinaryRows(words.view(np.uint8), starts * 8)
+
+
+class _Field:
+    """A column ready to be written; `valid` is None when it has no nulls."""
+
+    def __init__(self, array: ArrowArray) -> None:
+        self.valid = validity(array)
+        self._valid: Valid = np.ones(len(array), np.bool_) if self.valid is None else self.valid
+
+    def add_sizes(self, sizes: Starts) -> None:
+        """Add the words of the variable part to each row's size."""
+
+    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
+        """Write slot and variable part of all rows; move the cursors past the latter."""
+        raise NotImplementedError
+
+
+class _FixedField(_Field):
+    def __init__(self, array: ArrowArray, values: npt.NDArray[Any]) -> None:
+        """`values`: unsigned integers, as wide as the slot's value."""
+        super().__init__(array)
+        self._values = values.astype(np.uint64)
+
+    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
+        _write_fixed(self._values, self._valid, words, starts, slot)
+
+
+class _BytesField(_Field):
+    def __init__(self, array: ArrowArray) -> None:
+        super().__init__(array)
+        self._bytes = bytes_view(array)
+
+    def add_sizes(self, sizes: Starts) -> None:
+        _add_bytes_sizes(self._bytes.offsets, self._valid, sizes)
+
+    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
+        _write_bytes(
+            self._bytes.data, self._bytes.offsets, self._valid, words, starts, cursors, slot
+        )
+
+
+class _WideDecimalField(_Field):
+    def __init__(self, array: ArrowArray) -> None:
+        super().__init__(array)
+        self._halves = fixed_values(array, np.uint64)
+
+    def add_sizes(self, sizes: Starts) -> None:
+        sizes += 2
+
+    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
+        _write_wide_decimals(self._halves, self._valid, words, starts, cursors, slot)
+
+
+class _WideTimestampField(_Field):
+    def __init__(self, array: ArrowArray) -> None:
+        super().__init__(array)
+        self._millis, self._nanos = _millis_and_nanos(array)
+
+    def add_sizes(self, sizes: Starts) -> None:
+        sizes += 1
+
+    def write(self, words: Words, starts: Starts, cursors: Starts, slot: int) -> None:
+        _write_wide_timestamps(self._millis, self._nanos, self._valid, words, starts, cursors, slot)
+
+
+# From Arrow
+
+
+def _field(array: ArrowArray, layout: Layout) -> _Field:
+    is_kind, make = _FIELDS[layout]
+    if not is_kind(array.type):
+        raise TypeError(
+            f"binary row field of layout {layout.name}: found Arrow type {array.type}, which does not go with it"
+        )
+    return make(array)
+
+
+def _unsigned(dtype: str) -> Callable[[ArrowArray], _Field]:
+    return lambda array: _FixedField(array, fixed_values(array, dtype))
+
+
+def _int32(array: ArrowArray) -> _Field:
+    values = time_millis(array) if pa.types.is_time(array.type) else fixed_values(array, np.int32)
+    return _FixedField(array, values.view(np.uint32))
+
+
+def _compact_timestamp(array: ArrowArray) -> _Field:
+    return _FixedField(array, _millis_and_nanos(array)[0].view(np.uint64))
+
+
+def _millis_and_nanos(array: ArrowArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(epoch milliseconds by floor, nanoseconds in the millisecond) of a timestamp array of any
+    unit.
+    """
+    values = fixed_values(array, np.int64)
+    unit = array.type.unit
+    if unit in ("s", "ms"):
+        return values * (1000 if unit == "s" else 1), np.zeros(len(values), np.int64)
+    per_milli, nanos = (1_000, 1_000) if unit == "us" else (1_000_000, 1)
+    millis = values // per_milli
+    return millis, (values - millis * per_milli) * nanos
+
+
+def _is_int32(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_int32(kind) or pa.types.is_date32(kind) or pa.types.is_time(kind))
+
+
+def _low_words(array: ArrowArray) -> _Field:
+    return _FixedField(array, fixed_values(array, np.uint64)[::2])
+
+
+_FIELDS: dict[Layout, tuple[Callable[[pa.DataType], bool], Callable[[ArrowArray], _Field]]] = {
+    Layout.BOOL: (pa.types.is_boolean, lambda array: _FixedField(array, bool_values(array))),
+    Layout.INT8: (pa.types.is_int8, _unsigned("u1")),
+    Layout.INT16: (pa.types.is_int16, _unsigned("u2")),
+    Layout.INT32: (_is_int32, _int32),
+    Layout.INT64: (pa.types.is_int64, _unsigned("u8")),
+    Layout.FLOAT: (pa.types.is_float32, _unsigned("u4")),
+    Layout.DOUBLE: (pa.types.is_float64, _unsigned("u8")),
+    Layout.BYTES: (is_bytes, _BytesField),
+    Layout.DECIMAL_COMPACT: (
+        lambda kind: pa.types.is_decimal128(kind) and kind.precision <= 18,
+        _low_words,
+    ),
+    Layout.DECIMAL_WIDE: (
+        lambda kind: pa.types.is_decimal128(kind) and kind.precision > 18,
+        _WideDecimalField,
+    ),
+    Layout.TIMESTAMP_COMPACT: (pa.types.is_timestamp, _compact_timestamp),
+    Layout.TIMESTAMP_WIDE: (pa.types.is_timestamp, _WideTimestampField),
+}
+
+
+# Kernels: all positions in words of 8 bytes, starts[i] the first word of row i
+
+
+@kernel
+def _set_null_bits(valid: Valid, starts: Starts, words: Words, word: int, bit: np.uint64) -> None:
+    for row in range(len(valid)):
+        if not valid[row]:
+            words[starts[row] + word] |= bit
+
+
+@kernel
+def _write_fixed(values: Words, valid: Valid, words: Words, starts: Starts, slot: int) -> None:
+    for row in range(len(valid)):
+        if valid[row]:
+            words[starts[row] + slot] = values[row]
+
+
+@kernel
+def _add_bytes_sizes(offsets: Starts, valid: Valid, sizes: Starts) -> None:
+    for row in range(len(valid)):
+        length = offsets[row + 1] - offsets[row]
+        if valid[row] and length > 7:
+            sizes[row] += (length + 7) // 8
+
+
+@kernel
+def _write_bytes(
+    data: npt.NDArray[np.uint8],
+    offsets: Starts,
+    valid: Valid,
+    words: Words,
+    starts: Starts,
+    cursors: Starts,
+    slot: int,
+) -> None:
+    for row in range(len(valid)):
+        if not valid[row]:
+            continue
+        first = offsets[row]
+        length = offsets[row + 1] - first
+        at = starts[row] + slot
+        if length > 7:
+            words[at] = np.uint64(length) | (
+                np.uint64((cursors[row] - starts[row]) * 8) << np.uint64(32)
+            )
+            at = cursors[row]
+            cursors[row] += (length + 7) // 8
+        else:
+            words[at] = np.uint64(0x80 | length) << np.uint64(56)
+        for i in range(length):
+            words[at + i // 8] |= np.uint64(data[first + i]) << np.uint64(8 * (i % 8))
+
+
+@kernel
+def _write_wide_decimals(
+    halves: Words, valid: Valid, words: Words, starts: Starts, cursors: Starts, slot: int
+) -> None:
+    """`halves`: low word, high word of each value."""
+    for row in range(len(valid)):
+        at = cursors[row]
+        cursors[row] += 2
+        offset = np.uint64((at - starts[row]) * 8) << np.uint64(32)
+        words[starts[row] + slot] = offset
+        if not valid[row]:
+            continue
+        low, high = halves[2 * row], halves[2 * row + 1]
+        length = _twos_complement_bytes(low, high)
+        words[starts[row] + slot] = offset | np.uint64(length)
+        for i in range(length):
+            power = length - 1 - i
+            half = low if power < 8 else high
+            byte = (half >> np.uint64(8 * (power % 8))) & np.uint64(255)
+            words[at + i // 8] |= byte << np.uint64(8 * (i % 8))
+
+
+@kernel
+def _twos_complement_bytes(low: np.uint64, high: np.uint64) -> int:
+    """The fewest bytes that hold the 128-bit value with its sign, at least 1."""
+    if np.int64(high) < 0:
+        low, high = ~low, ~high
+    length = 1
+    for power in range(15, -1, -1):
+        half = low if power < 8 else high
+        byte = (half >> np.uint64(8 * (power % 8))) & np.uint64(255)
+        if byte:
+            # One more byte where the top bit would read as the other sign.
+            length = power + 2 if byte & np.uint64(128) else power + 1
+            break
+    return length
+
+
+@kernel
+def _write_wide_timestamps(
+    millis: Starts,
+    nanos: Starts,
+    valid: Valid,
+    words: Words,
+    starts: Starts,
+    cursors: Starts,
+    slot: int,
+) -> None:
+    for row in range(len(valid)):
+        at = cursors[row]
+        cursors[row] += 1
+        offset = np.uint64((at - starts[row]) * 8) << np.uint64(32)
+        if valid[row]:
+            words[starts[row] + slot] = offset | np.uint64(nanos[row])
+            words[at] = np.uint64(millis[row])
+        else:
+            words[starts[row] + slot] = offset

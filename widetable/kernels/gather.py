@@ -1,0 +1,124 @@
+"""Gather rows of one column.
+
+Measured (1 M rows out, 10 % of them from behind the base, M rows/s, one thread): Arrow's own take
+without bounds check is as fast as a plain loop for numbers without nulls (1800 against 1700) and
+for strings (155 against 100 in order, 40 against 13 at random), the loop is faster for fixed-width
+values with nulls (840 against 300) or with missing rows. A chunked column costs the copy into one
+array (1000); callers that gather from the same column twice join it first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn, fixed_values, one_array
+from widetable.kernels.jit import kernel
+
+_WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_NO_BITS = np.empty(0, np.uint8)
+_NO_BITS.flags.writeable = False
+
+
+def take(column: ArrowColumn, indices: npt.NDArray[np.int64]) -> ArrowArray:
+    """Row indices[i] of the column, or null where it is -1, as one array of the same type.
+
+    Indices i, i + 1, ... give a slice of the column, without a copy when it lies in one chunk.
+    Indices must be -1 or a row of the column: this is not checked. Raises pyarrow.ArrowInvalid if
+    strings of 32-bit offsets pass 2 GiB.
+    """
+    count = len(indices)
+    if count and indices[0] >= 0 and indices[-1] - indices[0] == count - 1 and _contiguous(indices):
+        return one_array(column.slice(int(indices[0]), count))
+    array = one_array(column)
+    missing = bool(count) and int(indices.min()) < 0
+    if (missing or array.null_count) and _is_plain_fixed_width(array.type):
+        return _take_fixed(array, indices)
+    chosen = pa.array(indices, mask=indices < 0) if missing else pa.array(indices)
+    return pc.take(array, chosen, boundscheck=False)
+
+
+def _is_plain_fixed_width(kind: pa.DataType) -> bool:
+    types = pa.types
+    is_plain = types.is_integer(kind) or types.is_floating(kind) or types.is_temporal(kind)
+    return (is_plain and kind.bit_width in _WORDS) or types.is_decimal128(kind)
+
+
+def _take_fixed(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray:
+    """Gather values with nulls, or with missing rows, in one pass over values and validity."""
+    width = array.type.bit_width
+    dtype, words = (np.uint64, 2) if width == 128 else (_WORDS[width], 1)
+    buffer = array.buffers()[0] if array.null_count else None
+    bits = _NO_BITS if buffer is None else np.frombuffer(buffer, np.uint8)
+    values = np.empty(len(indices) * words, dtype)
+    out_bits = np.empty((len(indices) + 7) // 8, np.uint8)
+    source = fixed_values(array, dtype)
+    if words == 1:
+        _take_words(source, indices, values)
+    else:
+        _take_pairs(source, indices, values)
+    nulls = _take_bits(bits, array.offset, indices, out_bits)
+    buffers = [pa.py_buffer(out_bits) if nulls else None, pa.py_buffer(values)]
+    return pa.Array.from_buffers(array.type, len(indices), buffers, null_count=nulls)
+
+
+@kernel
+def _contiguous(indices: npt.NDArray[np.int64]) -> bool:
+    for i in range(1, len(indices)):
+        if indices[i] != indices[i - 1] + 1:
+            return False
+    return True
+
+
+@kernel
+def _take_words(
+    source: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64], values: npt.NDArray[np.uint64]
+) -> None:
+    # Branches, not `x if c else 0`: numba joins uint64 and int64 to float64.
+    for i in range(len(indices)):
+        if indices[i] >= 0:
+            values[i] = source[indices[i]]
+        else:
+            values[i] = 0
+
+
+@kernel
+def _take_pairs(
+    source: npt.NDArray[np.uint64], indices: npt.NDArray[np.int64], values: npt.NDArray[np.uint64]
+) -> None:
+    for i in range(len(indices)):
+        if indices[i] >= 0:
+            values[2 * i] = source[2 * indices[i]]
+            values[2 * i + 1] = source[2 * indices[i] + 1]
+        else:
+            values[2 * i] = 0
+            values[2 * i + 1] = 0
+
+
+@kernel
+def _take_bits(
+    bits: npt.NDArray[np.uint8],
+    bit_offset: int,
+    indices: npt.NDArray[np.int64],
+    out_bits: npt.NDArray[np.uint8],
+) -> int:
+    """Validity of the rows at `indices`; returns the number of nulls. No `bits`: only -1 is
+    null.
+    """
+    valid_rows = 0
+    has_bits = len(bits) > 0
+    for byte in range(len(out_bits)):
+        first = 8 * byte
+        packed = 0
+        for k in range(min(8, len(indices) - first)):
+            index = indices[first + k]
+            valid = 0
+            if index >= 0:
+                position = index + bit_offset
+                valid = (np.int64(bits[position >> 3]) >> (position & 7)) & 1 if has_bits else 1
+            packed |= valid << k
+            valid_rows += valid
+        out_bits[byte] = packed
+    return len(indices) - valid_rows
