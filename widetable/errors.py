@@ -49,7 +49,9 @@ class WidetableError(Exception):
         return _rebuild, (type(self), self.subject, self.found, self.expected, self.action)
 
 
-def _rebuild(kind: type[WidetableError], subject: str, found: str, expected: str, action: str) -> WidetableError:
+def _rebuild(
+    kind: type[WidetableError], subject: str, found: str, expected: str, action: str
+) -> WidetableError:
     return kind(subject, found=found, expected=expected, action=action)
 
 

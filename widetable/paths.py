@@ -1,6 +1,7 @@
 """Every directory and file name of a table, built here and nowhere else.
 
-Source: Paimon `FileStorePathFactory`, `SnapshotManager`, `PartitionPathUtils`; format.md section 1. Names come from options,
+Source: Paimon `FileStorePathFactory`, `SnapshotManager`, `PartitionPathUtils`; format.md section 1.
+Names come from options,
 schemas and manifests, so each is checked: none may leave the table's directory (law 10).
 Raises InvalidError for a name with a path separator or dots only.
 """
@@ -89,7 +90,9 @@ class TablePaths:
         return f"{self.root}/service/widetable-compaction-lease"
 
     def bucket_dir(self, partition: Sequence[tuple[str, str]], bucket: int) -> str:
-        """partition: (column, directory text) in partition key order, not yet escaped; empty for unpartitioned tables."""
+        """partition: (column, directory text) in partition key order, not yet escaped; empty for
+        unpartitioned tables.
+        """
         parts = [f"{escape(name)}={escape(text)}" for name, text in partition]
         return "/".join([self.root, *parts, f"bucket-{bucket}"])
 
@@ -108,4 +111,5 @@ class TablePaths:
 
 
 def database_dir(warehouse: str, database: str) -> str:
+    """The directory of a database's tables."""
     return f"{warehouse}/{database}.db"

@@ -79,13 +79,18 @@ class TableSchema:
         found = self.by_name.get(name)
         if found is None:
             raise NotFoundError(
-                f"column {name!r}", found="no such column", expected=f"one of {', '.join(self.names)}", action="Correct the name."
+                f"column {name!r}",
+                found="no such column",
+                expected=f"one of {', '.join(self.names)}",
+                action="Correct the name.",
             )
         return found
 
     @property
     def trimmed_primary_key(self) -> tuple[str, ...]:
-        """Primary key without partition columns, in primary key order: what files are sorted by (format.md section 2)."""
+        """Primary key without partition columns, in primary key order: what files are sorted by
+        (format.md section 2).
+        """
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)
 
     @property
@@ -161,7 +166,10 @@ def schema_from_json(text: str | bytes, subject: str) -> TableSchema:
 
 def _damaged(subject: str, found: str) -> DamagedError:
     return DamagedError(
-        subject, found=found, expected="a Paimon schema file", action="Restore the file from a copy of the table."
+        subject,
+        found=found,
+        expected="a Paimon schema file",
+        action="Restore the file from a copy of the table.",
     )
 
 
@@ -181,7 +189,9 @@ def new_schema(
     for column in arrow:
         nullable = column.nullable and column.name not in primary_key
         parent_id, next_id = next_id, next_id + 1
-        numbered, next_id = assign_field_ids(type_from_arrow(column.type, nullable=nullable), next_id)
+        numbered, next_id = assign_field_ids(
+            type_from_arrow(column.type, nullable=nullable), next_id
+        )
         fields.append(DataField(parent_id, column.name, numbered))
     schema = TableSchema(
         id=0,
@@ -204,7 +214,12 @@ def check_schema(schema: TableSchema) -> None:
     opt.check_values(schema.options)
     for key, column in opt.field_option_columns(schema.options):
         if column not in schema.by_name:
-            raise _invalid(f"option {key!r}", f"the column {column!r}", f"one of {', '.join(schema.names)}", "Correct the column's name.")
+            raise _invalid(
+                f"option {key!r}",
+                f"the column {column!r}",
+                f"one of {', '.join(schema.names)}",
+                "Correct the column's name.",
+            )
     _check_bucket(schema)
     _check_sequence_fields(schema)
     _check_rowkind_field(schema)
@@ -214,23 +229,50 @@ def _check_names(schema: TableSchema) -> None:
     seen: set[str] = set()
     for name in schema.names:
         if name in seen:
-            raise _invalid(f"column {name!r}", "the name twice", "each column once", "Rename one of them.")
+            raise _invalid(
+                f"column {name!r}", "the name twice", "each column once", "Rename one of them."
+            )
         if name in RESERVED_NAMES or name.startswith(KEY_PREFIX) or not name:
-            raise _invalid(f"column {name!r}", "a reserved name", "another name", "Rename the column.")
+            raise _invalid(
+                f"column {name!r}", "a reserved name", "another name", "Rename the column."
+            )
         seen.add(name)
 
 
 def _check_keys(schema: TableSchema) -> None:
     if not schema.primary_keys:
-        raise _invalid("primary_key", "no column", "one column or more", "Name the columns that identify a row.")
-    for what, keys in (("primary_key", schema.primary_keys), ("partition_by", schema.partition_keys)):
+        raise _invalid(
+            "primary_key",
+            "no column",
+            "one column or more",
+            "Name the columns that identify a row.",
+        )
+    for what, keys in (
+        ("primary_key", schema.primary_keys),
+        ("partition_by", schema.partition_keys),
+    ):
         if len(set(keys)) != len(keys):
-            raise _invalid(what, f"a column twice in {list(keys)}", "each column once", "Name each column once.")
+            raise _invalid(
+                what,
+                f"a column twice in {list(keys)}",
+                "each column once",
+                "Name each column once.",
+            )
         for name in keys:
             if name not in schema.by_name:
-                raise _invalid(what, f"the column {name!r}", f"one of {', '.join(schema.names)}", "Correct the column's name.")
+                raise _invalid(
+                    what,
+                    f"the column {name!r}",
+                    f"one of {', '.join(schema.names)}",
+                    "Correct the column's name.",
+                )
             if schema.field(name).type.is_nested:
-                raise _invalid(f"column {name!r}", f"the type {schema.field(name).type} in a key", "a plain type", "Use another key column.")
+                raise _invalid(
+                    f"column {name!r}",
+                    f"the type {schema.field(name).type} in a key",
+                    "a plain type",
+                    "Use another key column.",
+                )
     outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
     if outside:
         raise UnsupportedError(
@@ -240,7 +282,12 @@ def _check_keys(schema: TableSchema) -> None:
             action="Add them to the primary key.",
         )
     if not schema.trimmed_primary_key:
-        raise _invalid("primary_key", "only partition columns", "one more column", "Add a column that tells rows of a partition apart.")
+        raise _invalid(
+            "primary_key",
+            "only partition columns",
+            "one more column",
+            "Add a column that tells rows of a partition apart.",
+        )
 
 
 def _check_bucket(schema: TableSchema) -> None:
@@ -253,22 +300,47 @@ def _check_bucket(schema: TableSchema) -> None:
         )
     for name in schema.bucket_keys:
         if name not in schema.trimmed_primary_key:
-            raise _invalid("option 'bucket-key'", f"the column {name!r}", f"columns of {schema.trimmed_primary_key}", "Choose among these.")
+            raise _invalid(
+                "option 'bucket-key'",
+                f"the column {name!r}",
+                f"columns of {schema.trimmed_primary_key}",
+                "Choose among these.",
+            )
     if schema.typed_options.get(opt.BUCKET_FUNCTION) == "mod":
         types = [schema.field(name).type.root for name in schema.bucket_keys]
         if len(types) != 1 or types[0] not in ("INT", "BIGINT"):
-            raise _invalid("option 'bucket-function.type'", f"mod over {types}", "a single INT or BIGINT bucket key", "Use `default`.")
+            raise _invalid(
+                "option 'bucket-function.type'",
+                f"mod over {types}",
+                "a single INT or BIGINT bucket key",
+                "Use `default`.",
+            )
 
 
 def _check_sequence_fields(schema: TableSchema) -> None:
     names = schema.sequence_fields
     for name in names:
         if name not in schema.by_name:
-            raise _invalid("option 'sequence.field'", f"the column {name!r}", f"one of {', '.join(schema.names)}", "Correct the name.")
+            raise _invalid(
+                "option 'sequence.field'",
+                f"the column {name!r}",
+                f"one of {', '.join(schema.names)}",
+                "Correct the name.",
+            )
         if f"fields.{name}.aggregate-function" in schema.options:
-            raise _invalid("option 'sequence.field'", f"{name!r} with an aggregate function", "a column without one", "Remove the function.")
+            raise _invalid(
+                "option 'sequence.field'",
+                f"{name!r} with an aggregate function",
+                "a column without one",
+                "Remove the function.",
+            )
     if len(set(names)) != len(names):
-        raise _invalid("option 'sequence.field'", f"a column twice in {list(names)}", "each column once", "Name each column once.")
+        raise _invalid(
+            "option 'sequence.field'",
+            f"a column twice in {list(names)}",
+            "each column once",
+            "Name each column once.",
+        )
 
 
 def _check_rowkind_field(schema: TableSchema) -> None:
@@ -276,9 +348,19 @@ def _check_rowkind_field(schema: TableSchema) -> None:
     if name is None:
         return
     if name not in schema.by_name:
-        raise _invalid("option 'rowkind.field'", f"the column {name!r}", f"one of {', '.join(schema.names)}", "Correct the name.")
+        raise _invalid(
+            "option 'rowkind.field'",
+            f"the column {name!r}",
+            f"one of {', '.join(schema.names)}",
+            "Correct the name.",
+        )
     if schema.field(name).type.root not in ("VARCHAR", "CHAR"):
-        raise _invalid("option 'rowkind.field'", f"a column of type {schema.field(name).type}", "a STRING column", "Use a STRING column.")
+        raise _invalid(
+            "option 'rowkind.field'",
+            f"a column of type {schema.field(name).type}",
+            "a STRING column",
+            "Use a STRING column.",
+        )
 
 
 def _invalid(subject: str, found: str, expected: str, action: str) -> InvalidError:
@@ -297,4 +379,5 @@ def file_column(table_field: DataField, file_schema: TableSchema) -> DataField |
 
 
 def with_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
+    """The same schema with other options; nothing is checked."""
     return replace(schema, options=dict(options))

@@ -1,7 +1,8 @@
 """Paimon's logical types: parse and print their JSON, and map them to Arrow and back.
 
 In: type text or object of a schema file (Paimon `DataTypeJsonParser`), or an Arrow type; out: `DataType` values.
-Raises UnsupportedError for types that are left out (VARIANT, BLOB, VECTOR, GEOMETRY, ...), InvalidError for text that is no type.
+Raises UnsupportedError for types that are left out (VARIANT, BLOB, VECTOR, GEOMETRY, ...),
+InvalidError for text that is no type.
 Knows nothing of files. STRING is VARCHAR(2147483647), BYTES is VARBINARY(2147483647).
 """
 
@@ -86,7 +87,9 @@ def parse_type(json: str | dict[str, Any]) -> DataType:
     return _simple_type(json, root, args, local_zone=local_zone, nullable=nullable)
 
 
-def _simple_type(text: str, root: str, args: list[int], *, local_zone: bool, nullable: bool) -> DataType:
+def _simple_type(
+    text: str, root: str, args: list[int], *, local_zone: bool, nullable: bool
+) -> DataType:
     if root in _PLAIN and not args:
         return DataType(root, nullable)
     if root in _SIZED:
@@ -96,13 +99,15 @@ def _simple_type(text: str, root: str, args: list[int], *, local_zone: bool, nul
     if root == "BYTES":
         return DataType("VARBINARY", nullable, length=MAX_LENGTH)
     if root == "DECIMAL":
-        precision, scale = (args + [0])[:2] if args else (10, 0)
+        precision, scale = [*args, 0][:2] if args else (10, 0)
         return DataType(root, nullable, precision=precision, scale=scale)
     if root == "TIME":
         return DataType(root, nullable, precision=args[0] if args else 0)
     if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         local = local_zone or root == "TIMESTAMP_LTZ"
-        return DataType("TIMESTAMP_LTZ" if local else "TIMESTAMP", nullable, precision=args[0] if args else 6)
+        return DataType(
+            "TIMESTAMP_LTZ" if local else "TIMESTAMP", nullable, precision=args[0] if args else 6
+        )
     if root in _LEFT_OUT:
         raise UnsupportedError(
             f"type {text!r}",
@@ -119,7 +124,9 @@ def _parse_nested(json: dict[str, Any]) -> DataType:
     if root in ("ARRAY", "MULTISET"):
         return DataType(root, nullable, element=parse_type(json["element"]))
     if root == "MAP":
-        return DataType(root, nullable, key=parse_type(json["key"]), value=parse_type(json["value"]))
+        return DataType(
+            root, nullable, key=parse_type(json["key"]), value=parse_type(json["value"])
+        )
     if root == "ROW":
         return DataType(root, nullable, fields=tuple(field_from_json(f) for f in json["fields"]))
     if root in _LEFT_OUT:
@@ -168,12 +175,18 @@ def _simple_text(t: DataType) -> str:
 
 
 def field_from_json(json: dict[str, Any]) -> DataField:
+    """A column or ROW field of a schema file; ids are taken as they stand."""
     return DataField(
-        int(json["id"]), str(json["name"]), parse_type(json["type"]), json.get("description"), json.get("defaultValue")
+        int(json["id"]),
+        str(json["name"]),
+        parse_type(json["type"]),
+        json.get("description"),
+        json.get("defaultValue"),
     )
 
 
 def field_to_json(f: DataField) -> dict[str, Any]:
+    """The form that goes to a schema file; absent description and default are left out."""
     json: dict[str, Any] = {"id": f.id, "name": f.name, "type": type_to_json(f.type)}
     if f.description is not None:
         json["description"] = f.description
@@ -220,15 +233,20 @@ def arrow_type(t: DataType) -> pa.DataType:
         return pa.list_(pa.field("element", arrow_type(t.element), t.element.nullable))
     if t.root == "MULTISET":
         assert t.element is not None
-        return pa.map_(pa.field("key", arrow_type(t.element), nullable=False), pa.field("value", pa.int32(), nullable=False))
+        return pa.map_(
+            pa.field("key", arrow_type(t.element), nullable=False),
+            pa.field("value", pa.int32(), nullable=False),
+        )
     assert t.key is not None
     assert t.value is not None
     return pa.map_(
-        pa.field("key", arrow_type(t.key), nullable=False), pa.field("value", arrow_type(t.value), t.value.nullable)
+        pa.field("key", arrow_type(t.key), nullable=False),
+        pa.field("value", arrow_type(t.value), t.value.nullable),
     )
 
 
 def arrow_field(f: DataField) -> pa.Field:
+    """Name, Arrow type and nullability of a column; Paimon's field id is not carried."""
     return pa.field(f.name, arrow_type(f.type), f.type.nullable)
 
 
@@ -262,9 +280,11 @@ def type_from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
     if pa.types.is_fixed_size_binary(t):
         return DataType("BINARY", nullable, length=t.byte_width)
     if pa.types.is_time(t):
-        return DataType("TIME", nullable, precision=3 if str(t) in ("time32[ms]", "time32[s]") else 3)
+        return DataType("TIME", nullable, precision=3)
     if pa.types.is_timestamp(t):
-        return DataType("TIMESTAMP_LTZ" if t.tz else "TIMESTAMP", nullable, precision=_DIGITS[t.unit])
+        return DataType(
+            "TIMESTAMP_LTZ" if t.tz else "TIMESTAMP", nullable, precision=_DIGITS[t.unit]
+        )
     if pa.types.is_dictionary(t):
         return type_from_arrow(t.value_type, nullable=nullable)
     return _nested_from_arrow(t, nullable=nullable)
@@ -273,13 +293,19 @@ def type_from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
 def _nested_from_arrow(t: pa.DataType, *, nullable: bool) -> DataType:
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         element = t.value_field
-        return DataType("ARRAY", nullable, element=type_from_arrow(element.type, nullable=element.nullable))
+        return DataType(
+            "ARRAY", nullable, element=type_from_arrow(element.type, nullable=element.nullable)
+        )
     if pa.types.is_map(t):
         value = type_from_arrow(t.item_type, nullable=t.item_field.nullable)
-        return DataType("MAP", nullable, key=type_from_arrow(t.key_type, nullable=False), value=value)
+        return DataType(
+            "MAP", nullable, key=type_from_arrow(t.key_type, nullable=False), value=value
+        )
     if pa.types.is_struct(t):
         fields = tuple(
-            DataField(0, t.field(i).name, type_from_arrow(t.field(i).type, nullable=t.field(i).nullable))
+            DataField(
+                0, t.field(i).name, type_from_arrow(t.field(i).type, nullable=t.field(i).nullable)
+            )
             for i in range(t.num_fields)
         )
         return DataType("ROW", nullable, fields=fields)

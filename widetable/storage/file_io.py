@@ -1,6 +1,8 @@
-"""The storage that a table lives on: a small protocol, given to the table, so that it can be replaced and made to fail in tests.
+"""The storage that a table lives on: a small protocol, given to the table, so that it can be
+replaced and made to fail in tests.
 
-All paths are text with "/" between names. Parent directories are made as needed. Every method raises NotFoundError when the
+All paths are text with "/" between names. Parent directories are made as needed. Every method
+raises NotFoundError when the
 path is not there (where that matters) and StorageError when the storage refuses (disk full, permission, lost device).
 """
 
@@ -23,6 +25,8 @@ class FileStatus:
 
 
 class FileIO(Protocol):
+    """What a table asks of its storage."""
+
     def read(self, path: str) -> bytes:
         """All bytes of a file."""
         ...
@@ -40,7 +44,9 @@ class FileIO(Protocol):
         ...
 
     def publish(self, path: str, data: bytes) -> bool:
-        """Make `path` appear whole, durable and only if nobody has it: False when it exists. The commit point of a table."""
+        """Make `path` appear whole, durable and only if nobody has it: False when it exists. The
+        commit point of a table.
+        """
         ...
 
     def replace(self, path: str, data: bytes) -> None:

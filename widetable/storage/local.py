@@ -1,6 +1,8 @@
-"""FileIO on a local disk. Publishing is a hard link to a complete, synced temporary file: it fails when the target exists.
+"""FileIO on a local disk. Publishing is a hard link to a complete, synced temporary file: it fails
+when the target exists.
 
-POSIX rename is not exclusive, link is (format.md section 11). Temporary names start with a dot, so no reader takes one for a snapshot.
+POSIX rename is not exclusive, link is (format.md section 11). Temporary names start with a dot, so
+no reader takes one for a snapshot.
 """
 
 from __future__ import annotations
@@ -119,7 +121,9 @@ class LocalFileIO:
                     status = entry.stat()
                 except FileNotFoundError:
                     continue  # a temporary file that went away between the listing and the look
-                yield FileStatus(entry.name, entry.is_dir(), status.st_size, int(status.st_mtime * 1000))
+                yield FileStatus(
+                    entry.name, entry.is_dir(), status.st_size, int(status.st_mtime * 1000)
+                )
 
     def _temporary(self, path: str) -> str:
         return f"{os.path.dirname(path)}/.{os.path.basename(path)}.{uuid.uuid4()}.tmp"
@@ -147,10 +151,15 @@ def _mapped_errors(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as cause:
         raise NotFoundError(
-            path, found="no such file", expected="a file", action="Check the path; the snapshot may have expired."
+            path,
+            found="no such file",
+            expected="a file",
+            action="Check the path; the snapshot may have expired.",
         ) from cause
     except FileExistsError as cause:
-        raise InvalidError(path, found="a file", expected="no file yet", action="Use a new name.") from cause
+        raise InvalidError(
+            path, found="a file", expected="no file yet", action="Use a new name."
+        ) from cause
     except OSError as cause:
         raise StorageError(
             path,

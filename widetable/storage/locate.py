@@ -18,7 +18,9 @@ _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def locate(url: str, *, fsync: bool = True) -> tuple[FileIO, str]:
-    """The storage of a path or URL, and the path on it without a trailing slash. Raises UnsupportedError for other schemes."""
+    """The storage of a path or URL, and the path on it without a trailing slash. Raises
+    UnsupportedError for other schemes.
+    """
     path = url
     if _SCHEME.match(url):
         parts = urlsplit(url)

@@ -1,0 +1,66 @@
+"""Peak memory of a full compaction of a bucket whose rows take four times the budget
+(`write-buffer-size`), in a process of its own.
+
+Growth = peak resident memory of the process minus what it had before the compaction (after a small
+one has warmed the kernels).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+
+import widetable as wt
+from benchmarks.harness import Row, child_json, peak_rss_bytes, scratch
+from benchmarks.wide_rows import wide_rows, wide_schema
+
+BUDGET_BYTES, TIMES, RUNS, COLUMNS = 64 << 20, 4, 4, 60
+OPTIONS = {
+    "bucket": "1",
+    "write-only": "true",
+    "merge-engine": "partial-update",
+    "write-buffer-size": f"{BUDGET_BYTES}b",
+}
+
+
+def run() -> list[Row]:
+    with scratch("compact") as work:
+        schema = wide_schema(COLUMNS - 1)
+        catalog = wt.Catalog(str(work))
+        row_bytes = wide_rows(schema, np.arange(10_000), seed=1).nbytes / 10_000
+        rows = int(BUDGET_BYTES * TIMES / row_bytes)
+        for name, count in (("small", rows // 50), ("large", rows)):
+            table = catalog.create_table(
+                f"bench.{name}", schema, primary_key=["k"], options=OPTIONS
+            )
+            for part in range(RUNS):
+                table.write(wide_rows(schema, np.arange(part, count, RUNS), seed=part))
+        done = child_json("benchmarks.bench_compact", str(work))
+    growth, budget = done["peak"] - done["before"], BUDGET_BYTES
+    return [
+        Row(
+            "peak memory, bucket 4x its budget",
+            f"{growth / 2**20:.0f} MiB grown",
+            f"budget {budget / 2**20:.0f} MiB, rows {done['bytes'] / 2**20:.0f} MiB",
+            growth / budget,
+            "< 4 budgets (bounded)",
+            growth < TIMES * budget,
+            done,
+        )
+    ]
+
+
+def _child(warehouse: str) -> None:
+    catalog = wt.Catalog(warehouse)
+    catalog.table("bench.small").compact(full=True)
+    before = peak_rss_bytes()
+    table = catalog.table("bench.large")
+    table.compact(full=True)
+    peak = peak_rss_bytes()
+    print(json.dumps({"before": before, "peak": peak, "bytes": BUDGET_BYTES * TIMES}))
+
+
+if __name__ == "__main__":
+    _child(sys.argv[1])

@@ -1,0 +1,9 @@
+"""Spark streams into and out of widetable tables: `format("widetable")` and `widetable_spark.read`."""
+
+from __future__ import annotations
+
+from widetable_spark.commit_progress import CommitProgress, CommitProgressListener
+from widetable_spark.data_source import WidetableDataSource
+from widetable_spark.reading import read
+
+__all__ = ["CommitProgress", "CommitProgressListener", "WidetableDataSource", "read"]

@@ -1,0 +1,46 @@
+"""Batch read of `format("widetable")`: one partition per split, batches in Spark's Arrow form.
+
+pushFilters is not overridden: Spark keeps one read plan per loaded DataFrame and pushed filters
+leak into other queries of it
+(spark.md section 1, bug 1). Use `widetable_spark.read` for pruning by columns and filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from widetable import Table
+from widetable_spark.source_options import SourceOptions
+from widetable_spark.spark_types import arrow_schema, cast_batch
+
+ROWS_PER_BATCH = 10_000
+
+
+class BatchReader(DataSourceReader):
+    """Reads the columns of `schema` from one snapshot, chosen when the partitions are planned."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        scan = Table.open(options.path).scan(
+            columns=[field.name for field in self._schema],
+            snapshot_id=options.snapshot_id,
+            timestamp=options.timestamp_millis,
+            tag=options.tag,
+        )
+        return [InputPartition(read) for read in scan.split_reads()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        target = arrow_schema(self._schema)
+        if partition is None or partition.value is None:
+            return  # Spark makes one partition without a value of an empty list
+        for batch in partition.value.to_batches():
+            for start in range(0, batch.num_rows, ROWS_PER_BATCH):
+                yield cast_batch(batch.slice(start, ROWS_PER_BATCH), target)

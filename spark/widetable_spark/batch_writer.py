@@ -1,0 +1,38 @@
+"""Batch write of `format("widetable")`: mode append adds rows; mode overwrite replaces the table,
+or the partitions that the data has
+(table option `dynamic-partition-overwrite`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from widetable import Table
+from widetable_spark.source_options import SourceOptions
+from widetable_spark.task_writer import discard_failed, files_of, plan_writer
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One commit for the whole DataFrame. A batch job has no identifier of its own: run twice, it commits twice."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
+        self._options = options
+        self._overwrite = overwrite
+        self._tasks = plan_writer(options, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._tasks.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        table = Table.open(self._options.path)
+        if self._overwrite:
+            table.commit_overwrite(files_of(messages), commit_user=self._options.commit_user)
+        else:
+            table.commit_append(files_of(messages), commit_user=self._options.commit_user)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        discard_failed(self._options.path, messages)

@@ -1,0 +1,95 @@
+"""What a streaming query's commits did: rows, files, retries and snapshot per micro-batch.
+
+A Python sink cannot add numbers to Spark's own progress, so a listener joins Spark's progress
+(query id, batch id) with the
+snapshot that carries them: the committer notes rows, files and lost races in the snapshot's properties.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from widetable import Table
+
+_log = logging.getLogger("widetable.spark")
+
+
+@dataclass(frozen=True)
+class CommitProgress:
+    """One committed micro-batch. rows: as read from the source by the tasks; files: new level-0
+    files; retries: lost races for a snapshot id.
+    """
+
+    query_name: str | None
+    commit_user: str
+    batch_id: int
+    snapshot_id: int
+    rows: int
+    files: int
+    retries: int
+    batch_duration_millis: int
+
+
+class CommitProgressListener(StreamingQueryListener):
+    """Add it with `spark.streams.addListener(CommitProgressListener(path))`; `commits` holds what
+    was seen, oldest first.
+
+    path: the table; commit_user: only if the query sets the option of that name; on_commit: called
+    from Spark's listener thread.
+    Batches without rows commit nothing and are not seen.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        commit_user: str | None = None,
+        on_commit: Callable[[CommitProgress], None] | None = None,
+    ) -> None:
+        self._path = path
+        self._commit_user = commit_user
+        self._on_commit = on_commit
+        self._lock = threading.Lock()
+        self.commits: list[CommitProgress] = []
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing to do."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Nothing to do."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        progress = event.progress
+        user = self._commit_user or str(progress.id)
+        found = Table.open(self._path).find_commit(user, int(progress.batchId))
+        if found is None:
+            return
+        noted = found.properties
+        commit = CommitProgress(
+            query_name=progress.name,
+            commit_user=user,
+            batch_id=int(progress.batchId),
+            snapshot_id=found.id,
+            rows=int(noted.get("widetable.rows", "0")),
+            files=int(noted.get("widetable.files", "0")),
+            retries=int(noted.get("widetable.retries", "0")),
+            batch_duration_millis=int(progress.batchDuration),
+        )
+        _log.info("committed %s", commit)
+        with self._lock:
+            self.commits.append(commit)
+        if self._on_commit is not None:
+            self._on_commit(commit)

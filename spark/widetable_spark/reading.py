@@ -1,0 +1,123 @@
+"""`read`: the good way to read a table in Spark, planned afresh on each call.
+
+Columns and filters are pushed into the table's own scan (partitions, buckets, key ranges). Buckets
+that need no merge go to Spark's own
+Parquet scan, which prunes columns and row groups and runs in the JVM; the others are merged by Python tasks.
+`format("widetable")` gives the same rows, only slower (spark.md section 1 tells why).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from widetable import InvalidError, Table
+from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
+
+if TYPE_CHECKING:
+    from widetable.read.split import SplitRead
+
+ROWS_PER_BATCH = 10_000
+
+
+def read(
+    spark: SparkSession,
+    path: str,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    as_of: int | str | datetime | None = None,
+) -> DataFrame:
+    """A DataFrame of one snapshot of the table at `path`.
+
+    columns: in the order wanted; None: all. where: a condition in SQL over any column of the table;
+    rows for which it is null are left out.
+    as_of: a snapshot id (int), a tag (str) or a point in time (datetime; the newest snapshot not
+    younger than it); None: the latest.
+    The snapshot is fixed when this is called. Raises NotFoundError for a table, column, snapshot or
+    tag that is not there.
+    """
+    table = Table.open(path)
+    scan = table.scan(columns=columns, filter=where, **_snapshot(as_of))
+    target = spark_schema(scan.arrow_schema)
+    raw, merged = [], []
+    for split in scan.split_reads():
+        (raw if spark_can_scan(split, table.schema.id, scan.arrow_schema) else merged).append(split)
+    parts = []
+    if raw:
+        parts.append(_parquet_scan(spark, raw, table, target, columns, where))
+    if merged or not raw:
+        parts.append(_merge_scan(spark, merged, target))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def spark_can_scan(split: SplitRead, schema_id: int, columns: pa.Schema) -> bool:
+    """Whether Spark's Parquet scan gives the split's rows: no merge, the current schema's names,
+    and types that it reads alike.
+    """
+    if not split.raw_files:
+        return False
+    if any(file.schema_id != schema_id for file in split.raw_files):
+        return False
+    return all(_same_in_spark(field.type) for field in columns)
+
+
+def _same_in_spark(t: pa.DataType) -> bool:
+    if pa.types.is_nested(t):
+        children = [t.field(i).type for i in range(t.num_fields)]
+        return all(_same_in_spark(child) for child in children)
+    return not (pa.types.is_time(t) or (pa.types.is_timestamp(t) and t.unit == "ns"))
+
+
+def _snapshot(as_of: int | str | datetime | None) -> dict[str, Any]:
+    if as_of is None:
+        return {}
+    if isinstance(as_of, bool):
+        raise InvalidError(
+            "as_of",
+            found="a bool",
+            expected="a snapshot id, a tag or a datetime",
+            action="Correct the argument.",
+        )
+    if isinstance(as_of, int):
+        return {"snapshot_id": as_of}
+    return {"timestamp": as_of} if isinstance(as_of, datetime) else {"tag": as_of}
+
+
+def _parquet_scan(
+    spark: SparkSession,
+    splits: list[SplitRead],
+    table: Table,
+    target: StructType,
+    columns: Sequence[str] | None,
+    where: str | None,
+) -> DataFrame:
+    # All columns of the table are offered, so that `where` may use one that is not read.
+    # recursiveFileLookup keeps Spark from
+    # taking partition values out of the directories, where a DATE is a day number.
+    paths = [file.path for split in splits for file in split.raw_files or ()]
+    everything = spark_schema(table.arrow_schema)
+    frame = spark.read.schema(everything).option("recursiveFileLookup", "true").parquet(*paths)
+    if where is not None:
+        frame = frame.where(where)
+    return frame.select(*[field.name for field in target]) if columns is not None else frame
+
+
+def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:
+    if not splits:
+        return spark.createDataFrame([], target)
+    expected = arrow_schema(target)
+
+    def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                for merged in splits[index].to_batches():
+                    for start in range(0, merged.num_rows, ROWS_PER_BATCH):
+                        yield cast_batch(merged.slice(start, ROWS_PER_BATCH), expected)
+
+    return spark.range(0, len(splits), 1, len(splits)).mapInArrow(merge, target)

@@ -1,0 +1,75 @@
+"""Arrow batches of a table ↔ the exact Arrow schema that Spark asks for.
+
+Spark compares the first batch of a reader with its own Arrow form of the schema, types, nullability
+and order included, so every
+batch is cast to that form. Source: pyspark `to_arrow_schema`; spark.md sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from widetable import InvalidError
+
+
+def spark_schema(arrow: pa.Schema) -> StructType:
+    """Spark's schema of a table's Arrow schema. Times become TIME(6), timestamps TIMESTAMP (with
+    zone) or TIMESTAMP_NTZ.
+    """
+    fields = [pa.field(f.name, _spark_side(f.type), f.nullable) for f in arrow]
+    return from_arrow_schema(pa.schema(fields))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of the batches that Spark expects from a reader of `schema`."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def cast_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """The columns of `target`, in its order and types. Raises InvalidError naming a column whose
+    values Spark cannot hold.
+    """
+    columns = []
+    for wanted in target:
+        column = batch.column(wanted.name)
+        if column.type != wanted.type:
+            column = _cast(column, wanted)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
+    try:
+        if pa.types.is_time32(column.type) and pa.types.is_time64(wanted.type):
+            return column.cast(pa.time64("ns")).cast(wanted.type)
+        return column.cast(wanted.type)
+    except pa.ArrowInvalid as cause:
+        raise InvalidError(
+            f"column {wanted.name!r}",
+            found=f"values of {column.type} that do not fit ({cause})",
+            expected=f"values that Spark's {wanted.type} can hold",
+            action="Leave the column out, or read it with pyarrow.",
+        ) from cause
+
+
+def _spark_side(t: pa.DataType) -> Any:
+    """Spark knows microseconds and nanosecond times only; nested types are mapped inside."""
+    if pa.types.is_timestamp(t):
+        return pa.timestamp("us", tz=t.tz)
+    if pa.types.is_time(t):
+        return pa.time64("ns")
+    if pa.types.is_list(t):
+        return pa.list_(t.value_field.with_type(_spark_side(t.value_type)))
+    if pa.types.is_map(t):
+        return pa.map_(
+            t.key_field.with_type(_spark_side(t.key_type)),
+            t.item_field.with_type(_spark_side(t.item_type)),
+        )
+    if pa.types.is_struct(t):
+        inner = [t.field(i) for i in range(t.num_fields)]
+        return pa.struct([f.with_type(_spark_side(f.type)) for f in inner])
+    return t

@@ -1,0 +1,102 @@
+"""What batch and streaming writes share: rows of one task become level-0 files, and their commit
+messages travel to the driver.
+
+Lifecycle (spark.md sections 2 and 3): `TaskWriter` is made in the planner process, where columns
+are checked and the base of the sequence numbers
+is taken once for all tasks; it is pickled to the tasks; commit and abort run in a third process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from widetable import CommitMessage, InvalidError, Table
+from widetable_spark.source_options import SourceOptions
+from widetable_spark.spark_types import arrow_schema
+
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True)
+class TaskMessage(WriterCommitMessage):
+    """Files of one task. query_id: the streaming query's id, None in batch writes. rows: input rows of the task."""
+
+    files: tuple[CommitMessage, ...]
+    query_id: str | None
+    rows: int
+
+
+@dataclass(frozen=True)
+class TaskWriter:
+    """Writes the batches of one task; picklable."""
+
+    path: str
+    columns: tuple[str, ...]
+    row_kind: str
+    sequence_base: int
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        context = TaskContext.get()
+        task = context.partitionId() if context else 0
+        tasks = context.numPartitions() if context else 1
+        query_id = context.getLocalProperty(QUERY_ID_PROPERTY) if context else None
+        table = Table.open(self.path)
+        writer = table.new_writer(
+            self.columns,
+            row_kind=self.row_kind,
+            task=task,
+            tasks=tasks,
+            sequence_base=self.sequence_base,
+        )
+        rows = 0
+        try:
+            for batch in iterator:
+                rows += batch.num_rows
+                writer.write(batch)
+            return TaskMessage(tuple(writer.finish()), query_id, rows)
+        except BaseException:
+            writer.abort()
+            raise
+
+
+def plan_writer(options: SourceOptions, schema: StructType) -> TaskWriter:
+    """Checks in the planner, before any row is read, that a DataFrame of `schema` may be written.
+
+    Raises InvalidError for unknown, missing or duplicate columns and for column sets that break a sequence group.
+    """
+    columns = tuple(field.name for field in schema)
+    if len(set(columns)) != len(columns):
+        twice = sorted({name for name in columns if columns.count(name) > 1})
+        raise InvalidError(
+            f"column {twice[0]!r}",
+            found="the column twice",
+            expected="each column once",
+            action="Drop or rename one.",
+        )
+    table = Table.open(options.path)
+    table.check_write_columns(arrow_schema(schema), row_kind=options.row_kind)
+    return TaskWriter(options.path, columns, options.row_kind, table.sequence_base())
+
+
+def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[CommitMessage]:
+    """What the tasks wrote, in task order."""
+    return [
+        file for message in messages if isinstance(message, TaskMessage) for file in message.files
+    ]
+
+
+def discard_failed(path: str, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Called by abort. Files are deleted only when commit cannot have been called: then a task's message is missing.
+
+    After a commit that raised, Spark calls abort with all messages, and the commit may have gone
+    through (spark.md section 2);
+    those files are left to orphan cleaning.
+    """
+    if any(message is None for message in messages):
+        Table.open(path).discard(files_of(messages))

@@ -1,0 +1,51 @@
+"""A local disk that kills its own process (SIGKILL, no clean-up) at a named point of a commit.
+
+Points: before_publish, after_publish (the snapshot is there, nobody was told), torn_file (half of a
+manifest is written),
+before_hint. The point is reached on the call number that the caller chooses.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from widetable.storage.local import LocalFileIO
+
+POINTS = ("before_publish", "after_publish", "torn_file", "before_hint")
+
+
+def kill_now() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KillingFileIO(LocalFileIO):
+    def __init__(self, point: str | None, call: int) -> None:
+        super().__init__(fsync=False)
+        self._point = point
+        self._left = call
+
+    def _reached(self, point: str) -> bool:
+        if point != self._point:
+            return False
+        self._left -= 1
+        return self._left < 0
+
+    def publish(self, path: str, data: bytes) -> bool:
+        if "/snapshot/" in path and self._reached("before_publish"):
+            kill_now()
+        done = super().publish(path, data)
+        if "/snapshot/" in path and self._reached("after_publish"):
+            kill_now()
+        return done
+
+    def write_new(self, path: str, data: bytes) -> None:
+        if "/manifest/" in path and self._reached("torn_file"):
+            super().write_new(path, data[: len(data) // 2])
+            kill_now()
+        super().write_new(path, data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        if self._reached("before_hint"):
+            kill_now()
+        super().replace(path, data)

@@ -1,0 +1,117 @@
+"""widetable_spark.read: planned afresh, columns and filters pushed, raw buckets scanned by Spark itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import widetable as wt
+import widetable_spark
+
+
+@pytest.fixture
+def months(tmp_path: Path) -> wt.Table:
+    schema = pa.schema(
+        [
+            pa.field("day", pa.date32(), nullable=False),
+            pa.field("k", pa.int64(), nullable=False),
+            pa.field("v", pa.string()),
+            pa.field("w", pa.int64()),
+        ]
+    )
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.months",
+        schema,
+        primary_key=["day", "k"],
+        partition_by=["day"],
+        options={"bucket": "2", "merge-engine": "partial-update", "write-only": "true"},
+    )
+    days = [dt.date(2024, 1, 1), dt.date(2024, 2, 1)]
+    table.write(
+        pa.table(
+            {"day": days * 50, "k": list(range(100)), "v": [f"v{i}" for i in range(100)]},
+            schema=pa.schema(list(schema)[:3]),
+        )
+    )
+    return table
+
+
+def _expected(table: wt.Table, **scan: object) -> list[dict[str, object]]:
+    return sorted(table.scan(**scan).to_arrow().to_pylist(), key=lambda r: str(r))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_rows_equal_the_tables_own_scan(
+    spark: SparkSession, months: wt.Table, compacted: bool
+) -> None:
+    months.write(pa.table({"day": [dt.date(2024, 2, 1)], "k": [1], "w": [7]}))
+    if compacted:
+        months.compact(full=True)
+    frame = widetable_spark.read(spark, months.path)
+    assert sorted((r.asDict() for r in frame.collect()), key=str) == _expected(months)
+
+
+def test_a_bucket_of_one_run_is_scanned_by_spark_and_the_others_are_merged(
+    spark: SparkSession, months: wt.Table
+) -> None:
+    months.compact(full=True)
+    assert (
+        "MapInArrow"
+        not in widetable_spark.read(spark, months.path)._jdf.queryExecution().toString()
+    )
+    months.write(pa.table({"day": [dt.date(2024, 2, 1)], "k": [1], "w": [7]}))
+    plan = widetable_spark.read(spark, months.path)._jdf.queryExecution().toString()
+    assert "MapInArrow" in plan
+    assert "FileScan parquet" in plan or "parquet" in plan
+    assert len(widetable_spark.read(spark, months.path).collect()) == 100
+
+
+def test_columns_and_a_condition_on_a_column_that_is_not_read(
+    spark: SparkSession, months: wt.Table
+) -> None:
+    for compact in (False, True):
+        if compact:
+            months.compact(full=True)
+        frame = widetable_spark.read(
+            spark, months.path, columns=["v"], where="k between 3 and 5 and day = date '2024-02-01'"
+        )
+        assert sorted(r.v for r in frame.collect()) == ["v3", "v5"]
+        assert frame.columns == ["v"]
+
+
+def test_each_call_plans_afresh(spark: SparkSession, months: wt.Table) -> None:
+    before = widetable_spark.read(spark, months.path)
+    months.write(pa.table({"day": [dt.date(2024, 3, 1)], "k": [1], "v": ["new"]}))
+    assert widetable_spark.read(spark, months.path).count() == before.count() + 1
+
+
+def test_conditions_of_two_reads_do_not_mix(spark: SparkSession, months: wt.Table) -> None:
+    five = widetable_spark.read(spark, months.path, where="k = 5")
+    six = widetable_spark.read(spark, months.path, where="k = 6")
+    assert sorted(r.k for r in five.union(six).collect()) == [5, 6]
+    frame = spark.read.format("widetable").load(months.path)
+    assert sorted(r.k for r in frame.where("k = 5").union(frame.where("k = 6")).collect()) == [5, 6]
+
+
+def test_as_of_a_snapshot_a_tag_and_a_time(spark: SparkSession, months: wt.Table) -> None:
+    first = months.snapshots()[-1]
+    months.create_tag("one")
+    months.write(pa.table({"day": [dt.date(2024, 3, 1)], "k": [1], "v": ["new"]}))
+    when = dt.datetime.fromtimestamp(first.time_millis / 1000 + 0.0005, dt.timezone.utc)
+    for as_of in (first.id, "one", when):
+        assert widetable_spark.read(spark, months.path, as_of=as_of).count() == 100
+    with pytest.raises(wt.NotFoundError, match="99"):
+        widetable_spark.read(spark, months.path, as_of=99)
+
+
+def test_an_empty_table_has_no_rows_and_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
+    table = wt.Catalog(str(tmp_path)).create_table("db.t", schema, primary_key=["k"])
+    frame = widetable_spark.read(spark, table.path)
+    assert frame.columns == ["k", "v"]
+    assert frame.collect() == []
+    assert spark.read.format("widetable").load(table.path).collect() == []
