@@ -1,0 +1,45 @@
+"""The bucket of each row of a batch, by the table's bucket key and bucket function.
+
+Source: Paimon `KeyAndBucketExtractor`, `BucketFunction`; format.md section 6. In: a batch that has
+the bucket key columns in their current Arrow types, without nulls; out: int32 bucket ids in row
+order. Raises nothing for such a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from widetable import options as opt
+from widetable.format.binary_row import encode_rows
+from widetable.kernels.bucket_hash import bucket_of, mod_bucket, murmur_hash
+from widetable.schema import TableSchema
+
+
+def bucket_ids(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
+    """int32[n]: each from 0 to the table's number of buckets."""
+    if schema.num_buckets == 1:
+        return np.zeros(batch.num_rows, np.int32)
+    return _FUNCTIONS[schema.typed_options.get(opt.BUCKET_FUNCTION)](batch, schema)
+
+
+def _default(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
+    columns = [batch.column(name) for name in schema.bucket_keys]
+    types = [schema.field(name).type for name in schema.bucket_keys]
+    return bucket_of(murmur_hash(encode_rows(columns, types)), schema.num_buckets)
+
+
+def _mod(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
+    (name,) = schema.bucket_keys
+    values = batch.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return mod_bucket(values, schema.num_buckets)
+
+
+_FUNCTIONS: Final[dict[str, Callable[[pa.RecordBatch, TableSchema], NDArray[np.int32]]]] = {
+    "default": _default,
+    "mod": _mod,
+}
