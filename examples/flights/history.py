@@ -1,0 +1,136 @@
+"""What the table itself tells about the run: its commits, how its column groups filled, its files.
+
+In: the table and the run of the pipeline. Everything is read back from snapshots, nothing is taken
+from the demo's own notes but which commit user was which stream. The fill of a group at a snapshot is
+counted by reading that snapshot (time travel), at evenly spaced snapshots.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+import widetable as wt
+from examples.flights.pipeline import PipelineRun
+from examples.flights.wide_table import GROUPS
+
+MAINTAINER = "maintainer"
+_SAMPLED_SNAPSHOTS = 20
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One snapshot. `seconds` since the start of the streams; rows and files as written by a stream."""
+
+    snapshot_id: int
+    seconds: float
+    writer: str
+    row_count: int
+    file_count: int
+    retry_count: int
+
+
+@dataclass(frozen=True)
+class FillPoint:
+    """Flights whose group was known at a snapshot, by group; and the live files by level."""
+
+    snapshot_id: int
+    seconds: float
+    row_count: int
+    known: dict[str, int]
+    files_by_level: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The live files of one bucket of the newest snapshot: files, rows and bytes by level."""
+
+    name: str
+    files: dict[int, int]
+    rows: dict[int, int]
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class History:
+    """The run as the table remembers it, oldest first."""
+
+    commits: tuple[Commit, ...]
+    fill: tuple[FillPoint, ...]
+    buckets_before: tuple[Bucket, ...]
+    buckets_after: tuple[Bucket, ...]
+
+    @property
+    def stream_commits(self) -> list[Commit]:
+        return [commit for commit in self.commits if commit.writer != MAINTAINER]
+
+
+def read_history(table: wt.Table, run: PipelineRun) -> History:
+    """Read all snapshots, and the table at some of them."""
+    writers = {stream.query_id: stream.group for stream in run.streams}
+    snapshots = table.snapshots()
+    commits = tuple(_commit(snapshot, writers, run) for snapshot in snapshots)
+    last_of_streams = max(commit.snapshot_id for commit in commits if commit.writer != MAINTAINER)
+    sampled = _evenly_spaced(commits, last_of_streams)
+    return History(
+        commits=commits,
+        fill=tuple(_fill_point(table, commit) for commit in sampled),
+        buckets_before=_buckets(table, last_of_streams),
+        buckets_after=_buckets(table, commits[-1].snapshot_id),
+    )
+
+
+def _commit(snapshot: wt.Snapshot, writers: dict[str, str], run: PipelineRun) -> Commit:
+    noted = snapshot.properties
+    return Commit(
+        snapshot_id=snapshot.id,
+        seconds=snapshot.time_millis / 1000 - run.started,
+        writer=writers.get(snapshot.commit_user, MAINTAINER),
+        row_count=int(noted.get("widetable.rows", "0")),
+        file_count=int(noted.get("widetable.files", "0")),
+        retry_count=int(noted.get("widetable.retries", "0")),
+    )
+
+
+def _evenly_spaced(commits: tuple[Commit, ...], last_of_streams: int) -> list[Commit]:
+    """About `_SAMPLED_SNAPSHOTS` commits, evenly in time; always the streams' last and the newest."""
+    span = commits[-1].seconds - commits[0].seconds
+    chosen: list[Commit] = []
+    for commit in commits:
+        due = not chosen or commit.seconds - chosen[-1].seconds >= span / _SAMPLED_SNAPSHOTS
+        if due or commit.snapshot_id in (last_of_streams, commits[-1].snapshot_id):
+            chosen.append(commit)
+    return chosen
+
+
+def _fill_point(table: wt.Table, commit: Commit) -> FillPoint:
+    columns = [group.sequence for group in GROUPS]
+    rows = table.scan(columns=columns, snapshot_id=commit.snapshot_id).to_arrow()
+    levels: Counter[int] = Counter()
+    for bucket in _buckets(table, commit.snapshot_id):
+        levels.update(bucket.files)
+    return FillPoint(
+        snapshot_id=commit.snapshot_id,
+        seconds=commit.seconds,
+        row_count=rows.num_rows,
+        known={
+            group.name: pc.count(rows[group.sequence], mode="only_valid").as_py()
+            for group in GROUPS
+        },
+        files_by_level=dict(levels),
+    )
+
+
+def _buckets(table: wt.Table, snapshot_id: int) -> tuple[Bucket, ...]:
+    buckets = []
+    for split in table.scan(snapshot_id=snapshot_id).splits():
+        files: Counter[int] = Counter()
+        rows: Counter[int] = Counter()
+        for file in split.files:
+            files[file.level] += 1
+            rows[file.level] += file.row_count
+        size_bytes = sum(file.file_size for file in split.files)
+        buckets.append(Bucket(str(split.partition), dict(files), dict(rows), size_bytes))
+    return tuple(sorted(buckets, key=lambda bucket: bucket.name))

