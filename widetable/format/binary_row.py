@@ -24,11 +24,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable.errors import DamagedError, InvalidError, UnsupportedError
-from widetable.format.column_stats import EMPTY_ROW
 from widetable.kernels.binary_rows import BinaryRows, Layout, encode_binary_rows
 from widetable.types import DataType, arrow_type, timestamp_unit
 
-__all__ = ["EMPTY_ROW", "decode_row", "encode_row", "encode_rows", "layout_of", "with_arity"]
+# On disk: never change. Arity 0 and the header: also the partition of unpartitioned tables.
+EMPTY_ROW: Final = bytes(12)
 
 _LAYOUTS: Final[dict[str, Layout]] = {
     "BOOLEAN": Layout.BOOL,
@@ -78,6 +78,14 @@ def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Binar
 def with_arity(row: bytes, arity: int) -> bytes:
     """The form that manifests hold."""
     return arity.to_bytes(4, "big") + row
+
+
+def null_row(arity: int) -> bytes:
+    """A row whose fields are all null, arity in front."""
+    row = bytearray((arity + 71) // 64 * 8 + 8 * arity)
+    for index in range(8, arity + 8):
+        row[index // 8] |= 1 << (index % 8)
+    return with_arity(bytes(row), arity)
 
 
 def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:

@@ -1,0 +1,287 @@
+"""One Parquet data file, written from sorted row batches, and its DataFileMeta.
+
+On disk: never change (Paimon `KeyValueDataFileWriter`, `ParquetSchemaConverter`; format.md section 7):
+
+    columns   = [_KEY_<trimmed key>..] _SEQUENCE_NUMBER _VALUE_KIND <table columns in schema order>
+    id        = the column's id; _KEY_c: 1073741823 + id of c; _SEQUENCE_NUMBER 2147483646; _VALUE_KIND 2147483645;
+                at depth d (from 1) of column or field i: element and map value 536870911 + 1024 i + d,
+                map key 536870911 - 1024 i - d
+    required  = NOT NULL columns; rows ascend strictly by the trimmed key
+
+A narrow file leaves columns out; NOT NULL columns are always there. Decimals up to 18 digits are integers, timestamps
+milli-, micro- or nanoseconds by their digits. A row group is filled up to ROW_GROUP_BYTES of Arrow memory or
+ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory.
+Raises InvalidError for rows that break the rules above, StorageError when the storage refuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from widetable import options as opt
+from widetable.errors import InvalidError, StorageError
+from widetable.format.binary_row import encode_rows, with_arity
+from widetable.format.column_stats import KeyStats, value_stats
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.parquet_layout import dictionary_columns, file_schema, statistics_columns
+from widetable.format.row_batch import in_schema_order, row_batch_schema
+from widetable.kernels.key_lanes import key_lanes
+from widetable.options import TableOptions
+from widetable.row_kind import is_retraction
+from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.storage.file_io import FileIO
+
+ROW_GROUP_BYTES: Final = 16 << 20
+ROW_GROUP_ROWS: Final = 128 << 10
+
+
+class DataFileWriter:
+    """Writes one file; afterwards either `close` or `abort`.
+
+    columns: table columns to write; NOT NULL ones are added. key_columns: also write `_KEY_` columns, for readers
+    before Paimon 1.0. The file appears at `path` while it is written; nobody knows its name before it is committed.
+    """
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        schema: TableSchema,
+        columns: Sequence[str],
+        options: TableOptions,
+        *,
+        key_columns: bool = False,
+    ) -> None:
+        self._file_io = file_io
+        self._path = path
+        self._schema = schema
+        self._options = options
+        self._key_columns = key_columns
+        names = in_schema_order(schema, [*columns, *schema.required_names])
+        self._batch_schema = row_batch_schema(schema, names)
+        self._file_schema = file_schema(schema, names, key_columns=key_columns)
+        self._key = schema.trimmed_primary_key
+        self._key_types = [schema.field(name).type for name in self._key]
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._written_arrow_bytes = 0
+        self._out: pa.NativeFile | None = None
+        self._parquet: pq.ParquetWriter | None = None
+        self._facts = _Facts(self._key, self._key_types)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how large the file would be now: what is written, and what is pending at the ratio so far."""
+        written = self._out.tell() if self._out is not None else 0
+        ratio = written / self._written_arrow_bytes if self._written_arrow_bytes else 1.0
+        return written + int(self._pending_bytes * ratio)
+
+    @property
+    def rows(self) -> int:
+        """Rows given so far."""
+        return self._facts.rows
+
+    def write(self, row_batch: pa.RecordBatch) -> None:
+        """Add rows whose keys come after all that were written. A chosen column that the batch lacks is null."""
+        if not row_batch.num_rows:
+            return
+        batch = self._conform(row_batch)
+        self._facts.add(batch, self._path)
+        # Pieces no larger than a row group, so that neither memory nor groups grow with the batch.
+        bytes_per_row = max(1, batch.nbytes // batch.num_rows)
+        group_rows = min(ROW_GROUP_ROWS, max(1, ROW_GROUP_BYTES // bytes_per_row))
+        for start in range(0, batch.num_rows, group_rows):
+            piece = batch.slice(start, group_rows)
+            if self._pending_rows + piece.num_rows > group_rows:
+                self._flush()
+            self._pending.append(piece)
+            self._pending_rows += piece.num_rows
+            self._pending_bytes += bytes_per_row * piece.num_rows
+        if self._pending_bytes >= ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self, level: int, file_source: int) -> DataFileMeta:
+        """Finish the file, force it to the storage, and say what it holds. Needs one row at least."""
+        if not self._facts.rows:
+            raise InvalidError(
+                self._path, found="no row", expected="one row at least", action="Abort the writer."
+            )
+        self._flush()
+        assert self._out is not None
+        assert self._parquet is not None
+        with _mapped_errors(self._path):
+            self._parquet.close()
+            file_size = self._out.tell()
+            self._out.close()
+        self._file_io.sync(self._path)
+        stats, stats_columns = value_stats(len(self._schema.fields), old_readers=self._key_columns)
+        facts = self._facts
+        return DataFileMeta(
+            file_name=self._path.rpartition("/")[2],
+            file_size=file_size,
+            row_count=facts.rows,
+            min_key=facts.key_row(facts.first_key),
+            max_key=facts.key_row(facts.last_key),
+            key_stats=facts.key_stats.build(),
+            value_stats=stats,
+            min_sequence_number=facts.min_sequence_number,
+            max_sequence_number=facts.max_sequence_number,
+            schema_id=self._schema.id,
+            level=level,
+            creation_time_millis=_local_wall_clock_millis(),
+            delete_row_count=facts.delete_rows,
+            file_source=file_source,
+            value_stats_cols=stats_columns,
+        )
+
+    def abort(self) -> None:
+        """Leave no file behind. May be called after `close`, and more than once."""
+        self._pending.clear()
+        if self._out is None:
+            return
+        # The Parquet writer is dropped without its footer: the file is deleted anyway.
+        self._parquet = None
+        with contextlib.suppress(OSError):
+            self._out.close()
+        self._file_io.delete(self._path)
+
+    def _conform(self, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with exactly the file's table columns."""
+        columns = []
+        for field in self._batch_schema:
+            index = row_batch.schema.get_field_index(field.name)
+            if index >= 0:
+                column = row_batch.column(index)
+                if column.type != field.type:
+                    raise _wrong_rows(
+                        self._path, field.name, f"values of {column.type}", f"{field.type}"
+                    )
+            else:
+                column = pa.nulls(row_batch.num_rows, field.type)
+            if not field.nullable and column.null_count:
+                raise _wrong_rows(
+                    self._path, field.name, f"{column.null_count} nulls", "NOT NULL values"
+                )
+            columns.append(column)
+        return pa.RecordBatch.from_arrays(columns, schema=self._batch_schema)
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        group = pa.Table.from_batches(self._pending, self._batch_schema)
+        parquet = self._parquet or self._open(group)
+        if self._key_columns:
+            keys = [group.column(name) for name in self._key]
+            group = pa.Table.from_arrays([*keys, *group.columns], schema=self._file_schema)
+        else:
+            group = group.cast(self._file_schema)
+        with _mapped_errors(self._path):
+            parquet.write_table(group, row_group_size=group.num_rows)
+        self._written_arrow_bytes += self._pending_bytes
+        self._pending.clear()
+        self._pending_rows = self._pending_bytes = 0
+
+    def _open(self, first_group: pa.Table) -> pq.ParquetWriter:
+        codec = self._options.get(opt.FILE_COMPRESSION)
+        level = self._options.get(opt.FILE_COMPRESSION_ZSTD_LEVEL) if codec == "zstd" else None
+        self._out = self._file_io.open_output(self._path)
+        with _mapped_errors(self._path):
+            self._parquet = pq.ParquetWriter(
+                self._out,
+                self._file_schema,
+                compression=codec,
+                compression_level=level,
+                use_dictionary=dictionary_columns(first_group) or False,
+                write_statistics=statistics_columns(self._file_schema, self._key),
+                write_page_checksum=True,
+                write_time_adjusted_to_utc=True,
+                store_decimal_as_integer=True,
+                store_schema=False,
+            )
+        return self._parquet
+
+
+class _Facts:
+    """What the meta says about the rows, collected batch by batch."""
+
+    def __init__(self, key: Sequence[str], key_types: Sequence[Any]) -> None:
+        self._key = key
+        self._key_types = key_types
+        self.rows = 0
+        self.delete_rows = 0
+        self.min_sequence_number = 0
+        self.max_sequence_number = 0
+        self.key_stats = KeyStats(key_types)
+        self.first_key: list[pa.Array] = []
+        self.last_key: list[pa.Array] = []
+
+    def add(self, batch: pa.RecordBatch, path: str) -> None:
+        keys = [batch.column(name) for name in self._key]
+        self._check_order(keys, path)
+        numbers = pc.min_max(batch.column(SEQUENCE_NUMBER))
+        low, high = numbers["min"].as_py(), numbers["max"].as_py()
+        self.min_sequence_number = min(low, self.min_sequence_number) if self.rows else low
+        self.max_sequence_number = max(high, self.max_sequence_number) if self.rows else high
+        kinds = batch.column(VALUE_KIND).to_numpy(zero_copy_only=False)
+        self.delete_rows += int(np.count_nonzero(is_retraction(kinds)))
+        self.key_stats.add(keys)
+        if not self.rows:
+            self.first_key = [key.slice(0, 1) for key in keys]
+        self.last_key = [key.slice(len(key) - 1) for key in keys]
+        self.rows += batch.num_rows
+
+    def key_row(self, key: Sequence[pa.Array]) -> bytes:
+        return with_arity(encode_rows(key, self._key_types).row(0), len(key))
+
+    def _check_order(self, keys: list[pa.Array], path: str) -> None:
+        """Requires: keys ascend strictly, in the batch and after the batch before (format.md T2)."""
+        if self.last_key:
+            keys = [
+                pa.concat_arrays([last, key]) for last, key in zip(self.last_key, keys, strict=True)
+            ]
+        lanes = key_lanes(keys)
+        ascends = np.zeros(len(lanes) - 1, np.bool_)
+        for lane in lanes.T[::-1]:
+            ascends = (lane[:-1] < lane[1:]) | ((lane[:-1] == lane[1:]) & ascends)
+        if not ascends.all():
+            at = int(np.argmin(ascends)) + self.rows
+            raise InvalidError(
+                path,
+                found=f"a key that does not come after the one before, at row {at}",
+                expected="rows sorted by key, one row per key",
+                action="Sort and merge the rows before they are written.",
+            )
+
+
+def _wrong_rows(path: str, column: str, found: str, expected: str) -> InvalidError:
+    return InvalidError(
+        f"column {column!r} of {path}", found=found, expected=expected, action="Correct the rows."
+    )
+
+
+def _local_wall_clock_millis() -> int:
+    """Local time read as if it were UTC: what Paimon puts into `_CREATION_TIME`."""
+    now = time.time()
+    return int((now + time.localtime(now).tm_gmtoff) * 1000)
+
+
+@contextlib.contextmanager
+def _mapped_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        raise StorageError(
+            path,
+            found=str(cause),
+            expected="a storage that takes the bytes",
+            action="Make room or mend the storage, then retry; nothing was committed.",
+        ) from cause

@@ -1,0 +1,89 @@
+"""How a data file's columns lie in Parquet: names, order, field ids, encodings and statistics. Pure functions.
+
+On disk: field ids never change (Paimon `SpecialFields`, `ParquetSchemaConverter`; grammar in `data_file_writer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.format.row_batch import SYSTEM_FIELDS
+from widetable.schema import KEY_PREFIX, SEQUENCE_NUMBER, SYSTEM_FIELD_ID, VALUE_KIND, TableSchema
+from widetable.types import DataField, DataType, arrow_type
+
+FIELD_ID: Final = b"PARQUET:field_id"
+
+# On disk: never change.
+_SYSTEM_IDS: Final = {SEQUENCE_NUMBER: 2147483646, VALUE_KIND: 2147483645}
+_NESTED_BASE_ID: Final = 536870911
+_NESTED_IDS_PER_FIELD: Final = 1024
+
+# A string column gets a dictionary when a sample of so many rows has at most so many distinct values per row.
+_SAMPLE_ROWS: Final = 2048
+_DICTIONARY_SHARE: Final = 0.1
+
+# Wider files keep statistics of the key only: those of 5,000 columns would outweigh the rows of a small file.
+_MAX_STATISTICS_COLUMNS: Final = 200
+
+
+def file_schema(schema: TableSchema, names: Iterable[str], *, key_columns: bool) -> pa.Schema:
+    """The Arrow schema of a file, with field ids. names: the table columns in it, in the table's order."""
+    keys = [schema.field(name) for name in schema.trimmed_primary_key] if key_columns else []
+    fields = [_with_id(_field(f), SYSTEM_FIELD_ID + f.id, KEY_PREFIX + f.name) for f in keys]
+    fields += [_with_id(f, _SYSTEM_IDS[f.name], f.name) for f in SYSTEM_FIELDS]
+    fields += [_field(schema.field(name)) for name in names]
+    return pa.schema(fields)
+
+
+def dictionary_columns(group: pa.Table) -> list[str]:
+    """String columns of few distinct values, judged by rows spread over the first row group."""
+    if group.num_rows < 2:
+        return []
+    rows = np.unique(np.linspace(0, group.num_rows - 1, _SAMPLE_ROWS).astype(np.int64))
+    names = [f.name for f in group.schema if pa.types.is_string(f.type)]
+    sample = group.select(names).take(pa.array(rows))
+    limit = len(rows) * _DICTIONARY_SHARE
+    return [name for name in names if pc.count_distinct(sample[name], "all").as_py() <= limit]
+
+
+def statistics_columns(schema: pa.Schema, key: Sequence[str]) -> bool | list[str]:
+    """Columns with minima and maxima per row group: all, or in a wide file those of the key. True: all."""
+    return True if len(schema) <= _MAX_STATISTICS_COLUMNS else list(key)
+
+
+def _field(field: DataField) -> pa.Field:
+    bare = pa.field(field.name, _type(field.type, field.id, 0), field.type.nullable)
+    return _with_id(bare, field.id, field.name)
+
+
+def _with_id(field: pa.Field, field_id: int, name: str) -> pa.Field:
+    return field.with_name(name).with_metadata({FIELD_ID: str(field_id).encode()})
+
+
+def _type(kind: DataType, field_id: int, depth: int) -> pa.DataType:
+    """The Arrow type of `kind` with ids on nested fields; field_id: of the column or ROW field that it is in."""
+    above = _NESTED_IDS_PER_FIELD * field_id + depth + 1
+    if kind.root == "ROW":
+        return pa.struct([_field(f) for f in kind.fields])
+    plain = arrow_type(kind)
+    if kind.root == "ARRAY":
+        assert kind.element is not None
+        element = _type(kind.element, field_id, depth + 1)
+        return pa.list_(
+            _with_id(plain.value_field.with_type(element), _NESTED_BASE_ID + above, "element")
+        )
+    if kind.root in ("MAP", "MULTISET"):
+        key_kind = kind.key or kind.element
+        assert key_kind is not None
+        value = plain.item_type if kind.value is None else _type(kind.value, field_id, depth + 1)
+        key = _type(key_kind, field_id, depth + 1)
+        return pa.map_(
+            _with_id(plain.key_field.with_type(key), _NESTED_BASE_ID - above, "key"),
+            _with_id(plain.item_field.with_type(value), _NESTED_BASE_ID + above, "value"),
+        )
+    return plain
