@@ -43,8 +43,9 @@ bench: $(STAMP) ## Benchmarks: a table, and JSON beside it
 docs: $(STAMP) ## Generate docs/options.md from widetable/options.py
 	@$(VENV) -m widetable.options_doc docs/options.md
 
-wheel: $(STAMP) ## Build the wheel into dist/
+wheel: $(STAMP) ## Build the wheel into dist/, and a copy named .zip, which Spark ships to its workers
 	@$(VENV) -m build --wheel --no-isolation --outdir dist .
+	@for wheel in dist/*.whl; do cp "$$wheel" "$${wheel%-py3-none-any.whl}.zip"; done; ls -l dist
 
 clean: ## Remove what was built, but .venv
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse

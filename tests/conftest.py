@@ -36,7 +36,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def pytest_configure(config: pytest.Config) -> None:
     """Before Hypothesis reads its options, and before anything starts Spark."""
     if config.getoption("--hypothesis-seed") is None:
-        config.option.hypothesisseed = str(SEED)
+        config.option.hypothesis_seed = str(SEED)
     # Spark would start `python3` of PATH in its workers.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

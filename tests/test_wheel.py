@@ -1,0 +1,116 @@
+"""The wheel is whole: installed outside the checkout and shipped to Spark's workers, it writes and reads.
+
+Two virtual environments are made beside the wheel, one for the driver with the wheel installed, one for
+the workers without it. Both take third-party packages from the environment of the tests through a .pth
+file, which does not bring the checkout along: that is checked first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+pytestmark = pytest.mark.wheel
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs without the variables that would let the checkout in; standard error is shown on failure."""
+    inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def succeed(answer: subprocess.CompletedProcess[str]) -> str:
+    assert answer.returncode == 0, answer.stdout[-2000:] + answer.stderr[-6000:]
+    return answer.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT]
+    succeed(run(*build, cwd=folder))
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def environment_without_checkout(folder: Path) -> Path:
+    """A new virtual environment that sees the installed third-party packages; its python."""
+    succeed(run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent))
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    (site_packages / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    python = folder / "bin/python"
+    found = run(python, "-c", "import pyarrow, widetable", cwd=folder.parent)
+    assert "No module named 'widetable'" in found.stderr, "the checkout is in sight"
+    return python
+
+
+def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
+    held = set(zipfile.ZipFile(wheel).namelist())
+    for folder in (
+        "widetable",
+        "lookup/widetable_lookup",
+        "spark/widetable_spark",
+        "spark/pyspark_widetable",
+    ):
+        package = ROOT / folder
+        wanted = {path.relative_to(package.parent).as_posix() for path in package.rglob("*.py")}
+        assert wanted | {f"{package.name}/py.typed"} <= held
+    assert {name.split("/")[0].partition("-")[0] for name in held} == {
+        "widetable",
+        "widetable_lookup",
+        "widetable_spark",
+        "pyspark_widetable",
+    }
+
+
+@pytest.mark.slow
+def test_wheel_shipped_to_the_workers_writes_and_reads(
+    wheel: Path, tmp_path: Path, java_home: str
+) -> None:
+    driver = environment_without_checkout(tmp_path / "driver")
+    worker = environment_without_checkout(tmp_path / "worker")
+    install = ["install", "--quiet", "--no-deps", "--no-index", "--find-links", wheel.parent, wheel]
+    succeed(run(sys.executable, "-m", "pip", "--python", driver, *install, cwd=tmp_path))
+    # Spark ships archives named .zip; under another name they do not reach the workers' path.
+    archive = shutil.copy(wheel, tmp_path / "widetable.zip")
+    program = shutil.copy(ROOT / "tests/wheel_driver.py", tmp_path / "application.py")
+
+    answer = run(
+        driver,
+        program,
+        archive,
+        worker.parent,
+        tmp_path / "warehouse",
+        cwd=tmp_path,
+        JAVA_HOME=java_home,
+        PATH=f"{driver.parent}:/usr/bin:/bin",
+        PYSPARK_PYTHON="python3",
+        SPARK_WORKER_DIR=str(tmp_path / "work"),
+    )
+
+    facts = json.loads(succeed(answer).splitlines()[-1])
+    assert facts["driver"].startswith(f"{tmp_path}/driver {tmp_path}/driver/lib/")
+    assert facts["worker"].startswith(f"{tmp_path}/worker ")
+    assert "widetable.zip/widetable/" in facts["worker"]
+    assert facts["snapshots"] == 2
+    expected = [[id_, id_ * 10, f"s{id_}" if id_ < 3 else None] for id_ in range(5)]
+    assert facts["spark"] == expected
+    assert facts["arrow"] == expected
