@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -11,6 +13,7 @@ from examples.flights.workspace import Workspace
 from widetable_spark.java_home import find_java_home
 
 CORES = 2
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties").resolve()
 
 
 def start_session(workspace: Workspace) -> SparkSession:
@@ -18,14 +21,15 @@ def start_session(workspace: Workspace) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["JAVA_HOME"] = find_java_home()
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     scratch = workspace.spark_scratch.resolve()
     scratch.mkdir(parents=True, exist_ok=True)
     settings = {
         "spark.app.name": "widetable flights demo",
         "spark.master": f"local[{CORES}]",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(scratch),
-        "spark.log.level": "ERROR",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(CORES),
