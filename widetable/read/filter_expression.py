@@ -1,0 +1,264 @@
+"""Filters given as a pyarrow expression: what can be understood of it prunes, itself it decides.
+
+pyarrow has no way to walk an expression, but pickles it as an Arrow IPC file of one record batch.
+Literals and options are its columns; the schema's metadata holds the tokens of the expression in
+prefix order (call, field_ref, literal, options, end), where a literal's or options' value is the
+index of its column. The pairs repeat keys, so they are read through Arrow's C data interface.
+What is not understood becomes `Opaque`: it prunes nothing, and the rows are right all the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.errors import InvalidError
+from widetable.read.literal import scalar_comparable
+from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, Opaque, Or, Truth
+from widetable.schema import TableSchema
+from widetable.types import DataField, arrow_type
+
+
+def parse_expression(expression: pc.Expression, schema: TableSchema) -> Node:
+    """A tree that is true wherever the expression is. Raises InvalidError for columns that `schema` lacks."""
+    try:
+        tokens, values = _serialized(expression)
+        parsed = _Parser(tokens, values).read()
+    except (_NotUnderstood, pa.ArrowException, StopIteration, ValueError, KeyError, IndexError):
+        return Opaque(_bound_columns(expression, schema))
+    for name in parsed.columns():
+        if name not in schema.by_name:
+            raise InvalidError(
+                f"column {name!r}",
+                found=f"a filter on it ({expression})",
+                expected=f"one of {', '.join(schema.names)}",
+                action="Correct the column's name in the filter.",
+            )
+    return _node(parsed, schema)
+
+
+class _NotUnderstood(Exception):
+    """The serialised form is not the one that this module knows."""
+
+
+@dataclass
+class _Token:
+    """A call with its arguments, a column (nested: a path of names) or a literal."""
+
+    kind: str
+    name: str = ""
+    path: tuple[str, ...] = ()
+    value: pa.Scalar | None = None
+    arguments: list[_Token] = field(default_factory=list)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def columns(self) -> Iterator[str]:
+        if self.kind == "field_ref":
+            yield self.path[0]
+        for argument in self.arguments:
+            yield from argument.columns()
+
+
+class _Parser:
+    def __init__(self, tokens: Sequence[tuple[str, str]], values: pa.RecordBatch) -> None:
+        self._tokens = iter(tokens)
+        self._values = values
+
+    def read(self) -> _Token:
+        return self._token(*next(self._tokens))
+
+    def _token(self, key: str, value: str) -> _Token:
+        if key == "call":
+            return self._call(value)
+        if key == "field_ref":
+            return _Token(key, path=(value,))
+        if key == "nested_field_ref":
+            return _Token("field_ref", path=tuple(next(self._tokens)[1] for _ in range(int(value))))
+        if key == "literal":
+            return _Token(key, value=self._values.column(int(value))[0])
+        raise _NotUnderstood(key)
+
+    def _call(self, name: str) -> _Token:
+        call = _Token("call", name)
+        for key, value in self._tokens:
+            if key == "end":
+                # A cast ends with its own name although its options stand where others' do.
+                call.name = value
+                return call
+            if key == "options":
+                struct = self._values.column(int(value))
+                call.options = {
+                    struct.type.field(i).name: struct.field(i)[0]
+                    for i in range(struct.type.num_fields)
+                }
+            else:
+                call.arguments.append(self._token(key, value))
+        raise _NotUnderstood("no end")
+
+
+def _serialized(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.RecordBatch]:
+    try:
+        buffer = expression.__reduce__()[1][0]
+    except pa.ArrowNotImplementedError as cause:
+        raise InvalidError(
+            f"filter {expression}",
+            found=str(cause),
+            expected="columns given by name",
+            action="Use pyarrow.compute.field with names, not positions.",
+        ) from cause
+    reader = pa.ipc.open_file(buffer)
+    return _metadata_pairs(reader.schema), reader.get_batch(0)
+
+
+class _CSchema(ctypes.Structure):
+    """The head of Arrow's C data interface `ArrowSchema`."""
+
+    _fields_ = (
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_void_p),
+    )
+
+
+def _metadata_pairs(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Key-value metadata with its repeated keys, which `schema.metadata` would fold."""
+    capsule = schema.__arrow_c_schema__()
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype = ctypes.c_void_p
+    get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    address = _CSchema.from_address(get_pointer(capsule, b"arrow_schema")).metadata
+    if not address:
+        raise _NotUnderstood("no metadata")
+
+    def number(at: int) -> int:
+        return ctypes.c_int32.from_address(at).value
+
+    texts, at = [], address + 4
+    for _ in range(2 * number(address)):
+        length = number(at)
+        texts.append(ctypes.string_at(at + 4, length).decode())
+        at += 4 + length
+    return list(zip(texts[::2], texts[1::2], strict=True))
+
+
+def _bound_columns(expression: pc.Expression, schema: TableSchema) -> tuple[str, ...]:
+    """All columns, after a check that the expression is a condition over them."""
+    empty = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema.fields]).empty_table()
+    try:
+        empty.filter(expression)
+    except pa.ArrowException as cause:
+        raise InvalidError(
+            f"filter {expression}",
+            found=str(cause).splitlines()[0],
+            expected=f"a condition over the columns {', '.join(schema.names)}",
+            action="Correct the filter.",
+        ) from cause
+    return schema.names
+
+
+# Tokens into the tree
+
+
+def _node(token: _Token, schema: TableSchema) -> Node:
+    rule = _RULES.get(token.name) if token.kind == "call" else None
+    try:
+        if rule is not None:
+            return rule(token, schema)
+        if token.kind == "field_ref" and len(token.path) == 1:
+            column = schema.by_name[token.path[0]]
+            if column.type.root == "BOOLEAN":
+                return Compare(column, "=", True)
+        if (
+            token.kind == "literal"
+            and token.value is not None
+            and pa.types.is_boolean(token.value.type)
+        ):
+            return Truth(token.value.as_py())
+    except (_NotUnderstood, pa.ArrowException, OverflowError):
+        pass
+    return Opaque(tuple(dict.fromkeys(token.columns())))
+
+
+def _column(token: _Token, schema: TableSchema) -> DataField:
+    if token.kind != "field_ref" or len(token.path) != 1:
+        raise _NotUnderstood(token.kind)
+    return schema.by_name[token.path[0]]
+
+
+def _joined(kind: type[And | Or]) -> Callable[[_Token, TableSchema], Node]:
+    return lambda token, schema: kind(
+        tuple(_node(argument, schema) for argument in token.arguments)
+    )
+
+
+def _compare(op: str) -> Callable[[_Token, TableSchema], Node]:
+    def rule(token: _Token, schema: TableSchema) -> Node:
+        left, right = token.arguments
+        if left.kind == "literal":
+            return _comparison(_MIRRORED[op], right, left, schema)
+        return _comparison(op, left, right, schema)
+
+    return rule
+
+
+def _comparison(op: str, left: _Token, right: _Token, schema: TableSchema) -> Node:
+    column = _column(left, schema)
+    if right.value is None:
+        raise _NotUnderstood(right.kind)
+    if not right.value.is_valid:
+        return Truth(None)
+    # A literal that the column's type cannot hold exactly is left to Arrow.
+    return Compare(
+        column, op, scalar_comparable(column.type, right.value.cast(arrow_type(column.type)))
+    )
+
+
+def _is_in(token: _Token, schema: TableSchema) -> Node:
+    column = _column(token.arguments[0], schema)
+    values = token.options["value_set"].values.cast(arrow_type(column.type))
+    known = In(
+        column, tuple(scalar_comparable(column.type, value) for value in values if value.is_valid)
+    )
+    return Or((known, IsNull(column))) if values.null_count else known
+
+
+def _is_null(token: _Token, schema: TableSchema) -> Node:
+    nan_too = token.options.get("nan_is_null")
+    if nan_too is not None and nan_too.as_py():
+        raise _NotUnderstood("nan_is_null")
+    return IsNull(_column(token.arguments[0], schema))
+
+
+def _starts_with(token: _Token, schema: TableSchema) -> Node:
+    column = _column(token.arguments[0], schema)
+    if column.type.root not in ("CHAR", "VARCHAR") or token.options["ignore_case"].as_py():
+        raise _NotUnderstood("starts_with")
+    prefix = token.options["pattern"].as_py()
+    return Like(column, "", prefix)
+
+
+def _not(token: _Token, schema: TableSchema) -> Node:
+    return Not(_node(token.arguments[0], schema))
+
+
+_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_RULES: Final[dict[str, Callable[[_Token, TableSchema], Node]]] = {
+    "and_kleene": _joined(And),
+    "or_kleene": _joined(Or),
+    "invert": _not,
+    "equal": _compare("="),
+    "not_equal": _compare("<>"),
+    "less": _compare("<"),
+    "less_equal": _compare("<="),
+    "greater": _compare(">"),
+    "greater_equal": _compare(">="),
+    "is_in": _is_in,
+    "is_null": _is_null,
+    "is_valid": lambda token, schema: Not(IsNull(_column(token.arguments[0], schema))),
+    "starts_with": _starts_with,
+}

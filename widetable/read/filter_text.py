@@ -1,0 +1,261 @@
+"""Filters given as text: a SQL condition, read by sqlglot, turned into our own tree.
+
+    AND, OR, NOT, parentheses        = <> != < <= > >= <=>       IN, BETWEEN, LIKE
+    IS [NOT] NULL, TRUE or FALSE     a BOOLEAN column alone
+    literals: numbers, 'text', TRUE, FALSE, NULL, X'00ff', DATE '…', TIME '…', TIMESTAMP '…'
+
+Spelled as in Spark: names in backticks where needed, text in single or double quotes, a quote in
+text doubled or after a backslash. One side of a comparison is a column, the other a literal.
+Raises InvalidError naming the column, or the filter when it is no condition of this kind.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final, NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+
+from widetable.errors import InvalidError
+from widetable.read.literal import literal
+from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, Or, Truth
+from widetable.schema import TableSchema
+from widetable.types import DataField
+
+
+class _FilterDialect(Spark):
+    """Spark's SQL with doubled quotes inside text, as Spark itself reads them."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = ["'", '"', "\\"]  # noqa: RUF012  # sqlglot's metaclass reads a plain list
+
+
+def parse_text(text: str, schema: TableSchema) -> Node:
+    """The tree of a condition over the columns of `schema`."""
+    try:
+        parsed = sqlglot.parse(text, read=_FilterDialect)
+    except SqlglotError as cause:
+        first = re.sub(r"\x1b\[\d+m", "", str(cause)).splitlines()[0]
+        raise _invalid(text, f"text that is no SQL condition ({first})") from cause
+    if len(parsed) != 1 or not isinstance(parsed[0], exp.Expr):
+        raise _invalid(text, f"{len(parsed)} statements")
+    return _Reader(text, schema).node(parsed[0])
+
+
+def _invalid(text: str, found: str) -> InvalidError:
+    return InvalidError(
+        f"filter {text!r}",
+        found=found,
+        expected="comparisons of columns with literals, IN, BETWEEN, LIKE and IS NULL, joined by AND, OR and NOT",
+        action="Correct the filter, or filter the result with pyarrow.",
+    )
+
+
+class _Reader:
+    """Walks sqlglot's tree; one method per kind of node, found by table."""
+
+    def __init__(self, text: str, schema: TableSchema) -> None:
+        self._text = text
+        self._schema = schema
+
+    def node(self, e: exp.Expr) -> Node:
+        rule = _RULES.get(type(e))
+        if rule is None:
+            self._refuse(e)
+        return rule(self, e)
+
+    def _refuse(self, e: exp.Expr) -> NoReturn:
+        raise _invalid(self._text, f"{e.sql(dialect='spark')!r}")
+
+    def _column(self, e: Any) -> DataField:
+        if not isinstance(e, exp.Column):
+            self._refuse(e)
+        name = ".".join(part.name for part in e.parts)
+        found = self._schema.by_name.get(name)
+        if found is None:
+            raise InvalidError(
+                f"column {name!r}",
+                found=f"a filter on it ({self._text!r})",
+                expected=f"one of {', '.join(self._schema.names)}",
+                action="Correct the column's name in the filter.",
+            )
+        return found
+
+    def _value(self, e: Any) -> Any:
+        """The Python value of a literal; None for NULL."""
+        if isinstance(e, exp.Paren):
+            return self._value(e.this)
+        rule = _VALUES.get(type(e))
+        if rule is None:
+            self._refuse(e)
+        try:
+            return rule(self, e)
+        except (ValueError, ArithmeticError):
+            self._refuse(e)
+
+    def number(self, e: exp.Neg) -> Any:
+        value = self._value(e.this)
+        if not isinstance(value, int | Decimal | float):
+            self._refuse(e)
+        return -value
+
+    def plain(self, e: exp.Literal) -> Any:
+        if e.is_string:
+            return e.this
+        text = str(e.this)
+        return (
+            int(text) if text.isdigit() else float(text) if "e" in text.lower() else Decimal(text)
+        )
+
+    def cast(self, e: exp.Cast) -> Any:
+        text = self._value(e.this)
+        kind = str(e.to.this.value).upper()
+        if not isinstance(text, str):
+            self._refuse(e)
+        if kind == "DATE":
+            return dt.date.fromisoformat(text)
+        if kind == "TIME":
+            return dt.time.fromisoformat(text)
+        if kind.startswith("TIMESTAMP") or kind == "DATETIME":
+            return text  # read by the column's type, which knows zones and up to nine digits
+        return self._refuse(e)
+
+    def compare(self, e: exp.Binary) -> Node:
+        op = _OPS[type(e)]
+        left, right = _bare(e.this), _bare(e.expression)
+        if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
+            left, right, op = right, left, _MIRRORED[op]
+        if not isinstance(left, exp.Column):
+            self._refuse(e)
+        return self._comparison(self._column(left), op, right)
+
+    def _comparison(self, column: DataField, op: str, e: exp.Expr) -> Node:
+        value = self._value(e)
+        return Truth(None) if value is None else Compare(column, op, literal(column, value))
+
+    def same(self, e: exp.NullSafeEQ) -> Node:
+        """Equal or both null: never null itself."""
+        left, right = _bare(e.this), _bare(e.expression)
+        if isinstance(right, exp.Column):
+            left, right = right, left
+        column, value = self._column(left), self._value(right)
+        if value is None:
+            return IsNull(column)
+        return And((Not(IsNull(column)), Compare(column, "=", literal(column, value))))
+
+    def between(self, e: exp.Between) -> Node:
+        column = self._column(_bare(e.this))
+        return And(
+            (
+                self._comparison(column, ">=", e.args["low"]),
+                self._comparison(column, "<=", e.args["high"]),
+            )
+        )
+
+    def member(self, e: exp.In) -> Node:
+        column = self._column(_bare(e.this))
+        if not e.expressions or e.args.get("query") is not None:
+            self._refuse(e)
+        values = [self._value(item) for item in e.expressions]
+        known = tuple(literal(column, value) for value in values if value is not None)
+        found: Node = In(column, known)
+        # x IN (1, NULL) is true or null, never false.
+        return Or((found, Truth(None))) if len(known) < len(values) else found
+
+    def test(self, e: exp.Is) -> Node:
+        wanted = _bare(e.expression)
+        if isinstance(wanted, exp.Null):
+            return IsNull(self._column(_bare(e.this)))
+        if isinstance(wanted, exp.Boolean):
+            part = self.node(e.this)
+            if not isinstance(part, Compare):
+                self._refuse(e)
+            return And((Not(IsNull(part.column)), part if wanted.this else Not(part)))
+        return self._refuse(e)
+
+    def like(self, e: exp.Like) -> Node:
+        return self._like(e, "\\")
+
+    def escaped_like(self, e: exp.Escape) -> Node:
+        escape = self._value(e.expression)
+        if not isinstance(e.this, exp.Like) or not isinstance(escape, str) or len(escape) != 1:
+            self._refuse(e)
+        return self._like(e.this, escape)
+
+    def _like(self, e: exp.Like, escape: str) -> Node:
+        column, text = self._column(_bare(e.this)), self._value(e.expression)
+        if text is None:
+            return Truth(None)
+        literal(column, text)
+        if not isinstance(text, str):
+            self._refuse(e)
+        pattern, prefix = _like_pattern(text, escape)
+        found = Like(column, pattern, prefix)
+        return Not(found) if e.args.get("negate") else found
+
+    def alone(self, e: exp.Column) -> Node:
+        column = self._column(e)
+        return Compare(column, "=", literal(column, True))
+
+
+def _bare(e: Any) -> Any:
+    return e.unnest() if isinstance(e, exp.Paren) else e
+
+
+def _like_pattern(text: str, escape: str) -> tuple[str, str]:
+    """(pattern with backslash as its escape, the literal text before the first wildcard)."""
+    pattern, prefix, open_prefix, index = "", "", True, 0
+    while index < len(text):
+        char = text[index]
+        if char == escape and index + 1 < len(text):
+            index += 1
+            char = text[index]
+        elif char in "%_":
+            pattern, open_prefix, index = pattern + char, False, index + 1
+            continue
+        pattern += f"\\{char}" if char in "%_\\" else char
+        prefix += char if open_prefix else ""
+        index += 1
+    return pattern, prefix
+
+
+_OPS: Final[dict[type, str]] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_RULES: Final[dict[type, Callable[[_Reader, Any], Node]]] = {
+    exp.And: lambda reader, e: And((reader.node(e.this), reader.node(e.expression))),
+    exp.Or: lambda reader, e: Or((reader.node(e.this), reader.node(e.expression))),
+    exp.Not: lambda reader, e: Not(reader.node(e.this)),
+    exp.Paren: lambda reader, e: reader.node(e.this),
+    **dict.fromkeys(_OPS, _Reader.compare),
+    exp.NullSafeEQ: _Reader.same,
+    exp.Between: _Reader.between,
+    exp.In: _Reader.member,
+    exp.Is: _Reader.test,
+    exp.Like: _Reader.like,
+    exp.Escape: _Reader.escaped_like,
+    exp.Column: _Reader.alone,
+    exp.Boolean: lambda reader, e: Truth(bool(e.this)),
+    exp.Null: lambda reader, e: Truth(None),
+}
+_VALUES: Final[dict[type, Callable[[_Reader, Any], Any]]] = {
+    exp.Literal: _Reader.plain,
+    exp.Neg: _Reader.number,
+    exp.Boolean: lambda reader, e: bool(e.this),
+    exp.Null: lambda reader, e: None,
+    exp.HexString: lambda reader, e: bytes.fromhex(e.this),
+    exp.Cast: _Reader.cast,
+    exp.TryCast: _Reader.cast,
+}

@@ -1,0 +1,45 @@
+"""From what a caller gives as a filter, text or a pyarrow expression, to a `Predicate`.
+
+Raises InvalidError naming the column or the filter.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.errors import InvalidError
+from widetable.read.filter_expression import parse_expression
+from widetable.read.filter_text import parse_text
+from widetable.read.predicate import Predicate, to_expression
+from widetable.schema import TableSchema
+
+
+def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
+    """The predicate of a filter over the columns of `schema`, checked against their types before any row is read."""
+    if isinstance(given, str):
+        tree = parse_text(given, schema)
+        return Predicate(tree, to_expression(tree))
+    if not isinstance(given, pc.Expression):
+        raise InvalidError(
+            "filter",
+            found=f"a value of type {type(given).__name__}",
+            expected="text with a SQL condition, or a pyarrow expression",
+            action="Correct the argument.",
+        )
+    predicate = Predicate(parse_expression(given, schema), given)
+    _check(predicate, schema)
+    return predicate
+
+
+def _check(predicate: Predicate, schema: TableSchema) -> None:
+    names = [name for name in schema.names if name in predicate.columns]
+    try:
+        schema.arrow_schema(names).empty_table().filter(predicate.expression)
+    except pa.ArrowException as cause:
+        raise InvalidError(
+            f"filter {predicate.expression}",
+            found=str(cause).splitlines()[0],
+            expected=f"a condition that compares with the types of {', '.join(names) or 'the columns'}",
+            action="Correct the filter.",
+        ) from cause

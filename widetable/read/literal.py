@@ -1,0 +1,217 @@
+"""Values of a filter in a form that compares exactly with a column's values and its statistics.
+
+A *comparable* is what Python's `<` and `==` order as Paimon orders the type:
+
+    integers, DECIMAL, DATE, TIME, TIMESTAMP   grid types: int, counted in the type's smallest step
+                                               (1, 10^-scale, day, millisecond, Arrow unit);
+                                               a literal between two steps is a Fraction
+    FLOAT, DOUBLE                              (0, value); NaN is (1, 0.0): larger than all numbers
+                                               and equal to itself, as in Java and Spark
+    CHAR, VARCHAR: str    BINARY, VARBINARY: bytes    BOOLEAN: bool
+
+No I/O. Raises InvalidError naming the column when a literal is not of the column's type.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from widetable.errors import InvalidError
+from widetable.types import DataField, DataType, arrow_type, timestamp_unit
+
+# What Python's operators compare; the types are those of the module's docstring.
+Comparable: TypeAlias = Any
+
+_EPOCH: Final = dt.date(1970, 1, 1).toordinal()
+_EPOCH_TIME: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_BITS: Final = {
+    "TINYINT": 8,
+    "SMALLINT": 16,
+    "INT": 32,
+    "BIGINT": 64,
+    "DATE": 32,
+    "TIME": 32,
+    "TIMESTAMP": 64,
+    "TIMESTAMP_LTZ": 64,
+}
+_FLOATS: Final = ("FLOAT", "DOUBLE")
+_TIMESTAMP: Final = re.compile(
+    r"^(?P<day>\d{4}-\d{1,2}-\d{1,2})(?:[ T](?P<clock>\d{1,2}:\d{2}(?::\d{2})?)(?:\.(?P<fraction>\d{1,9}))?)?"
+    r"\s*(?P<zone>Z|UTC|[+-]\d{2}:\d{2})?$"
+)
+
+
+def is_grid(t: DataType) -> bool:
+    """Whether the type's comparables are integers."""
+    return t.root in _BITS or t.root == "DECIMAL"
+
+
+def float_comparable(value: float) -> Comparable:
+    """The comparable of a FLOAT or DOUBLE."""
+    return (1, 0.0) if math.isnan(value) else (0, value)
+
+
+def comparable_of(t: DataType, value: Any) -> Comparable:
+    """The comparable of a value that `format.binary_row.decode_row` gave."""
+    if t.root in _FLOATS:
+        return float_comparable(value)
+    if t.root == "DECIMAL":
+        return int(Decimal(value).scaleb(t.scale or 0))
+    if t.root == "DATE" and isinstance(value, dt.date):
+        return value.toordinal() - _EPOCH
+    return value
+
+
+def scalar_comparable(t: DataType, scalar: pa.Scalar) -> Comparable:
+    """The comparable of an Arrow scalar that has the Arrow type of `t` and is not null."""
+    if t.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
+        return scalar.value
+    return comparable_of(t, scalar.as_py())
+
+
+def grid_range(t: DataType) -> tuple[int, int]:
+    """Smallest and largest comparable of a grid type."""
+    if t.root == "DECIMAL":
+        largest = 10 ** (t.precision or 0) - 1
+        return -largest, largest
+    half: int = 1 << (_BITS[t.root] - 1)
+    return -half, half - 1
+
+
+def scalar_of(t: DataType, value: Comparable) -> pa.Scalar:
+    """The Arrow scalar of the column's own type that a comparable stands for (on the grid and within its range)."""
+    kind = arrow_type(t)
+    if t.root in _FLOATS:
+        return pa.scalar(math.nan if value[0] else value[1], pa.float64())
+    if t.root == "DECIMAL":
+        return pa.scalar(Decimal(int(value)).scaleb(-(t.scale or 0)), kind)
+    return pa.scalar(int(value) if is_grid(t) else value, kind)
+
+
+def literal(column: DataField, value: Any) -> Comparable:
+    """The comparable of a literal of a filter, for one column.
+
+    value: int, Decimal, float, bool, str, bytes, date, time or datetime. Text stands for a DATE,
+    TIME or TIMESTAMP where the column is one, written ISO 8601; without a zone it is UTC for
+    TIMESTAMP WITH LOCAL TIME ZONE. Numbers compare exactly, whatever their type.
+    """
+    convert = _LITERALS.get(column.type.root)
+    try:
+        if convert is not None:
+            return convert(column.type, value)
+    except (TypeError, ValueError, ArithmeticError):
+        pass
+    raise InvalidError(
+        f"column {column.name!r}",
+        found=f"the literal {value!r} in the filter",
+        expected=f"a value that compares with {column.type}"
+        if convert
+        else f"IS NULL or IS NOT NULL on {column.type}",
+        action="Correct the filter.",
+    )
+
+
+def _refuse(value: Any) -> TypeError:
+    return TypeError(f"{value!r} has another type")
+
+
+def _number(value: Any) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise _refuse(value)
+    return Fraction(value)
+
+
+def _on_grid(value: Fraction) -> int | Fraction:
+    return int(value) if value.denominator == 1 else value
+
+
+def _integer(t: DataType, value: Any) -> Comparable:
+    return _on_grid(_number(value))
+
+
+def _decimal(t: DataType, value: Any) -> Comparable:
+    exact = Decimal(repr(value)) if isinstance(value, float) else value
+    return _on_grid(_number(exact) * 10 ** (t.scale or 0))
+
+
+def _floating(t: DataType, value: Any) -> Comparable:
+    if isinstance(value, float) and not math.isfinite(value):
+        return float_comparable(value)
+    return float_comparable(float(_number(value)))
+
+
+def _instance(kind: type) -> Callable[[DataType, Any], Comparable]:
+    def convert(t: DataType, value: Any) -> Comparable:
+        if not isinstance(value, kind):
+            raise _refuse(value)
+        return value
+
+    return convert
+
+
+def _date(t: DataType, value: Any) -> Comparable:
+    if isinstance(value, str):
+        value = dt.date.fromisoformat(value.strip())
+    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+        raise _refuse(value)
+    return value.toordinal() - _EPOCH
+
+
+def _time(t: DataType, value: Any) -> Comparable:
+    if isinstance(value, str):
+        value = dt.time.fromisoformat(value.strip())
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        raise _refuse(value)
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return _on_grid(Fraction(seconds * 10**6 + value.microsecond, 1000))
+
+
+def _timestamp(t: DataType, value: Any) -> Comparable:
+    nanos, zoned = _epoch_nanos(value)
+    if zoned and t.root == "TIMESTAMP":
+        raise _refuse(value)
+    return _on_grid(Fraction(nanos, _NANOS[timestamp_unit(t.precision or 0)]))
+
+
+def _epoch_nanos(value: Any) -> tuple[int, bool]:
+    """(nanoseconds since 1970 UTC, whether a zone was given)."""
+    nanos = 0
+    if isinstance(value, str):
+        match = _TIMESTAMP.match(value.strip())
+        if match is None:
+            raise _refuse(value)
+        zone = (match["zone"] or "").replace("Z", "+00:00").replace("UTC", "+00:00")
+        day = "-".join(part.zfill(2) for part in match["day"].split("-"))
+        value = dt.datetime.fromisoformat(f"{day} {(match['clock'] or '00:00').zfill(5)}{zone}")
+        nanos = int((match["fraction"] or "0").ljust(9, "0"))
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        value = dt.datetime.combine(value, dt.time())
+    if not isinstance(value, dt.datetime):
+        raise _refuse(value)
+    zoned = value.tzinfo is not None
+    since = (value if zoned else value.replace(tzinfo=dt.timezone.utc)) - _EPOCH_TIME
+    return (
+        (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
+    ) * 1000 + nanos, zoned
+
+
+_LITERALS: Final[dict[str, Callable[[DataType, Any], Comparable]]] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), _integer),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _floating),
+    **dict.fromkeys(("CHAR", "VARCHAR"), _instance(str)),
+    **dict.fromkeys(("BINARY", "VARBINARY"), _instance(bytes)),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ"), _timestamp),
+    "DECIMAL": _decimal,
+    "BOOLEAN": _instance(bool),
+    "DATE": _date,
+    "TIME": _time,
+}

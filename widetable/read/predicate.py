@@ -1,0 +1,350 @@
+"""A filter as a tree: what it keeps (an Arrow expression), what it may keep given bounds (pruning).
+
+Logic is SQL's: a comparison with null is null, and rows for which the filter is null are left out.
+NaN is larger than every number and equal to itself. Pruning asks "may this be true, may this be
+false for some row within these bounds?" and errs towards yes. Pure: no I/O, nothing raised.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.read.literal import Comparable, grid_range, is_grid, scalar_of
+from widetable.types import DataField, arrow_type
+
+_NULL: Final = pa.scalar(None, pa.bool_())
+
+
+@dataclass(frozen=True)
+class And:
+    """All parts true."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Or:
+    """One part true or more."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The part false."""
+
+    part: Node
+
+
+@dataclass(frozen=True)
+class Compare:
+    """column op value; op is one of = <> < <= > >=."""
+
+    column: DataField
+    op: str
+    value: Comparable
+
+
+@dataclass(frozen=True)
+class In:
+    """column equals one of the values."""
+
+    column: DataField
+    values: tuple[Comparable, ...]
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """column is null."""
+
+    column: DataField
+
+
+@dataclass(frozen=True)
+class Like:
+    """pattern: SQL's, `%` and `_`, with backslash as the escape. prefix: what every match starts with."""
+
+    column: DataField
+    pattern: str
+    prefix: str
+
+
+@dataclass(frozen=True)
+class Truth:
+    """TRUE, FALSE or, with None, NULL."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Something that is only computed, never used to prune. columns: what it reads."""
+
+    columns: tuple[str, ...]
+
+
+Node: TypeAlias = And | Or | Not | Compare | In | IsNull | Like | Truth | Opaque
+
+
+class Bound(NamedTuple):
+    """What is known of a column's values in some rows. lower, upper: comparables, None when not known.
+
+    exact: all values equal lower. nulls, values: whether there may be nulls, non-nulls.
+    """
+
+    lower: Comparable | None = None
+    upper: Comparable | None = None
+    exact: bool = False
+    nulls: bool = True
+    values: bool = True
+
+
+UNKNOWN: Final = Bound()
+
+
+class Outcomes(NamedTuple):
+    """Whether a node may be true, may be false, for a row within the bounds."""
+
+    true: bool
+    false: bool
+
+
+_ANY: Final = Outcomes(True, True)
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A filter, ready to prune and to be applied. tree: for pruning; expression: what decides about a row."""
+
+    tree: Node
+    expression: pc.Expression
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        return frozenset(columns_of(self.tree))
+
+    def may_match(self, bounds: Mapping[str, Bound]) -> bool:
+        """False only if no row within the bounds (by column name; a missing column is not known) is kept."""
+        return outcomes(self.tree, bounds).true
+
+    def equal_values(self, column: str) -> tuple[Comparable, ...] | None:
+        """The values that `column` must have one of in every kept row, None when the filter does not say."""
+        for part in conjuncts(self.tree):
+            if isinstance(part, Compare) and part.column.name == column and part.op == "=":
+                return (part.value,)
+            if isinstance(part, In) and part.column.name == column:
+                return part.values
+        return None
+
+
+def conjuncts(node: Node) -> Iterator[Node]:
+    """The parts that must all be true."""
+    if isinstance(node, And):
+        for part in node.parts:
+            yield from conjuncts(part)
+    else:
+        yield node
+
+
+def columns_of(node: Node) -> Iterator[str]:
+    """Names of the columns that the node reads, some perhaps twice."""
+    if isinstance(node, And | Or):
+        for part in node.parts:
+            yield from columns_of(part)
+    elif isinstance(node, Not):
+        yield from columns_of(node.part)
+    elif isinstance(node, Opaque):
+        yield from node.columns
+    elif not isinstance(node, Truth):
+        yield node.column.name
+
+
+# Pruning
+
+
+def outcomes(node: Node, bounds: Mapping[str, Bound]) -> Outcomes:
+    """What the node may be for some row within the bounds."""
+    rule: Callable[[Any, Mapping[str, Bound]], Outcomes] = _OUTCOMES[type(node)]
+    return rule(node, bounds)
+
+
+def _and_outcomes(node: And, bounds: Mapping[str, Bound]) -> Outcomes:
+    parts = [outcomes(part, bounds) for part in node.parts]
+    return Outcomes(all(part.true for part in parts), any(part.false for part in parts))
+
+
+def _or_outcomes(node: Or, bounds: Mapping[str, Bound]) -> Outcomes:
+    parts = [outcomes(part, bounds) for part in node.parts]
+    return Outcomes(any(part.true for part in parts), all(part.false for part in parts))
+
+
+def _not_outcomes(node: Not, bounds: Mapping[str, Bound]) -> Outcomes:
+    part = outcomes(node.part, bounds)
+    return Outcomes(part.false, part.true)
+
+
+def _compare_outcomes(node: Compare, bounds: Mapping[str, Bound]) -> Outcomes:
+    bound = bounds.get(node.column.name, UNKNOWN)
+    if not bound.values:
+        return Outcomes(False, False)
+    if bound.lower is None or bound.upper is None:
+        return _ANY
+    value, lower, upper = node.value, bound.lower, bound.upper
+    if node.op in ("=", "<>"):
+        equal = Outcomes(lower <= value <= upper, not (bound.exact and lower == value))
+        return equal if node.op == "=" else Outcomes(equal.false, equal.true)
+    if node.op in ("<", ">="):
+        less = Outcomes(lower < value, upper >= value)
+        return less if node.op == "<" else Outcomes(less.false, less.true)
+    greater = Outcomes(upper > value, lower <= value)
+    return greater if node.op == ">" else Outcomes(greater.false, greater.true)
+
+
+def _in_outcomes(node: In, bounds: Mapping[str, Bound]) -> Outcomes:
+    bound = bounds.get(node.column.name, UNKNOWN)
+    # Arrow's is_in is false for a null, SQL's is null: "may be false" must hold for both.
+    if not bound.values:
+        return Outcomes(False, True)
+    if bound.lower is None or bound.upper is None:
+        return _ANY
+    inside = any(bound.lower <= value <= bound.upper for value in node.values)
+    return Outcomes(inside, bound.nulls or not (bound.exact and inside))
+
+
+def _null_outcomes(node: IsNull, bounds: Mapping[str, Bound]) -> Outcomes:
+    bound = bounds.get(node.column.name, UNKNOWN)
+    return Outcomes(bound.nulls, bound.values)
+
+
+def _like_outcomes(node: Like, bounds: Mapping[str, Bound]) -> Outcomes:
+    bound = bounds.get(node.column.name, UNKNOWN)
+    if not bound.values:
+        return Outcomes(False, False)
+    if bound.lower is None or bound.upper is None:
+        return _ANY
+    length = len(node.prefix)
+    return Outcomes(bound.lower[:length] <= node.prefix <= bound.upper[:length], True)
+
+
+_OUTCOMES: Final[dict[type, Callable[[Any, Mapping[str, Bound]], Outcomes]]] = {
+    And: _and_outcomes,
+    Or: _or_outcomes,
+    Not: _not_outcomes,
+    Compare: _compare_outcomes,
+    In: _in_outcomes,
+    IsNull: _null_outcomes,
+    Like: _like_outcomes,
+    Truth: lambda node, bounds: Outcomes(node.value is True, node.value is False),
+    Opaque: lambda node, bounds: _ANY,
+}
+
+
+# Expressions
+
+
+def to_expression(node: Node) -> pc.Expression:
+    """The Arrow expression of a tree without Opaque nodes: true for the rows that are kept."""
+    rule: Callable[[Any], pc.Expression] = _EXPRESSIONS[type(node)]
+    return rule(node)
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+# Between two steps of the grid: the same question about the step below.
+_BETWEEN_STEPS: Final = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
+
+
+def _unless_null(name: str, value: pc.Expression | bool) -> pc.Expression:
+    kept = value if isinstance(value, pc.Expression) else pc.scalar(value)
+    return pc.if_else(pc.field(name).is_valid(), kept, pc.scalar(_NULL))
+
+
+def _compare_expression(node: Compare) -> pc.Expression:
+    name, op, value = node.column.name, node.op, node.value
+    if node.column.type.root in ("FLOAT", "DOUBLE"):
+        return _float_expression(name, op, value)
+    if is_grid(node.column.type):
+        lowest, highest = grid_range(node.column.type)
+        if isinstance(value, Fraction):
+            if op in ("=", "<>"):
+                return _unless_null(name, op == "<>")
+            op, value = _BETWEEN_STEPS[op], math.floor(value)
+        if value < lowest:
+            return _unless_null(name, op in (">", ">=", "<>"))
+        if value > highest:
+            return _unless_null(name, op in ("<", "<=", "<>"))
+    return _OPERATORS[op](pc.field(name), pc.scalar(scalar_of(node.column.type, value)))
+
+
+def _float_expression(name: str, op: str, value: Comparable) -> pc.Expression:
+    """Arrow's comparisons with NaN are false (<> is true); ours put NaN above all numbers."""
+    column, not_a_number = pc.field(name), pc.is_nan(pc.field(name))
+    if value[0]:  # NaN
+        chosen = {"=": not_a_number, "<>": ~not_a_number, "<": ~not_a_number, ">=": not_a_number}
+        return chosen.get(op, _unless_null(name, op == "<="))
+    compared = _OPERATORS[op](
+        column.cast(pa.float64()), pc.scalar(pa.scalar(value[1], pa.float64()))
+    )
+    return compared | not_a_number if op in (">", ">=") else compared
+
+
+def _in_expression(node: In) -> pc.Expression:
+    t = node.column.type
+    if t.root in ("FLOAT", "DOUBLE"):
+        return to_expression(Or(tuple(Compare(node.column, "=", value) for value in node.values)))
+    values: Sequence[Comparable] = node.values
+    if is_grid(t):
+        lowest, highest = grid_range(t)
+        values = [
+            value for value in values if isinstance(value, int) and lowest <= value <= highest
+        ]
+    wanted = (
+        pa.array([scalar_of(t, value).as_py() for value in values], arrow_type(t))
+        if not is_grid(t)
+        else _grid_array(node.column, values)
+    )
+    return _unless_null(node.column.name, pc.field(node.column.name).isin(wanted))
+
+
+def _grid_array(column: DataField, values: Sequence[Comparable]) -> pa.Array:
+    scalars = [scalar_of(column.type, value) for value in values]
+    chunks = [pa.repeat(scalar, 1) for scalar in scalars]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], arrow_type(column.type))
+
+
+def _joined(operation: Callable[[Any, Any], Any], whole: bool) -> Callable[[Any], pc.Expression]:
+    def join(node: Any) -> pc.Expression:
+        return (
+            reduce(operation, [to_expression(part) for part in node.parts])
+            if node.parts
+            else pc.scalar(whole)
+        )
+
+    return join
+
+
+_EXPRESSIONS: Final[dict[type, Callable[[Any], pc.Expression]]] = {
+    And: _joined(operator.and_, True),
+    Or: _joined(operator.or_, False),
+    Not: lambda node: ~to_expression(node.part),
+    Compare: _compare_expression,
+    In: _in_expression,
+    IsNull: lambda node: pc.field(node.column.name).is_null(),
+    Like: lambda node: pc.match_like(pc.field(node.column.name), node.pattern),
+    Truth: lambda node: pc.scalar(pa.scalar(node.value, pa.bool_())),
+}
