@@ -52,9 +52,15 @@ def merge_order(
     rows = lanes.shape[0]
     order = np.arange(rows, dtype=np.int64)
     plan = _merge_plan(run_offsets)
-    if len(plan):
-        spare, spare_keys = np.empty(rows, np.int64), np.empty(rows, np.uint64)
-        _merge_runs(lanes, sequence, order, lanes[:, 0].copy(), spare, spare_keys, plan)
+    if not len(plan) or rows < 2:
+        return order
+    # One or two lanes travel with the row numbers; more are looked at only where those tie.
+    keys = lanes[:, :2].copy()
+    other_keys, other_order = np.empty_like(keys), np.empty_like(order)
+    if _merge_runs(keys, order, other_keys, other_order, plan):
+        keys, order, other_order = other_keys, other_order, order
+    if lanes.shape[1] > 2 or not _runs_rise(sequence, run_offsets):
+        _settle_ties(lanes, sequence, keys, order, other_order)
     return order
 
 
@@ -234,86 +240,228 @@ def _merge_plan(run_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 @kernel
-def _merge_runs(
-    lanes: Lanes,
-    sequence: npt.NDArray[np.int64],
-    order: Rows,
-    keys: npt.NDArray[np.uint64],
-    spare: Rows,
-    spare_keys: npt.NDArray[np.uint64],
-    merges: npt.NDArray[np.int64],
-) -> None:
-    for step in range(len(merges)):
-        start, middle, end = merges[step, 0], merges[step, 1], merges[step, 2]
-        if start < middle < end:
-            lefts = middle - start
-            spare[:lefts] = order[start:middle]
-            spare_keys[:lefts] = keys[start:middle]
-            _merge_two(
-                lanes,
-                sequence,
-                spare[:lefts],
-                spare_keys[:lefts],
-                order[start:end],
-                keys[start:end],
-            )
+def _runs_rise(sequence: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]) -> bool:
+    """Whether no run has a lower sequence than a run before it: then equal keys keep their position."""
+    highest = np.int64(-(2**63))
+    for run in range(len(run_offsets) - 1):
+        run_highest = highest
+        for row in range(run_offsets[run], run_offsets[run + 1]):
+            if sequence[row] < highest:
+                return False
+            run_highest = max(run_highest, sequence[row])
+        highest = run_highest
+    return True
 
 
 @kernel
-def _merge_two(
-    lanes: Lanes,
-    sequence: npt.NDArray[np.int64],
-    left: Rows,
-    left_keys: npt.NDArray[np.uint64],
-    merged: Rows,
-    keys: npt.NDArray[np.uint64],
-) -> None:
-    """Merge `left` with the right run, which fills the end of `merged`, into `merged`; ties take
-    the left row.
+def _merge_runs(
+    keys: Lanes, order: Rows, other_keys: Lanes, other_order: Rows, merges: npt.NDArray[np.int64]
+) -> bool:
+    """Merge by `keys`, then position; the runs start out in `keys` and `order`.
 
-    The first lanes travel along in `keys`, so that most comparisons read memory in order. A block
-    of one side that lies before the other side's next row is moved as it is; otherwise a block's
-    worth of rows is chosen one by one, without a branch that depends on the outcome.
+    A merge goes from one pair of arrays to the other, so a run is in either pair; the shorter one
+    moves first if they differ. Returns whether all is in the other pair at the end.
     """
-    block = 32
-    lefts, rows = len(left), len(merged)
-    i, j, out = 0, lefts, 0
-    while i + block < lefts and j + block < rows:
-        if left_keys[i + block - 1] < keys[j]:
-            merged[out : out + block] = left[i : i + block]
-            keys[out : out + block] = left_keys[i : i + block]
-            i += block
-            out += block
+    in_other = np.zeros(len(keys) + 1, np.bool_)  # by first position of a run
+    for step in range(len(merges)):
+        start, middle, end = merges[step, 0], merges[step, 1], merges[step, 2]
+        if start == middle or middle == end:
             continue
-        if keys[j + block - 1] < left_keys[i]:
-            for _ in range(block):
-                merged[out], keys[out] = merged[j], keys[j]
-                out += 1
-                j += 1
-            continue
-        for _ in range(block):
-            key, other_key = left_keys[i], keys[j]
-            row, other = left[i], merged[j]
-            right = other_key < key
-            if other_key == key:
-                right = _before(lanes, sequence, other, row)
-            merged[out] = other if right else row
-            keys[out] = other_key if right else key
-            out += 1
-            j += 1 if right else 0
-            i += 0 if right else 1
-    while i < lefts and j < rows:
-        if keys[j] < left_keys[i] or (
-            keys[j] == left_keys[i] and _before(lanes, sequence, merged[j], left[i])
-        ):
-            merged[out], keys[out] = merged[j], keys[j]
-            j += 1
+        if in_other[start] != in_other[middle]:
+            first, last = (start, middle) if middle - start < end - middle else (middle, end)
+            if in_other[first]:
+                keys[first:last] = other_keys[first:last]
+                order[first:last] = other_order[first:last]
+            else:
+                other_keys[first:last] = keys[first:last]
+                other_order[first:last] = order[first:last]
+            in_other[first] = not in_other[first]
+        lefts = middle - start
+        if in_other[start]:
+            _merge_pair(
+                other_keys[start:end],
+                other_order[start:end],
+                lefts,
+                keys[start:end],
+                order[start:end],
+            )
         else:
-            merged[out], keys[out] = left[i], left_keys[i]
-            i += 1
-        out += 1
-    merged[out : out + lefts - i] = left[i:]
-    keys[out : out + lefts - i] = left_keys[i:]
+            _merge_pair(
+                keys[start:end],
+                order[start:end],
+                lefts,
+                other_keys[start:end],
+                other_order[start:end],
+            )
+        in_other[start] = not in_other[start]
+    return bool(in_other[0])
+
+
+@kernel
+def _merge_pair(keys: Lanes, order: Rows, lefts: int, to_keys: Lanes, to_order: Rows) -> None:
+    if keys.shape[1] == 1:
+        _merge_two(keys, order, lefts, to_keys, to_order)
+    else:
+        _merge_two_wide(keys, order, lefts, to_keys, to_order)
+
+
+@kernel
+def _merge_two(keys: Lanes, order: Rows, lefts: int, to_keys: Lanes, to_order: Rows) -> None:
+    """Merge the run of the first `lefts` rows with the one of the rest; equal keys: left row first.
+
+    From both ends at once, and without a branch that depends on the outcome: two chains of loads that
+    the processor overlaps, and nothing to mispredict. Positions are unsigned: numba would test signed
+    ones for being negative. 3 times faster than a plain loop on runs of equal length.
+    """
+    one, lane = np.uint64(1), np.uint64(0)
+    # What is left: left rows i ..< i_end, right rows j ..< j_end, to be written to out ..< out_end.
+    i, i_end = np.uint64(0), np.uint64(lefts)
+    j, j_end = i_end, np.uint64(len(keys))
+    out, out_end = i, j_end
+    while True:
+        # So many rows can be taken from each end before a side runs out or the ends meet.
+        steps = min(i_end - i, j_end - j, (j_end - j + i_end - i) // np.uint64(2))
+        if steps < np.uint64(16):
+            break
+        for _ in range(steps):
+            key, other = keys[i, lane], keys[j, lane]
+            right = np.uint64(other < key)
+            to_keys[out, lane] = min(key, other)
+            to_order[out] = order[i] ^ ((order[i] ^ order[j]) & -np.int64(right))
+            i += one - right
+            j += right
+            out += one
+            p, q = i_end - one, j_end - one
+            key, other = keys[p, lane], keys[q, lane]
+            left = np.uint64(other < key)
+            out_end -= one
+            to_keys[out_end, lane] = max(key, other)
+            to_order[out_end] = order[q] ^ ((order[p] ^ order[q]) & -np.int64(left))
+            i_end -= left
+            j_end -= one - left
+    _merge_rest(keys, order, i, i_end, j, j_end, to_keys, to_order, out)
+
+
+@kernel
+def _merge_two_wide(keys: Lanes, order: Rows, lefts: int, to_keys: Lanes, to_order: Rows) -> None:
+    """`_merge_two` for keys of two lanes."""
+    one, lane, low = np.uint64(1), np.uint64(0), np.uint64(1)
+    i, i_end = np.uint64(0), np.uint64(lefts)
+    j, j_end = i_end, np.uint64(len(keys))
+    out, out_end = i, j_end
+    while True:
+        steps = min(i_end - i, j_end - j, (j_end - j + i_end - i) // np.uint64(2))
+        if steps < np.uint64(16):
+            break
+        for _ in range(steps):
+            key, other = keys[i, lane], keys[j, lane]
+            low_key, low_other = keys[i, low], keys[j, low]
+            right = np.uint64(other < key) | (
+                np.uint64(other == key) & np.uint64(low_other < low_key)
+            )
+            source = i ^ ((i ^ j) & (np.uint64(0) - right))
+            to_keys[out, lane], to_keys[out, low] = keys[source, lane], keys[source, low]
+            to_order[out] = order[source]
+            i += one - right
+            j += right
+            out += one
+            p, q = i_end - one, j_end - one
+            key, other = keys[p, lane], keys[q, lane]
+            low_key, low_other = keys[p, low], keys[q, low]
+            left = np.uint64(other < key) | (
+                np.uint64(other == key) & np.uint64(low_other < low_key)
+            )
+            source = q ^ ((p ^ q) & (np.uint64(0) - left))
+            out_end -= one
+            to_keys[out_end, lane], to_keys[out_end, low] = keys[source, lane], keys[source, low]
+            to_order[out_end] = order[source]
+            i_end -= left
+            j_end -= one - left
+    _merge_rest(keys, order, i, i_end, j, j_end, to_keys, to_order, out)
+
+
+@kernel
+def _merge_rest(
+    keys: Lanes,
+    order: Rows,
+    i: np.uint64,
+    i_end: np.uint64,
+    j: np.uint64,
+    j_end: np.uint64,
+    to_keys: Lanes,
+    to_order: Rows,
+    out: np.uint64,
+) -> None:
+    """Merge left rows i ..< i_end and right rows j ..< j_end to `out` on, one by one."""
+    last = keys.shape[1] - 1
+    while i < i_end or j < j_end:
+        right = i == i_end
+        if not right and j < j_end:
+            right = keys[j, 0] < keys[i, 0] or (
+                keys[j, 0] == keys[i, 0] and keys[j, last] < keys[i, last]
+            )
+        source = j if right else i
+        for lane in range(keys.shape[1]):
+            to_keys[out, lane] = keys[source, lane]
+        to_order[out] = order[source]
+        i += np.uint64(not right)
+        j += np.uint64(right)
+        out += np.uint64(1)
+
+
+@kernel
+def _settle_ties(
+    lanes: Lanes, sequence: npt.NDArray[np.int64], keys: Lanes, order: Rows, spare: Rows
+) -> None:
+    """Order the rows that tie on `keys` by all lanes and the sequence; they stand by position."""
+    rows, last = len(order), keys.shape[1] - 1
+    start = 0
+    while start < rows:
+        end = start + 1
+        while (
+            end < rows and keys[end, 0] == keys[start, 0] and keys[end, last] == keys[start, last]
+        ):
+            end += 1
+        if end - start > 1:
+            _merge_stretches(lanes, sequence, order[start:end], spare[start:end])
+        start = end
+
+
+@kernel
+def _merge_stretches(
+    lanes: Lanes, sequence: npt.NDArray[np.int64], order: Rows, spare: Rows
+) -> None:
+    """Sort `order`, stable, by merging neighbouring stretches that are in order, until one is left."""
+    rows = len(order)
+    while True:
+        start = 0
+        while start < rows:
+            middle = _stretch_end(lanes, sequence, order, start)
+            if middle == rows:
+                break
+            end = _stretch_end(lanes, sequence, order, middle)
+            spare[start:middle] = order[start:middle]
+            i, j = start, middle
+            for out in range(start, end):
+                if i == middle:
+                    break
+                if j < end and _before(lanes, sequence, order[j], spare[i]):
+                    order[out] = order[j]
+                    j += 1
+                else:
+                    order[out] = spare[i]
+                    i += 1
+            start = end
+        if start == 0:
+            return
+
+
+@kernel
+def _stretch_end(lanes: Lanes, sequence: npt.NDArray[np.int64], order: Rows, start: int) -> int:
+    end = start + 1
+    while end < len(order) and not _before(lanes, sequence, order[end], order[end - 1]):
+        end += 1
+    return end
 
 
 @kernel
