@@ -45,7 +45,7 @@ def succeed(answer: subprocess.CompletedProcess[str]) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT]
+    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
     succeed(run(*build, cwd=folder))
     (wheel,) = folder.glob("*.whl")
     return wheel
@@ -87,7 +87,7 @@ def test_wheel_shipped_to_the_workers_writes_and_reads(
 ) -> None:
     driver = environment_without_checkout(tmp_path / "driver")
     worker = environment_without_checkout(tmp_path / "worker")
-    install = ["install", "--quiet", "--no-deps", "--no-index", "--find-links", wheel.parent, wheel]
+    install = ("install", "--quiet", "--no-deps", "--no-index", wheel)
     succeed(run(sys.executable, "-m", "pip", "--python", driver, *install, cwd=tmp_path))
     # Spark ships archives named .zip; under another name they do not reach the workers' path.
     archive = shutil.copy(wheel, tmp_path / "widetable.zip")

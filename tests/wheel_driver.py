@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ def session(archive: str, worker_bin: str) -> SparkSession:
 
 
 def where_the_worker_has_it(spark: SparkSession) -> str:
-    def locate(_: Iterator[int]) -> Iterator[str]:
+    def locate(_: Iterable[int]) -> Iterator[str]:
         import widetable
 
         yield f"{sys.prefix} {widetable.__file__}"
