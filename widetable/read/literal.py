@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
@@ -88,13 +88,40 @@ def grid_range(t: DataType) -> tuple[int, int]:
 
 
 def scalar_of(t: DataType, value: Comparable) -> pa.Scalar:
-    """The Arrow scalar of the column's own type that a comparable stands for (on the grid and within its range)."""
-    kind = arrow_type(t)
+    """The Arrow scalar of a comparable that the type can hold; of DOUBLE for both float types."""
     if t.root in _FLOATS:
-        return pa.scalar(math.nan if value[0] else value[1], pa.float64())
+        return pa.scalar(value_of(t, value), pa.float64())
+    return column_array(t, [value])[0]
+
+
+def value_of(t: DataType, value: Comparable) -> Any:
+    """The inverse of `comparable_of`, as `format.binary_row.encode_row` takes it."""
+    if t.root in _FLOATS:
+        return math.nan if value[0] else value[1]
     if t.root == "DECIMAL":
-        return pa.scalar(Decimal(int(value)).scaleb(-(t.scale or 0)), kind)
-    return pa.scalar(int(value) if is_grid(t) else value, kind)
+        return Decimal(value).scaleb(-(t.scale or 0))
+    if t.root == "DATE":
+        return dt.date.fromordinal(value + _EPOCH)
+    return value
+
+
+def column_array(t: DataType, values: Sequence[Comparable]) -> pa.Array:
+    """Comparables that the type can hold, as an array of the column's Arrow type."""
+    if t.root in ("DECIMAL", *_FLOATS):
+        return pa.array([value_of(t, value) for value in values], arrow_type(t))
+    if t.root in ("TIME", "DATE"):
+        return pa.array(list(values), pa.int32()).view(arrow_type(t))
+    if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return pa.array(list(values), pa.int64()).view(arrow_type(t))
+    return pa.array(list(values), arrow_type(t))
+
+
+def holds(t: DataType, value: Comparable) -> bool:
+    """Whether a column of this type can have the value at all."""
+    if not is_grid(t):
+        return True
+    lowest, highest = grid_range(t)
+    return isinstance(value, int) and lowest <= value <= highest
 
 
 def literal(column: DataField, value: Any) -> Comparable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.read.literal import Comparable, grid_range, is_grid, scalar_of
-from widetable.types import DataField, arrow_type
+from widetable.read.literal import Comparable, column_array, grid_range, holds, is_grid, scalar_of
+from widetable.types import DataField
 
 _NULL: Final = pa.scalar(None, pa.bool_())
 
@@ -307,24 +307,8 @@ def _in_expression(node: In) -> pc.Expression:
     t = node.column.type
     if t.root in ("FLOAT", "DOUBLE"):
         return to_expression(Or(tuple(Compare(node.column, "=", value) for value in node.values)))
-    values: Sequence[Comparable] = node.values
-    if is_grid(t):
-        lowest, highest = grid_range(t)
-        values = [
-            value for value in values if isinstance(value, int) and lowest <= value <= highest
-        ]
-    wanted = (
-        pa.array([scalar_of(t, value).as_py() for value in values], arrow_type(t))
-        if not is_grid(t)
-        else _grid_array(node.column, values)
-    )
+    wanted = column_array(t, [value for value in node.values if holds(t, value)])
     return _unless_null(node.column.name, pc.field(node.column.name).isin(wanted))
-
-
-def _grid_array(column: DataField, values: Sequence[Comparable]) -> pa.Array:
-    scalars = [scalar_of(column.type, value) for value in values]
-    chunks = [pa.repeat(scalar, 1) for scalar in scalars]
-    return pa.concat_arrays(chunks) if chunks else pa.array([], arrow_type(column.type))
 
 
 def _joined(operation: Callable[[Any, Any], Any], whole: bool) -> Callable[[Any], pc.Expression]:

@@ -1,0 +1,178 @@
+"""The rows of one bucket: read as they stand where one run is, merged where several overlap.
+
+In: the files of a bucket (those that the filter leaves), the columns asked for, the filter. Out:
+record batches of those columns in key order. Key ranges on row groups leave out what the filter
+rejects by key; all other conditions are applied to rows: before nothing is merged, or after the
+merge. Memory: a few batches per overlapping run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import open_data_file
+from widetable.format.parquet_statistics import KeyRange
+from widetable.lsm.sorted_run import SortedRun, sections
+from widetable.merge.sorted_merge import merge_runs
+from widetable.read.literal import comparable_of
+from widetable.read.predicate import Bound, Predicate
+from widetable.row_kind import is_retraction
+from widetable.schema import VALUE_KIND
+from widetable.types import DataField
+from widetable.write.table_state import TableState
+
+# A batch of this many values (rows x columns), within the limits of rows.
+_BATCH_VALUES: Final = 4 << 20
+_MIN_BATCH_ROWS: Final = 1 << 10
+_MAX_BATCH_ROWS: Final = 1 << 16
+
+
+def batch_rows(columns: int) -> int:
+    """Rows of a batch that has so many columns."""
+    return min(_MAX_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_VALUES // max(columns, 1)))
+
+
+def read_bucket(
+    table: TableState,
+    partition: bytes,
+    bucket: int,
+    files: Sequence[DataFileMeta],
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    *,
+    merge: bool,
+) -> Iterator[pa.RecordBatch]:
+    """merge: False when the bucket's rows are right as they stand, kinds included (format.md T1,
+    T2).
+    """
+    needed = tuple(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
+    bucket_read = _BucketRead(table, partition, bucket, needed, predicate)
+    shape = _Shape(table, columns, needed, predicate)
+    for section in sections(files, table.schema):
+        if not merge:
+            found = bucket_read.raw(section.files)
+        elif len(section.runs) == 1:
+            found = _without_retractions(bucket_read.raw(section.files))
+        else:
+            found = bucket_read.merged(section.runs)
+        for batch in found:
+            shaped = shape.of(batch)
+            if shaped.num_rows:
+                yield shaped
+
+
+def _without_retractions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A run by itself merges to its adds: a key with one record passes through unchanged."""
+    for batch in batches:
+        retracts = is_retraction(np.asarray(batch.column(VALUE_KIND)))
+        yield batch.filter(pa.array(~retracts)) if retracts.any() else batch
+
+
+class _BucketRead:
+    """Opens the files of one bucket and gives their row batches."""
+
+    def __init__(
+        self,
+        table: TableState,
+        partition: bytes,
+        bucket: int,
+        needed: Sequence[str],
+        predicate: Predicate | None,
+    ) -> None:
+        self._table = table
+        self._partition = partition
+        self._bucket = bucket
+        self._needed = needed
+        self._predicate = predicate
+        self._keys = [table.schema.field(name) for name in table.schema.trimmed_primary_key]
+
+    def raw(self, files: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
+        """Rows as they stand in the files, one file after the other."""
+        rows = batch_rows(len(self._needed))
+        for file in files:
+            yield from self._rows(file, self._needed, rows)
+
+    def merged(self, runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
+        """Rows of overlapping runs, merged; retracted keys left out."""
+        schema, engine = self._table.schema, self._table.engine
+        loaded = engine.needed_columns(schema, self._needed)
+        rows = batch_rows(len(loaded) * len(runs))
+        inputs = [self._run(run, loaded, rows) for run in runs]
+        return merge_runs(inputs, schema, engine, self._needed, keep_deletes=False, batch_rows=rows)
+
+    def _run(self, run: SortedRun, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        for file in run.files:
+            yield from self._rows(file, columns, rows)
+
+    def _rows(
+        self, file: DataFileMeta, columns: Sequence[str], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        table = self._table
+        path = table.data_file(self._partition, self._bucket, file.file_name)
+        with open_data_file(
+            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), columns
+        ) as opened:
+            yield from opened.batches(rows, self._wanted_groups(opened.row_group_key_ranges()))
+
+    def _wanted_groups(self, ranges: Sequence[KeyRange]) -> list[int] | None:
+        """Row groups whose key range the filter may keep; None for all."""
+        predicate = self._predicate
+        if predicate is None or predicate.columns.isdisjoint(key.name for key in self._keys):
+            return None
+        return [
+            index
+            for index, found in enumerate(ranges)
+            if predicate.may_match(_group_bounds(self._keys, found))
+        ]
+
+
+def _group_bounds(keys: Sequence[DataField], found: KeyRange) -> dict[str, Bound]:
+    """Each key column by itself: statistics bound every column."""
+    bounds = {}
+    for key, low, high in zip(keys, found.minima, found.maxima, strict=True):
+        if low is not None and high is not None:
+            bounds[key.name] = Bound(
+                comparable_of(key.type, low), comparable_of(key.type, high), nulls=False
+            )
+    return bounds
+
+
+class _Shape:
+    """From row batches to what was asked for: filtered, the columns in their order, absent ones
+    null.
+    """
+
+    def __init__(
+        self,
+        table: TableState,
+        columns: Sequence[str],
+        needed: Sequence[str],
+        predicate: Predicate | None,
+    ) -> None:
+        self._all = table.schema.arrow_schema(needed)
+        self._schema = table.schema.arrow_schema(columns)
+        self._predicate = predicate
+
+    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One row batch."""
+        if self._predicate is not None:
+            whole = _with_columns(batch, self._all)
+            return _with_columns(whole.filter(self._predicate.expression), self._schema)
+        return _with_columns(batch, self._schema)
+
+
+def _with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if not len(schema):
+        # A batch without columns keeps no rows: carried by a struct of none.
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+    columns = []
+    for field in schema:
+        index = batch.schema.get_field_index(field.name)
+        found = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows, field.type)
+        columns.append(found)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

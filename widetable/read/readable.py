@@ -1,0 +1,70 @@
+"""Which tables can be read: what would change rows and is not honoured is refused by name.
+
+In: a schema that any client may have written. Raises UnsupportedError naming the option or key;
+InvalidError when a known option has no right value. Options that change only how a client works are
+let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from widetable import options as opt
+from widetable.errors import UnsupportedError
+from widetable.merge.engine import engine_of
+from widetable.schema import TableSchema
+
+# Options of Paimon that change which rows a batch reader sees, and the value that is harmless.
+_CHANGES_ROWS: Final[Mapping[str, str]] = {
+    "deletion-vectors.enabled": "false",
+    "sequence.snapshot-ordering": "false",
+    "row-tracking.enabled": "false",
+    "data-evolution.enabled": "false",
+    "batch-scan-mode": "none",
+    "branch": "main",
+    "force-lookup": "false",
+}
+_TRAVEL: Final = (
+    "scan.mode",
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.timestamp",
+    "scan.timestamp-millis",
+    "scan.version",
+    "scan.watermark",
+)
+_TRAVEL_PREFIXES: Final = (
+    "incremental-between",
+    "scan.fallback-branch",
+    "scan.primary-branch",
+    "data-file.external-paths",
+)
+
+
+def check_readable(schema: TableSchema) -> None:
+    """Refuse a table whose rows this version would get wrong."""
+    if not schema.primary_keys:
+        raise _unsupported("primary key", "none (an append table)", "a table with a primary key")
+    for key, value in schema.options.items():
+        harmless = _CHANGES_ROWS.get(key)
+        if harmless is not None and value.strip().lower() != harmless:
+            raise _unsupported(f"option {key!r}", repr(value), repr(harmless))
+        if key in _TRAVEL or key.startswith(_TRAVEL_PREFIXES):
+            raise _unsupported(f"option {key!r}", repr(value), "no such option in the table")
+    if schema.num_buckets < 1:
+        raise _unsupported(
+            f"option {opt.BUCKET.key!r}",
+            f"{schema.num_buckets} (dynamic or postponed buckets)",
+            "1 or more",
+        )
+    engine_of(schema)
+
+
+def _unsupported(subject: str, found: str, expected: str) -> UnsupportedError:
+    return UnsupportedError(
+        subject,
+        found=found,
+        expected=expected,
+        action="Read the table with another client, or with a newer version.",
+    )

@@ -1,0 +1,269 @@
+"""Planning: which files of a snapshot a scan has to read, and in which splits.
+
+In: a snapshot, its live files and the filter; out: splits in the order of partition values and
+bucket. What the filter rules out is left out by partition values, by bucket (when it fixes every
+bucket key column) and by key range of the files. All three hold before the
+merge: they only leave out rows whose key or partition the filter rejects whatever their other
+columns become. Raises UnsupportedError for files that this version cannot place (external paths,
+dynamic buckets).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.row_order import value_order
+from widetable.errors import UnsupportedError
+from widetable.format.binary_row import decode_row, encode_row
+from widetable.format.bucket_hash import bucket_ids
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.manifest_file import ManifestFileMeta
+from widetable.format.snapshot import Snapshot
+from widetable.read.literal import Comparable, column_array, comparable_of, holds, value_of
+from widetable.read.predicate import Bound, Predicate
+from widetable.read.split import Split, needs_merge
+from widetable.schema import TableSchema
+from widetable.types import DataField, DataType
+
+# A filter that names more keys than this is not turned into buckets.
+_MAX_KEYS: Final = 4096
+Bounds = Mapping[str, Bound]
+
+
+def plan(
+    live_files: LiveFiles,
+    snapshot: Snapshot | None,
+    schema: TableSchema,
+    predicate: Predicate | None,
+    *,
+    rescaled: bool = False,
+) -> list[Split]:
+    """The splits of a snapshot. rescaled: the number of buckets may differ between partitions, so
+    that buckets are chosen per partition, from the entries.
+    """
+    pruner = _Pruner(schema, predicate)
+    buckets = None if rescaled else pruner.buckets(schema.num_buckets)
+    entries = live_files.live_entries(
+        snapshot,
+        pruner.partitions(),
+        None if buckets is None else frozenset(buckets),
+        pruner.may_hold if schema.partition_keys and predicate is not None else None,
+    )
+    grouped: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    for entry in entries:
+        _check_entry(entry)
+        grouped.setdefault((entry.partition, entry.bucket), []).append(entry)
+    splits = []
+    for (partition, bucket), members in grouped.items():
+        if not pruner.wants(partition, bucket, members[0].total_buckets):
+            continue
+        files = tuple(entry.file for entry in members)
+        wanted = pruner.files(partition, files)
+        if wanted:
+            splits.append(Split(partition, bucket, wanted, needs_merge(files)))
+    return sorted(splits, key=_split_order(schema))
+
+
+def _check_entry(entry: ManifestEntry) -> None:
+    if entry.bucket < 0:
+        raise UnsupportedError(
+            f"data file {entry.file.file_name!r}",
+            found=f"bucket {entry.bucket} (dynamic or postponed)",
+            expected="a fixed bucket, 0 or more",
+            action="Compact the table with another client first.",
+        )
+    if entry.file.external_path is not None:
+        raise UnsupportedError(
+            f"data file {entry.file.file_name!r}",
+            found=f"the external path {entry.file.external_path!r}",
+            expected="a file inside the table's directory",
+            action="Read the table with another client.",
+        )
+
+
+def _split_order(schema: TableSchema) -> Callable[[Split], Any]:
+    types = _partition_types(schema)
+    orders = [value_order(t) for t in types]
+    memo: dict[bytes, tuple[Any, ...]] = {}
+
+    def key(split: Split) -> Any:
+        if split.partition not in memo:
+            values = decode_row(split.partition, types) if types else ()
+            memo[split.partition] = tuple(
+                (value is not None, None if value is None else order(value))
+                for value, order in zip(values, orders, strict=True)
+            )
+        return memo[split.partition], split.bucket
+
+    return key
+
+
+def _partition_types(schema: TableSchema) -> list[DataType]:
+    return [schema.field(name).type for name in schema.partition_keys]
+
+
+class _Pruner:
+    """What one filter says about partitions, buckets and key ranges. Without a filter everything is
+    wanted.
+    """
+
+    def __init__(self, schema: TableSchema, predicate: Predicate | None) -> None:
+        self._schema = schema
+        self._predicate = predicate
+        self._partition_types = _partition_types(schema)
+        self._key_fields = [schema.field(name) for name in schema.trimmed_primary_key]
+        self._key_types = [column.type for column in self._key_fields]
+        self._key_in_filter = predicate is not None and not predicate.columns.isdisjoint(
+            schema.trimmed_primary_key
+        )
+        self._partition_bounds: dict[bytes, Bounds] = {}
+        self._partition_wanted: dict[bytes, bool] = {}
+        self._buckets: dict[int, frozenset[int] | None] = {}
+
+    def partitions(self) -> frozenset[bytes] | None:
+        """The partitions that the filter names by equality, None when it leaves a partition column
+        open.
+        """
+        fields = [self._schema.field(name) for name in self._schema.partition_keys]
+        choices = self._choices(fields)
+        if not fields or choices is None:
+            return None
+        types = [column.type for column in fields]
+        return frozenset(
+            encode_row(
+                [value_of(column.type, value) for column, value in zip(fields, row, strict=True)],
+                types,
+            )
+            for row in choices
+        )
+
+    def buckets(self, num_buckets: int) -> frozenset[int] | None:
+        """The buckets of the keys that the filter names by equality, None when it leaves a bucket
+        key column open.
+        """
+        if num_buckets not in self._buckets:
+            self._buckets[num_buckets] = self._find_buckets(num_buckets)
+        return self._buckets[num_buckets]
+
+    def _find_buckets(self, num_buckets: int) -> frozenset[int] | None:
+        fields = [self._schema.field(name) for name in self._schema.bucket_keys]
+        choices = self._choices(fields)
+        if choices is None:
+            return None
+        if not choices:
+            return frozenset()
+        columns = [
+            column_array(column.type, [row[i] for row in choices])
+            for i, column in enumerate(fields)
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, names=[column.name for column in fields])
+        options = {**self._schema.options, opt.BUCKET.key: str(num_buckets)}
+        return frozenset(bucket_ids(batch, replace(self._schema, options=options)).tolist())
+
+    def _choices(self, fields: Sequence[DataField]) -> list[tuple[Comparable, ...]] | None:
+        """The value rows that these columns may have in a kept row, None when they are not all
+        fixed, or too many.
+        """
+        if self._predicate is None:
+            return None
+        per_column = []
+        for column in fields:
+            values = self._predicate.equal_values(column.name)
+            # -0.0 = 0.0, but their bytes differ.
+            if values is None or column.type.root in ("FLOAT", "DOUBLE"):
+                return None
+            per_column.append([value for value in values if holds(column.type, value)])
+        if math.prod(len(values) for values in per_column) > _MAX_KEYS:
+            return None
+        return list(itertools.product(*per_column))
+
+    def may_hold(self, meta: ManifestFileMeta) -> bool:
+        """Whether a manifest may have an entry of a wanted partition, by its partition stats."""
+        if self._predicate is None:
+            return True
+        stats, types = meta.partition_stats, self._partition_types
+        lower, upper = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
+        counts = stats.null_counts
+        bounds = {
+            name: _bound(t, low, high, nulls=i >= len(counts) or counts[i] != 0)
+            for i, (name, t, low, high) in enumerate(
+                zip(self._schema.partition_keys, types, lower, upper, strict=True)
+            )
+        }
+        return self._predicate.may_match(bounds)
+
+    def wants(self, partition: bytes, bucket: int, total_buckets: int) -> bool:
+        """Whether a bucket of a partition may have kept rows."""
+        if self._predicate is None:
+            return True
+        if partition not in self._partition_wanted:
+            self._partition_wanted[partition] = self._predicate.may_match(
+                self._bounds_of(partition)
+            )
+        if not self._partition_wanted[partition]:
+            return False
+        buckets = self.buckets(total_buckets)
+        return buckets is None or bucket in buckets
+
+    def files(self, partition: bytes, files: tuple[DataFileMeta, ...]) -> tuple[DataFileMeta, ...]:
+        """The files whose key range may have kept keys."""
+        if self._predicate is None or not self._key_in_filter:
+            return files
+        outer = self._bounds_of(partition)
+        return tuple(
+            file for file in files if self._predicate.may_match({**outer, **self._key_bounds(file)})
+        )
+
+    def _bounds_of(self, partition: bytes) -> Bounds:
+        if partition not in self._partition_bounds:
+            values = decode_row(partition, self._partition_types) if self._partition_types else ()
+            self._partition_bounds[partition] = {
+                name: Bound(nulls=True, values=False)
+                if value is None
+                else Bound(
+                    comparable_of(t, value), comparable_of(t, value), exact=True, nulls=False
+                )
+                for name, t, value in zip(
+                    self._schema.partition_keys, self._partition_types, values, strict=True
+                )
+            }
+        return self._partition_bounds[partition]
+
+    def _key_bounds(self, file: DataFileMeta) -> Bounds:
+        lower, upper = (
+            decode_row(file.min_key, self._key_types),
+            decode_row(file.max_key, self._key_types),
+        )
+        return key_bounds(self._key_fields, lower, upper)
+
+
+def key_bounds(
+    fields: Sequence[DataField], lower: Sequence[Any], upper: Sequence[Any]
+) -> dict[str, Bound]:
+    """Bounds of key columns from the first and last key of sorted rows: a column is bounded as long
+    as all before it are the same.
+    """
+    bounds = {}
+    for column, low, high in zip(fields, lower, upper, strict=True):
+        bounds[column.name] = _bound(column.type, low, high, nulls=False)
+        if low is None or low != high:
+            break
+    return bounds
+
+
+def _bound(t: DataType, low: Any, high: Any, *, nulls: bool) -> Bound:
+    return Bound(
+        None if low is None else comparable_of(t, low),
+        None if high is None else comparable_of(t, high),
+        exact=low is not None and low == high,
+        nulls=nulls,
+    )

@@ -1,0 +1,92 @@
+"""A split: the files of one bucket that a reader needs, and the reader of them. Both are picklable.
+
+A split needs no merge when its files are one sorted run without deletes (format.md T1, T2): a
+single file, or several files of one level >= 1, whose writers counted no delete. Then kinds are not
+looked at, as in Paimon's clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.read.merge_read import read_bucket
+from widetable.read.predicate import Predicate
+from widetable.write.table_state import TableState
+
+
+@dataclass(frozen=True)
+class Split:
+    """partition: BinaryRow with its arity in front. files: without those that the filter rules out.
+    needs_merge: of the whole bucket.
+    """
+
+    partition: bytes
+    bucket: int
+    files: tuple[DataFileMeta, ...]
+    needs_merge: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows in the files: at least as many as the split has when merged."""
+        return sum(file.row_count for file in self.files)
+
+
+def needs_merge(files: Sequence[DataFileMeta]) -> bool:
+    """Whether the rows of a bucket's live files are only right after a merge."""
+    if any(file.delete_row_count for file in files):
+        return True
+    if len(files) == 1:
+        return False
+    if any(file.level == 0 or file.delete_row_count is None for file in files):
+        return True
+    return len({file.level for file in files}) > 1
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A data file whose rows are the table's rows as they stand. schema_id: the schema whose names
+    its columns have.
+    """
+
+    path: str
+    schema_id: int
+
+
+@dataclass(frozen=True)
+class SplitRead:
+    """Reads one split: the columns asked for, filtered. Nothing is opened before `to_batches`."""
+
+    table: TableState
+    split: Split
+    columns: tuple[str, ...]
+    predicate: Predicate | None = None
+
+    @property
+    def raw_files(self) -> tuple[RawFile, ...] | None:
+        """The files, when they may be read as plain Parquet (the filter is then still to be
+        applied); None when they must be merged.
+        """
+        if self.split.needs_merge:
+            return None
+        table, split = self.table, self.split
+        return tuple(
+            RawFile(table.data_file(split.partition, split.bucket, file.file_name), file.schema_id)
+            for file in split.files
+        )
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches in key order, of the columns asked for, in that order. Bounded memory."""
+        split = self.split
+        return read_bucket(
+            self.table,
+            split.partition,
+            split.bucket,
+            split.files,
+            self.columns,
+            self.predicate,
+            merge=split.needs_merge,
+        )
