@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from widetable.options import OPTIONS, Option
+from widetable.option import Option
+from widetable.options import OPTIONS
 from widetable.options_doc import main, render
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/options.md"

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from widetable.options import OPTIONS, Option
+from widetable.option import Option
+from widetable.options import OPTIONS
 
 _HEAD: Final = """\
 # Table options

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
+from widetable.field_options import field_option_columns, sequence_group_options
 from widetable.options import TableOptions
 from widetable.types import (
     DataField,
@@ -107,7 +108,7 @@ class TableSchema:
 
     @cached_property
     def sequence_groups(self) -> tuple[SequenceGroup, ...]:
-        return tuple(SequenceGroup(s, p) for s, p in opt.sequence_group_options(self.options))
+        return tuple(SequenceGroup(s, p) for s, p in sequence_group_options(self.options))
 
     @property
     def required_names(self) -> tuple[str, ...]:
@@ -212,7 +213,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_names(schema)
     _check_keys(schema)
     opt.check_values(schema.options)
-    for key, column in opt.field_option_columns(schema.options):
+    for key, column in field_option_columns(schema.options):
         if column not in schema.by_name:
             raise _invalid(
                 f"option {key!r}",

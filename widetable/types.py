@@ -225,7 +225,7 @@ def arrow_type(t: DataType) -> pa.DataType:
         return pa.decimal128(t.precision or 0, t.scale or 0)
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         zone = "UTC" if t.root == "TIMESTAMP_LTZ" else None
-        return pa.timestamp(timestamp_unit(t.precision or 0), tz=zone)  # type: ignore[call-overload,arg-type]
+        return pa.timestamp(timestamp_unit(t.precision or 0), tz=zone)
     if t.root == "ROW":
         return pa.struct([arrow_field(f) for f in t.fields])
     if t.root == "ARRAY":

@@ -1,4 +1,4 @@
-"""Which FileIO serves a path or URL, as a table from scheme to constructor.
+"""Which FileIO serves a path or URL.
 
 A storage that cannot publish exclusively, or that this version does not serve, is refused by name.
 """

@@ -1,0 +1,61 @@
+"""Options of columns: `fields.<columns>.<what>`, parsed without looking at a schema.
+
+Source: Paimon `CoreOptions`; semantics of each in `merge/`. Names are not trimmed, as Paimon does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+FIELD_OPTION: Final = re.compile(r"^fields\.(?P<columns>.+)\.(?P<what>[^.]+)$")
+_AGGREGATE_SUFFIXES: Final = frozenset(
+    {
+        "aggregate-function",
+        "ignore-retract",
+        "distinct",
+        "list-agg-delimiter",
+        "nested-key",
+        "nested-sequence-field",
+        "nested-key-null-strategy",
+        "count-limit",
+        "ts-field",
+    }
+)
+
+
+def sequence_group_options(
+    options: Mapping[str, str],
+) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """(sequence columns, protected columns) of every `fields.<s1>[,<s2>..].sequence-group`; names are not trimmed."""
+    groups = []
+    for key, value in options.items():
+        match = FIELD_OPTION.match(key)
+        if match is not None and match["what"] == "sequence-group":
+            groups.append((tuple(match["columns"].split(",")), tuple(value.split(","))))
+    return groups
+
+
+def aggregate_options(options: Mapping[str, str]) -> list[str]:
+    """Keys of the options that belong to aggregate functions."""
+    found = [
+        key
+        for key in options
+        if key in ("fields.default-aggregate-function", "aggregation.remove-record-on-delete")
+    ]
+    for key in options:
+        match = FIELD_OPTION.match(key)
+        if match is not None and match["what"] in _AGGREGATE_SUFFIXES:
+            found.append(key)
+    return found
+
+
+def field_option_columns(options: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(option key, column) of every `fields.<columns>.<what>`: the columns that must exist in the schema."""
+    found: list[tuple[str, str]] = []
+    for key in options:
+        match = FIELD_OPTION.match(key)
+        if match is not None and key != "fields.default-aggregate-function":
+            found.extend((key, column) for column in match["columns"].split(","))
+    return found
