@@ -138,6 +138,20 @@ def decode_row(
     return tuple(values)
 
 
+def from_epoch_day(day: int) -> datetime.date:
+    """The date of a day number. Raises ValueError or OverflowError outside of the years 1 to 9999."""
+    return datetime.date.fromordinal(_EPOCH_DAY + day)
+
+
+def unscaled_decimal(unscaled: int, kind: DataType) -> Decimal:
+    """The decimal of an unscaled value. Raises ValueError for more digits than the type has."""
+    # Built from its digits: arithmetic would round to the context's precision of 28.
+    digits = str(abs(unscaled))
+    if len(digits) > (kind.precision or 0):
+        raise ValueError(f"a decimal of {len(digits)} digits")
+    return Decimal((int(unscaled < 0), tuple(map(int, digits)), -(kind.scale or 0)))
+
+
 def _fixed(code: str) -> Callable[[bytes, int, DataType], Any]:
     unpack = struct.Struct("<" + code).unpack_from
 
@@ -149,7 +163,7 @@ def _fixed(code: str) -> Callable[[bytes, int, DataType], Any]:
 
 def _int32(row: bytes, at: int, kind: DataType) -> Any:
     (value,) = struct.unpack_from("<i", row, at)
-    return datetime.date.fromordinal(_EPOCH_DAY + value) if kind.root == "DATE" else value
+    return from_epoch_day(value) if kind.root == "DATE" else value
 
 
 def _bytes(row: bytes, at: int, kind: DataType) -> Any:
@@ -172,22 +186,14 @@ def _variable(row: bytes, at: int) -> bytes:
 
 
 def _compact_decimal(row: bytes, at: int, kind: DataType) -> Any:
-    return _decimal(struct.unpack_from("<q", row, at)[0], kind)
+    return unscaled_decimal(struct.unpack_from("<q", row, at)[0], kind)
 
 
 def _wide_decimal(row: bytes, at: int, kind: DataType) -> Any:
     value = _variable(row, at)
     if not 0 < len(value) <= _WIDE_DECIMAL_BYTES:
         raise ValueError(f"a decimal of {len(value)} bytes")
-    return _decimal(int.from_bytes(value, "big", signed=True), kind)
-
-
-def _decimal(unscaled: int, kind: DataType) -> Decimal:
-    # Built from its digits: arithmetic would round to the context's precision of 28.
-    digits = str(abs(unscaled))
-    if len(digits) > (kind.precision or 0):
-        raise ValueError(f"a decimal of {len(digits)} digits")
-    return Decimal((int(unscaled < 0), tuple(map(int, digits)), -(kind.scale or 0)))
+    return unscaled_decimal(int.from_bytes(value, "big", signed=True), kind)
 
 
 def _compact_timestamp(row: bytes, at: int, kind: DataType) -> Any:

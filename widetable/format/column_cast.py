@@ -1,0 +1,318 @@
+"""From the Arrow values that a Parquet column holds to the values of the current table schema's column.
+
+In: the Arrow type found in the file, the column's type in the file's schema, and its type now; out: a function over
+arrays, or None where nothing is to be done. Two steps: what the file holds becomes the file schema's type (other
+writers store wider integers, fixed-length binaries, other timestamp units); that becomes the current type, by those of
+Paimon's implicit casts (`CastExecutors`, `DataTypeCasts`) whose result is exact. ROW fields are matched by id.
+Raises DamagedError where the file does not hold its schema's type, UnsupportedError for other changes of type. The
+functions raise pyarrow's errors for values that do not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from widetable.errors import DamagedError, UnsupportedError
+from widetable.types import MAX_LENGTH, DataType, arrow_type
+
+Step: TypeAlias = Callable[[pa.Array], pa.Array]
+
+# Decimal digits of the largest value, from the narrowest to the widest integer.
+_INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+
+
+def column_cast(
+    found: pa.DataType, stored: DataType, wanted: DataType, subject: str
+) -> Step | None:
+    """How values of the Arrow type `found` become values of `wanted`; None when they are already.
+
+    stored: the type in the file's schema. subject: the column and file, for messages.
+    """
+    if stored.root in _NESTED:
+        if stored.root != wanted.root:
+            raise _not_allowed(stored, wanted, subject)
+        return _NESTED[stored.root](found, stored, wanted, subject)
+    return _chain(_normal_form(found, stored, subject), _evolve(stored, wanted, subject))
+
+
+def _chain(first: Step | None, second: Step | None) -> Step | None:
+    if first is None or second is None:
+        return first or second
+    before, after = first, second
+    return lambda array: after(before(array))
+
+
+def cast_to(target: pa.DataType) -> Step:
+    """A cast that refuses values which do not fit."""
+    return lambda array: array.cast(target)
+
+
+def _cast_rounding(target: pa.DataType) -> Step:
+    return lambda array: array.cast(target, safe=False)
+
+
+# What the file holds → the type of the file's schema
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+_HOLDS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
+    "BOOLEAN": pa.types.is_boolean,
+    **dict.fromkeys(_INTEGER_DIGITS, pa.types.is_integer),
+    "FLOAT": pa.types.is_float32,
+    "DOUBLE": pa.types.is_floating,
+    **dict.fromkeys(("CHAR", "VARCHAR", "BINARY", "VARBINARY"), _is_bytes),
+    "DECIMAL": pa.types.is_decimal,
+    "DATE": pa.types.is_date,
+    "TIME": pa.types.is_time,
+    "TIMESTAMP": pa.types.is_timestamp,
+    "TIMESTAMP_LTZ": pa.types.is_timestamp,
+}
+
+
+def _normal_form(found: pa.DataType, stored: DataType, subject: str) -> Step | None:
+    target = arrow_type(stored)
+    if found == target:
+        return None
+    # Arrow casts a dictionary as it casts its values.
+    values = found.value_type if pa.types.is_dictionary(found) else found
+    if not _HOLDS[stored.root](values):
+        raise DamagedError(
+            subject,
+            found=f"values of the Parquet type {found}",
+            expected=f"values of {stored}, the column's type in the file's schema",
+            action="Restore the file, or go back to an older snapshot.",
+        )
+    return cast_to(target)
+
+
+# The type of the file's schema → the current type
+
+
+def _evolve(old: DataType, new: DataType, subject: str) -> Step | None:
+    if old.as_nullable() == new.as_nullable():
+        return None
+    find = _EVOLUTIONS.get(old.root)
+    allowed, step = find(old, new) if find is not None else (False, None)
+    if not allowed:
+        raise _not_allowed(old, new, subject)
+    return step
+
+
+_Found: TypeAlias = tuple[bool, Step | None]
+_NO: Final[_Found] = (False, None)
+
+
+def _from_integer(old: DataType, new: DataType) -> _Found:
+    digits = _INTEGER_DIGITS[old.root]
+    if new.root in _INTEGER_DIGITS:
+        return digits <= _INTEGER_DIGITS[new.root], cast_to(arrow_type(new))
+    if new.root in ("FLOAT", "DOUBLE"):
+        return True, _cast_rounding(arrow_type(new))
+    if new.root == "DECIMAL":
+        return digits <= (new.precision or 0) - (new.scale or 0), cast_to(arrow_type(new))
+    # One more for the sign: a shorter VARCHAR would cut the number.
+    return _to_varchar(new, digits + 1)
+
+
+def _to_varchar(new: DataType, length: int) -> _Found:
+    if new.root != "VARCHAR" or (new.length or 0) < length:
+        return _NO
+    return True, cast_to(pa.string())
+
+
+def _from_boolean(old: DataType, new: DataType) -> _Found:
+    return _to_varchar(new, len("false"))
+
+
+def _from_float(old: DataType, new: DataType) -> _Found:
+    return (True, cast_to(pa.float64())) if new.root == "DOUBLE" else _NO
+
+
+def _from_decimal(old: DataType, new: DataType) -> _Found:
+    if new.root != "DECIMAL":
+        return _NO
+    scale, new_scale = old.scale or 0, new.scale or 0
+    integer_digits = (old.precision or 0) - scale
+    fits = new_scale >= scale and (new.precision or 0) - new_scale >= integer_digits
+    return fits, cast_to(arrow_type(new))
+
+
+def _from_text(old: DataType, new: DataType) -> _Found:
+    # A CHAR of another length would pad or cut; only growing text keeps its bytes.
+    return new.root == "VARCHAR" and (new.length or 0) >= (old.length or MAX_LENGTH), None
+
+
+def _from_binary(old: DataType, new: DataType) -> _Found:
+    return new.root == "VARBINARY" and (new.length or 0) >= (old.length or MAX_LENGTH), None
+
+
+def _from_date(old: DataType, new: DataType) -> _Found:
+    if new.root == "TIMESTAMP":
+        return True, cast_to(arrow_type(new))
+    return _to_varchar(new, len("yyyy-MM-dd"))
+
+
+def _from_time(old: DataType, new: DataType) -> _Found:
+    return new.root == "TIME" and (new.precision or 0) >= (old.precision or 0), None
+
+
+def _from_timestamp(old: DataType, new: DataType) -> _Found:
+    grows = new.root == old.root and (new.precision or 0) >= (old.precision or 0)
+    return grows, cast_to(arrow_type(new))
+
+
+_EVOLUTIONS: Final[dict[str, Callable[[DataType, DataType], _Found]]] = {
+    **dict.fromkeys(_INTEGER_DIGITS, _from_integer),
+    "BOOLEAN": _from_boolean,
+    "FLOAT": _from_float,
+    "DECIMAL": _from_decimal,
+    "CHAR": _from_text,
+    "VARCHAR": _from_text,
+    "BINARY": _from_binary,
+    "VARBINARY": _from_binary,
+    "DATE": _from_date,
+    "TIME": _from_time,
+    "TIMESTAMP": _from_timestamp,
+    "TIMESTAMP_LTZ": _from_timestamp,
+}
+
+
+# Nested types: rebuilt around their children
+
+
+def _array_cast(
+    found: pa.DataType, stored: DataType, wanted: DataType, subject: str
+) -> Step | None:
+    if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
+        raise _not_nested(found, stored, subject)
+    assert stored.element is not None
+    assert wanted.element is not None
+    element = column_cast(found.value_type, stored.element, wanted.element, subject)
+    target = arrow_type(wanted)
+    if element is None and found == target:
+        return None
+
+    def rebuild(array: pa.Array) -> pa.Array:
+        if pa.types.is_large_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
+        values = array.values if element is None else element(array.values)
+        return _with_children(array, target, values)
+
+    return rebuild
+
+
+def _map_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: str) -> Step | None:
+    if not pa.types.is_map(found):
+        raise _not_nested(found, stored, subject)
+    old_key, old_value = _entry_types(stored)
+    new_key, new_value = _entry_types(wanted)
+    key = column_cast(found.key_type, old_key, new_key, subject)
+    value = column_cast(found.item_type, old_value, new_value, subject)
+    target = arrow_type(wanted)
+    if key is None and value is None and found == target:
+        return None
+
+    def rebuild(array: pa.Array) -> pa.Array:
+        keys = array.keys if key is None else key(array.keys)
+        items = array.items if value is None else value(array.items)
+        entries = pa.StructArray.from_arrays(
+            [keys, items], fields=[target.key_field, target.item_field]
+        )
+        return _with_children(array, target, entries)
+
+    return rebuild
+
+
+def _entry_types(kind: DataType) -> tuple[DataType, DataType]:
+    """Key and value; a MULTISET is a map from its elements to how often they occur."""
+    key, value = (kind.key, kind.value) if kind.root == "MAP" else (kind.element, DataType("INT"))
+    assert key is not None
+    assert value is not None
+    return key, value
+
+
+def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: str) -> Step | None:
+    if not pa.types.is_struct(found):
+        raise _not_nested(found, stored, subject)
+    target = arrow_type(wanted)
+    old_by_id = {f.id: f for f in stored.fields}
+    children: list[tuple[int, Step | None]] = []
+    for f in wanted.fields:
+        old = old_by_id.get(f.id)
+        index = -1 if old is None else found.get_field_index(old.name)
+        if old is not None and index < 0:
+            raise _missing(old.name, stored, subject)
+        if old is None and not f.type.nullable:
+            raise _missing(f.name, wanted, subject)
+        cast = None
+        if old is not None:
+            cast = column_cast(found.field(index).type, old.type, f.type, subject)
+        children.append((index, cast))
+    in_place = all(i == index and cast is None for i, (index, cast) in enumerate(children))
+    if in_place and found == target:
+        return None
+
+    def rebuild(array: pa.Array) -> pa.Array:
+        arrays = []
+        for (index, cast), field in zip(children, target, strict=True):
+            child = pa.nulls(len(array), field.type) if index < 0 else array.field(index)
+            arrays.append(child if cast is None else cast(child))
+        return pa.StructArray.from_arrays(arrays, fields=list(target), mask=array.is_null())
+
+    return rebuild
+
+
+_NESTED: Final[dict[str, Callable[[pa.DataType, DataType, DataType, str], Step | None]]] = {
+    "ARRAY": _array_cast,
+    "MAP": _map_cast,
+    "MULTISET": _map_cast,
+    "ROW": _row_cast,
+}
+
+
+def _with_children(array: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
+    """The same lists, nulls included, over another child array of the same length."""
+    return pa.Array.from_buffers(
+        target, len(array), array.buffers()[:2], offset=array.offset, children=[child]
+    )
+
+
+def _missing(name: str, kind: DataType, subject: str) -> DamagedError:
+    return DamagedError(
+        subject,
+        found=f"no field {name!r}",
+        expected=f"all fields of {kind}",
+        action="Restore the file, or go back to an older snapshot.",
+    )
+
+
+def _not_nested(found: pa.DataType, stored: DataType, subject: str) -> DamagedError:
+    return DamagedError(
+        subject,
+        found=f"values of the Parquet type {found}",
+        expected=f"values of {stored}, the column's type in the file's schema",
+        action="Restore the file, or go back to an older snapshot.",
+    )
+
+
+def _not_allowed(old: DataType, new: DataType, subject: str) -> UnsupportedError:
+    return UnsupportedError(
+        subject,
+        found=f"values of {old} in a column that is {new} now",
+        expected="a change of type that keeps every value exactly",
+        action="Read the table with another client, or rewrite it with the column's new type.",
+    )

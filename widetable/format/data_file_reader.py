@@ -1,0 +1,270 @@
+"""One Parquet data file, read as row batches of the current table schema.
+
+Source: Paimon `KeyValueFileReaderFactory`, `FormatReaderMapping`; format.md sections 2 and 7. A table column is found
+by id in the file's schema, and by that schema's name in the file; a nullable column that is not there is left out of
+the batches (absent = null). `_KEY_` columns are never read: keys come from the table columns.
+Rows are read in batches of bounded size, never the whole file, and only the columns asked for.
+Raises DamagedError where the file is not what its meta and schema say, UnsupportedError for formats and type changes
+that this version does not read, NotFoundError when the file is not there, StorageError when the storage refuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from widetable.errors import DamagedError, InvalidError, StorageError, UnsupportedError
+from widetable.format.column_cast import Step, cast_to, column_cast
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.parquet_statistics import KeyRange, row_group_key_ranges
+from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order, row_batch_schema
+from widetable.row_kind import DELETE, INSERT
+from widetable.schema import VALUE_KIND, TableSchema, file_column
+from widetable.storage.file_io import FileIO
+from widetable.types import DataField, timestamp_unit
+
+_ACTION: Final = "Restore the file, or go back to an older snapshot."
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of the batches, its name in the file, and what makes its values of those in the file."""
+
+    name: str
+    nullable: bool
+    file_name: str
+    cast: Step | None
+
+
+class DataFile:
+    """An open data file; made by `open_data_file`. Not for several threads at once. Close it, or use `with`."""
+
+    def __init__(
+        self,
+        path: str,
+        source: pa.NativeFile,
+        parquet: pq.ParquetFile,
+        schema: TableSchema,
+        columns: Sequence[_Column],
+        key_ranges: list[KeyRange],
+    ) -> None:
+        self._path = path
+        self._source = source
+        self._parquet = parquet
+        self._columns = tuple(columns)
+        self._key_ranges = key_ranges
+        self.columns: Final = tuple(c.name for c in columns[len(SYSTEM_FIELDS) :])
+        self.schema: Final = row_batch_schema(schema, self.columns)
+
+    def batches(
+        self,
+        batch_rows: int,
+        row_groups: Sequence[int] | None = None,
+        *,
+        use_threads: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Row batches of at most `batch_rows` rows, in file order. row_groups: indices, in order; None for all."""
+        if row_groups is not None and not len(row_groups):
+            return
+        with _mapped_errors(self._path):
+            found = self._parquet.iter_batches(
+                batch_rows,
+                row_groups=row_groups,
+                columns=[column.file_name for column in self._columns],
+                use_threads=use_threads,
+            )
+        while True:
+            with _mapped_errors(self._path):
+                batch = next(found, None)
+                if batch is None:
+                    return
+                row_batch = self._row_batch(batch)
+            yield row_batch
+
+    def row_group_key_ranges(self) -> list[KeyRange]:
+        """Rows and smallest and largest key values of each row group, in file order."""
+        return self._key_ranges
+
+    def close(self) -> None:
+        """Let go of the file; batches already given stay valid."""
+        self._parquet.close()
+        self._source.close()
+
+    def __enter__(self) -> DataFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _row_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = []
+        for column in self._columns:
+            array = batch.column(column.file_name)
+            if column.cast is not None:
+                array = column.cast(array)
+            if array.null_count and not column.nullable:
+                raise _damaged(
+                    f"column {column.name!r} of {self._path}",
+                    f"{array.null_count} nulls in {len(array)} rows",
+                    "a value in every row",
+                )
+            arrays.append(array)
+        kinds = pc.min_max(arrays[1]).as_py()
+        if batch.num_rows and not INSERT <= kinds["min"] <= kinds["max"] <= DELETE:
+            raise _damaged(
+                f"column {VALUE_KIND!r} of {self._path}",
+                f"row kinds from {kinds['min']} to {kinds['max']}",
+                f"row kinds from {INSERT} to {DELETE}",
+            )
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def open_data_file(
+    file_io: FileIO,
+    path: str,
+    meta: DataFileMeta,
+    table_schema: TableSchema,
+    file_schema: TableSchema,
+    columns: Sequence[str] | None = None,
+) -> DataFile:
+    """Open a file and decide how its columns become the table's; reads the footer only.
+
+    file_schema: the schema that `meta.schema_id` names. columns: table columns wanted, None for all; the key columns
+    are added.
+    """
+    if meta.schema_id != file_schema.id:
+        raise InvalidError(
+            path,
+            found=f"schema {file_schema.id}",
+            expected=f"schema {meta.schema_id}, which the file's meta names",
+            action="Load that schema.",
+        )
+    if not meta.file_name.endswith(".parquet"):
+        raise UnsupportedError(
+            path,
+            found=f"a file of the format {meta.file_name.rpartition('.')[2]!r}",
+            expected="a Parquet file",
+            action="Read the table with another client, or rewrite it with file.format=parquet.",
+        )
+    names = table_schema.names if columns is None else [*table_schema.trimmed_primary_key, *columns]
+    wanted = [table_schema.field(name) for name in in_schema_order(table_schema, names)]
+    source = file_io.open_input(path)
+    try:
+        parquet = _open_parquet(source, path, meta, wanted, file_schema)
+        chosen = _columns(parquet.schema_arrow, wanted, file_schema, path)
+        keys = [table_schema.field(name) for name in table_schema.trimmed_primary_key]
+        with _mapped_errors(path):
+            ranges = row_group_key_ranges(parquet, keys, file_schema)
+        return DataFile(path, source, parquet, table_schema, chosen, ranges)
+    except BaseException:
+        source.close()
+        raise
+
+
+def _open_parquet(
+    source: pa.NativeFile,
+    path: str,
+    meta: DataFileMeta,
+    wanted: Sequence[DataField],
+    file_schema: TableSchema,
+) -> pq.ParquetFile:
+    with _mapped_errors(path):
+        size = source.size()
+        if size != meta.file_size:
+            raise _damaged(path, f"{size} bytes", f"{meta.file_size} bytes, as its meta says")
+        parquet = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
+        if parquet.metadata.num_rows != meta.row_count:
+            raise _damaged(
+                path,
+                f"{parquet.metadata.num_rows} rows",
+                f"{meta.row_count} rows, as its meta says",
+            )
+        unit = _int96_unit(parquet, wanted, file_schema)
+        if unit is None:
+            return parquet
+        return pq.ParquetFile(
+            source,
+            metadata=parquet.metadata,
+            pre_buffer=False,
+            page_checksum_verification=True,
+            coerce_int96_timestamp_unit=unit,
+        )
+
+
+def _int96_unit(
+    parquet: pq.ParquetFile, wanted: Sequence[DataField], file_schema: TableSchema
+) -> str | None:
+    """The unit in which to read int96 timestamps: the finest that a wanted column needs, or None without any.
+
+    int96 has no unit of its own; read as nanoseconds, years before 1678 and after 2261 would come out wrong.
+    """
+    leaves = (parquet.schema.column(i) for i in range(len(parquet.metadata.schema)))
+    int96 = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+    if not int96:
+        return None
+    digits = 0
+    for field in wanted:
+        stored = file_column(field, file_schema)
+        if stored is not None and stored.name in int96:
+            digits = max(digits, 9 if stored.type.is_nested else stored.type.precision or 0)
+    return timestamp_unit(digits)
+
+
+def _columns(
+    found: pa.Schema, wanted: Sequence[DataField], file_schema: TableSchema, path: str
+) -> list[_Column]:
+    columns = [_system_column(found, field, path) for field in SYSTEM_FIELDS]
+    for field in wanted:
+        stored = file_column(field, file_schema)
+        index = -1 if stored is None else found.get_field_index(stored.name)
+        subject = f"column {field.name!r} of {path}"
+        if stored is None or index < 0:
+            if not field.type.nullable:
+                raise _damaged(subject, "no such column", f"a column of the type {field.type}")
+            continue
+        cast = column_cast(found.field(index).type, stored.type, field.type, subject)
+        columns.append(_Column(field.name, field.type.nullable, stored.name, cast))
+    return columns
+
+
+def _system_column(found: pa.Schema, field: pa.Field, path: str) -> _Column:
+    index = found.get_field_index(field.name)
+    found_type = None if index < 0 else found.field(index).type
+    if found_type is None or not pa.types.is_integer(found_type):
+        text = "no such column" if found_type is None else f"values of {found_type}"
+        raise _damaged(f"column {field.name!r} of {path}", text, f"values of {field.type}")
+    cast = None if found_type == field.type else cast_to(field.type)
+    return _Column(field.name, False, field.name, cast)
+
+
+def _damaged(subject: str, found: str, expected: str) -> DamagedError:
+    return DamagedError(subject, found=found, expected=expected, action=_ACTION)
+
+
+@contextlib.contextmanager
+def _mapped_errors(path: str) -> Iterator[None]:
+    """Pyarrow's errors become ours. An OSError with a number is the storage's, one without the decoder's."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, LookupError) as cause:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            raise StorageError(
+                path,
+                found=f"{cause.strerror or cause} (errno {cause.errno})",
+                expected="a storage that gives the bytes",
+                action="Mend the storage, then retry.",
+            ) from cause
+        text = str(cause).partition("\n")[0]
+        raise _damaged(path, f"bytes that do not decode: {text}", "a Parquet data file") from cause

@@ -1,0 +1,100 @@
+"""Key ranges of a Parquet file's row groups, from the statistics in its footer: which groups a key range can skip.
+
+Values are as `binary_row.decode_row` gives them. A bound is None where the footer does not say (no statistics, as for
+int96, or another type than the table's). No I/O; damaged statistics raise ValueError or LookupError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from widetable.format.binary_row import from_epoch_day, layout_of, unscaled_decimal
+from widetable.kernels.binary_rows import Layout
+from widetable.schema import TableSchema, file_column
+from widetable.types import DataField, DataType, arrow_type
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """minima, maxima: of each trimmed key column by itself over the rows of the group."""
+
+    rows: int
+    minima: tuple[Any, ...]
+    maxima: tuple[Any, ...]
+
+
+def row_group_key_ranges(
+    parquet: pq.ParquetFile, keys: Sequence[DataField], file_schema: TableSchema
+) -> list[KeyRange]:
+    """One range per row group, in file order. keys: the trimmed key of the current schema."""
+    metadata = parquet.metadata
+    indices = [_leaf(parquet, key, file_schema) for key in keys]
+    ranges = []
+    for group_index in range(metadata.num_row_groups):
+        group = metadata.row_group(group_index)
+        bounds = [
+            (None, None) if index is None else _bounds(group.column(index), key.type)
+            for index, key in zip(indices, keys, strict=True)
+        ]
+        minima = tuple(low for low, _ in bounds)
+        maxima = tuple(high for _, high in bounds)
+        ranges.append(KeyRange(group.num_rows, minima, maxima))
+    return ranges
+
+
+def _leaf(parquet: pq.ParquetFile, key: DataField, file_schema: TableSchema) -> int | None:
+    """The Parquet column whose statistics bound the key column; None where they might not."""
+    stored = file_column(key, file_schema)
+    if stored is None or layout_of(key.type) not in _READERS:
+        return None
+    arrow = parquet.schema_arrow
+    index = arrow.get_field_index(stored.name)
+    if index < 0 or arrow.field(index).type != arrow_type(key.type):
+        return None
+    paths = [parquet.schema.column(i).path for i in range(parquet.metadata.num_columns)]
+    # A column "a.b" and the field b of a column a have the same path.
+    return paths.index(stored.name) if paths.count(stored.name) == 1 else None
+
+
+def _bounds(chunk: pq.ColumnChunkMetaData, kind: DataType) -> tuple[Any, Any]:
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_min_max:
+        return None, None
+    read = _READERS[layout_of(kind)]
+    return read(statistics.min_raw, kind), read(statistics.max_raw, kind)
+
+
+def _plain(raw: Any, kind: DataType) -> Any:
+    return raw
+
+
+def _date_or_number(raw: Any, kind: DataType) -> Any:
+    return from_epoch_day(raw) if kind.root == "DATE" else raw
+
+
+def _bytes(raw: Any, kind: DataType) -> Any:
+    return raw.decode() if kind.root in ("CHAR", "VARCHAR") else raw
+
+
+def _decimal(raw: Any, kind: DataType) -> Any:
+    unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
+    return unscaled_decimal(unscaled, kind)
+
+
+# Raw values are those of the Arrow type's unit, as `_leaf` has made sure. Floats are left out: no range holds a NaN.
+_READERS: Final[dict[Layout, Callable[[Any, DataType], Any]]] = {
+    Layout.BOOL: _plain,
+    Layout.INT8: _plain,
+    Layout.INT16: _plain,
+    Layout.INT32: _date_or_number,
+    Layout.INT64: _plain,
+    Layout.BYTES: _bytes,
+    Layout.DECIMAL_COMPACT: _decimal,
+    Layout.DECIMAL_WIDE: _decimal,
+    Layout.TIMESTAMP_COMPACT: _plain,
+    Layout.TIMESTAMP_WIDE: _plain,
+}
