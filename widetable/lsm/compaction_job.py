@@ -1,0 +1,149 @@
+"""Compacts a whole table: picks and performs per bucket, commits, and plans again what lost a race.
+
+In: two functions of the commit layer, which comes after this one: the live entries of the latest snapshot, and a commit
+of messages that raises ConflictError when their input files are gone. Buckets are committed in groups, so that a large
+table makes progress and a lost race costs one group. A message that lost is dropped with its files: that hurts nobody
+(the compactor may lose). Raises ConflictError when a group lost in every round, and what compaction raises.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from widetable.errors import ConflictError
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
+from widetable.lsm.universal_compaction import Choice
+from widetable.write.commit_message import CommitMessage
+from widetable.write.table_state import TableState
+
+_MAX_ROUNDS: Final = 5
+# A group is committed when it has so many buckets, or has written so many bytes.
+_GROUP_BUCKETS: Final = 64
+_GROUP_BYTES: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class CompactionResult:
+    """What was committed. files_moved: level changed, bytes stayed. conflicts: groups that lost and were redone."""
+
+    commits: int = 0
+    buckets: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    files_moved: int = 0
+    conflicts: int = 0
+
+
+@dataclass(frozen=True)
+class _BucketKey:
+    partition: bytes
+    bucket: int
+    total_buckets: int
+
+
+def compact_table(
+    state: TableState,
+    live_entries: Callable[[], Sequence[ManifestEntry]],
+    commit: Callable[[list[CommitMessage]], object],
+    *,
+    full: bool = False,
+) -> CompactionResult:
+    """Compact every bucket that the rules (or `full`) pick. live_entries, commit: see the module text.
+
+    An error of `commit` other than ConflictError leaves the new files: the commit may have gone through.
+    """
+    job = _Job(state, commit, full=full)
+    lost: ConflictError | None = None
+    wanted: set[_BucketKey] | None = None
+    for _ in range(_MAX_ROUNDS):
+        wanted, lost = job.round(live_entries(), wanted)
+        if not wanted:
+            return job.result
+    assert lost is not None
+    raise lost
+
+
+class _Job:
+    def __init__(
+        self, state: TableState, commit: Callable[[list[CommitMessage]], object], *, full: bool
+    ) -> None:
+        self.result = CompactionResult()
+        self._state = state
+        self._commit = commit
+        self._full = full
+        self._group: dict[_BucketKey, CommitMessage] = {}
+        self._lost_buckets: set[_BucketKey] = set()
+        self._lost: ConflictError | None = None
+
+    def round(
+        self, entries: Sequence[ManifestEntry], wanted: set[_BucketKey] | None
+    ) -> tuple[set[_BucketKey], ConflictError | None]:
+        """Compact the wanted buckets (None: all) once; those that lost, and the last conflict."""
+        self._lost_buckets, self._lost = set(), None
+        try:
+            for key, files in _by_bucket(entries).items():
+                choice = plan_bucket(self._state, files, full=self._full)
+                if choice is not None and (wanted is None or key in wanted):
+                    self._perform(key, choice)
+        except BaseException:
+            self._drop_group()
+            raise
+        self._commit_group()
+        return self._lost_buckets, self._lost
+
+    def _perform(self, key: _BucketKey, choice: Choice) -> None:
+        message = compact_bucket(self._state, key.partition, key.bucket, key.total_buckets, choice)
+        if message.is_empty:
+            return
+        self._group[key] = message
+        written = (file.file_size for m in self._group.values() for file in m.written_files())
+        if len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
+            self._commit_group()
+
+    def _commit_group(self) -> None:
+        if not self._group:
+            return
+        # Taken over first: after an unknown outcome of the commit nobody may delete the files.
+        group, self._group = self._group, {}
+        try:
+            self._commit(list(group.values()))
+        except ConflictError as conflict:
+            for message in group.values():
+                discard(self._state, message)
+            self._lost_buckets |= group.keys()
+            self._lost = conflict
+            self.result = replace(self.result, conflicts=self.result.conflicts + 1)
+            return
+        self.result = _add(self.result, list(group.values()))
+
+    def _drop_group(self) -> None:
+        for message in self._group.values():
+            discard(self._state, message)
+        self._group = {}
+
+
+def _by_bucket(entries: Sequence[ManifestEntry]) -> dict[_BucketKey, list[DataFileMeta]]:
+    buckets: dict[_BucketKey, list[DataFileMeta]] = defaultdict(list)
+    for entry in entries:
+        buckets[_BucketKey(entry.partition, entry.bucket, entry.total_buckets)].append(entry.file)
+    return buckets
+
+
+def _add(result: CompactionResult, messages: Sequence[CommitMessage]) -> CompactionResult:
+    moved = sum(
+        len({f.file_name for f in m.compact_before} & {f.file_name for f in m.compact_after})
+        for m in messages
+    )
+    return replace(
+        result,
+        commits=result.commits + 1,
+        buckets=result.buckets + len(messages),
+        files_before=result.files_before + sum(len(m.compact_before) for m in messages),
+        files_after=result.files_after + sum(len(m.compact_after) for m in messages),
+        files_moved=result.files_moved + moved,
+    )

@@ -1,0 +1,145 @@
+"""Sorted runs of a bucket, and the key ranges in which they overlap.
+
+Source: Paimon `SortedRun`, `IntervalPartition`; format.md sections 7 and 9. Values only, no I/O.
+In: the metadata of a bucket's files. Out: sections, disjoint in keys and in key order, each with the runs that must be
+merged there. Raises DamagedError for a level >= 1 whose files overlap (trap T2).
+
+Keys are compared as files are sorted (kernels.key_lanes): columns left to right, strings and binaries by unsigned
+bytes, floats in Java's total order, null first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from widetable.errors import DamagedError
+from widetable.format.binary_row import decode_row
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.schema import TableSchema
+from widetable.types import DataType
+
+_SIGN: Final = 1 << 63
+_NAN: Final = 1 << 64
+
+
+@dataclass(frozen=True)
+class SortedRun:
+    """Files of one level with disjoint key ranges, in key order; a level-0 run is a single file."""
+
+    level: int
+    files: tuple[DataFileMeta, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.file_size for file in self.files)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.row_count for file in self.files)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A key range of a bucket that no file outside of it touches. runs: oldest first."""
+
+    runs: tuple[SortedRun, ...]
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(file for run in self.runs for file in run.files)
+
+
+class _KeyedFile:
+    """A file with its decoded key range."""
+
+    __slots__ = ("file", "first", "last")
+
+    def __init__(self, file: DataFileMeta, types: Sequence[DataType]) -> None:
+        self.file = file
+        self.first = sort_key(file.min_key, types)
+        self.last = sort_key(file.max_key, types)
+
+
+def key_types(schema: TableSchema) -> tuple[DataType, ...]:
+    """Types of the trimmed primary key, in its order: what `min_key` and `max_key` of files hold."""
+    return tuple(schema.field(name).type for name in schema.trimmed_primary_key)
+
+
+def sort_key(key: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
+    """A key of a manifest as a tuple that Python orders as files are sorted."""
+    return tuple(_ordered(value) for value in decode_row(key, types))
+
+
+def _ordered(value: Any) -> Any:
+    if value is None:
+        return (0,)
+    if isinstance(value, str):
+        value = value.encode()
+    elif isinstance(value, float):
+        value = _total_order(value)
+    return (1, value)
+
+
+def _total_order(value: float) -> int:
+    """Java's order of doubles: by value, -0.0 before 0.0, NaN last."""
+    if value != value:
+        return _NAN
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    return int(bits ^ (2 * _SIGN - 1)) if bits & _SIGN else int(bits | _SIGN)
+
+
+def level0_age(file: DataFileMeta) -> tuple[int, int, int, str]:
+    """Sorts level-0 files oldest first (Paimon `Levels`: by highest sequence number, then lowest)."""
+    return (
+        file.max_sequence_number,
+        file.min_sequence_number,
+        file.creation_time_millis or 0,
+        file.file_name,
+    )
+
+
+def sections(files: Iterable[DataFileMeta], schema: TableSchema) -> list[Section]:
+    """Cut a bucket's files into sections: neighbours in key order that overlap, directly or through others."""
+    files = list(files)
+    if len(files) == 1:
+        return [Section((SortedRun(files[0].level, tuple(files)),))]
+    types = key_types(schema)
+    keyed = sorted((_KeyedFile(file, types) for file in files), key=lambda k: (k.first, k.last))
+    found: list[list[_KeyedFile]] = []
+    bound: tuple[Any, ...] = ()
+    for one in keyed:
+        if not found or one.first > bound:
+            found.append([])
+            bound = one.last
+        found[-1].append(one)
+        bound = max(bound, one.last)
+    return [Section(_runs(members)) for members in found]
+
+
+def _runs(members: Sequence[_KeyedFile]) -> tuple[SortedRun, ...]:
+    """The runs of files that are in key order: deepest level first, then level 0 by age."""
+    levels: dict[int, list[_KeyedFile]] = {}
+    for one in members:
+        if one.file.level:
+            levels.setdefault(one.file.level, []).append(one)
+    runs = []
+    for level in sorted(levels, reverse=True):
+        _check_disjoint(levels[level])
+        runs.append(SortedRun(level, tuple(one.file for one in levels[level])))
+    fresh = sorted((one.file for one in members if one.file.level == 0), key=level0_age)
+    return (*runs, *(SortedRun(0, (file,)) for file in fresh))
+
+
+def _check_disjoint(level: Sequence[_KeyedFile]) -> None:
+    for one, following in pairwise(level):
+        if following.first <= one.last:
+            raise DamagedError(
+                f"data file {following.file.file_name!r}",
+                found=f"keys that {one.file.file_name!r} of the same level {one.file.level} has too",
+                expected="files of a level >= 1 with disjoint key ranges",
+                action="Go back to the snapshot before the one that added the file.",
+            )

@@ -1,0 +1,95 @@
+"""Which sorted runs of a bucket are compacted next, and to which level. Pure: sizes and levels in, a Choice out.
+
+Source: Paimon `UniversalCompaction`, `CompactStrategy.pickFullCompaction`, `MergeTreeCompactManager`; format.md
+section 9. Runs are newest first; a pick is always the newest n of them, so what is older lies below its output level.
+
+    full         every run to the bottom level; nothing when only the bottom level has files
+    1 amplified  with `trigger` runs or more: all, when the newer ones together are larger than
+                 `max-size-amplification-percent` of the oldest
+    2 ratio      with `trigger` runs or more: grow from the newest while the next run is at most `size-ratio` percent
+                 larger than those taken; once something is taken, a run at level 0 or 1 is taken in any case
+    3 count      with more than `trigger` runs: the same growth, but starting with runs - trigger + 1 of them
+    output       bottom level when all runs are taken, else one above the next run. That is never level 0: Paimon
+                 extends a pick that would go there, which rule 2 has done already
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from widetable import options as opt
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.lsm.levels import Levels
+from widetable.lsm.sorted_run import SortedRun
+from widetable.options import TableOptions
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Merge `files` into `output_level`. drop_deletes: nothing older is left in the bucket.
+
+    Whether a delete then really goes is for the merge engine to say (docs/decisions/0002).
+    """
+
+    files: tuple[DataFileMeta, ...]
+    output_level: int
+    drop_deletes: bool
+
+
+def pick(levels: Levels, options: TableOptions, *, full: bool) -> Choice | None:
+    """The next compaction of a bucket, or None when there is nothing to do."""
+    runs = levels.sorted_runs()
+    if full:
+        return _full(levels, runs)
+    count = _pick_count(runs, options)
+    return None if count == 0 else _choice(levels, runs, count)
+
+
+def widen(levels: Levels) -> Choice | None:
+    """The pick that takes in every run: for rows that may not be merged without their base (docs/decisions/0002)."""
+    return _full(levels, levels.sorted_runs())
+
+
+def _full(levels: Levels, runs: Sequence[SortedRun]) -> Choice | None:
+    if not runs or (len(runs) == 1 and runs[0].level == levels.max_level):
+        return None
+    return _choice(levels, runs, len(runs))
+
+
+def _pick_count(runs: Sequence[SortedRun], options: TableOptions) -> int:
+    """How many of the newest runs to take; 0 for none."""
+    trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    if len(runs) < max(trigger, 1):
+        return 0
+    newer_bytes = sum(run.size_bytes for run in runs[:-1])
+    allowed_percent = options.get(opt.MAX_SIZE_AMPLIFICATION_PERCENT)
+    if newer_bytes * 100 > allowed_percent * runs[-1].size_bytes:
+        return len(runs)
+    grown = _grow(runs, 1, options)
+    if grown > 1:
+        return grown
+    if len(runs) > trigger:
+        return _grow(runs, len(runs) - trigger + 1, options)
+    return 0
+
+
+def _grow(runs: Sequence[SortedRun], count: int, options: TableOptions) -> int:
+    percent = 100 + options.get(opt.SIZE_RATIO)
+    taken_bytes = sum(run.size_bytes for run in runs[:count])
+    for run in runs[count:]:
+        too_large = taken_bytes * percent < run.size_bytes * 100
+        if too_large and (count == 1 or run.level > 1):
+            break
+        taken_bytes += run.size_bytes
+        count += 1
+    return count
+
+
+def _choice(levels: Levels, runs: Sequence[SortedRun], count: int) -> Choice | None:
+    # Runs at level 0 and 1 are always taken, so the next run lies at level 2 or deeper.
+    output_level = levels.max_level if count == len(runs) else runs[count].level - 1
+    files = tuple(file for run in runs[:count] for file in run.files)
+    if len(files) == 1 and files[0].level == output_level:
+        return None
+    return Choice(files, output_level, output_level >= levels.highest_non_empty_level())

@@ -1,0 +1,58 @@
+"""Rows of a batch by partition and bucket, column-wise.
+
+In: a row batch; out: one part per bucket that occurs, rows in their order, each with memory of its own (so that a
+bucket that is spilled frees what it held). Raises what bucket ids and BinaryRows raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.format.binary_row import EMPTY_ROW, encode_rows, with_arity
+from widetable.format.bucket_hash import bucket_ids
+from widetable.kernels.key_lanes import key_lanes
+from widetable.schema import TableSchema
+from widetable.write.write_buffer import BucketId
+
+
+def split_by_bucket(
+    row_batch: pa.RecordBatch, schema: TableSchema
+) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
+    """(bucket, its rows) for each bucket of the batch. A batch of one bucket is handed on as it is."""
+    if not row_batch.num_rows:
+        return
+    groups = bucket_ids(row_batch, schema).astype(np.int64)
+    if schema.partition_keys:
+        groups += _partition_numbers(row_batch, schema) * schema.num_buckets
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    ends = [*starts[1:].tolist(), len(order)]
+    for start, end in zip(starts.tolist(), ends, strict=True):
+        first = int(order[start])
+        partition = _partition(row_batch.slice(first, 1), schema)
+        bucket = int(groups[first] % schema.num_buckets)
+        whole = len(starts) == 1
+        rows = row_batch if whole else row_batch.take(pa.array(order[start:end]))
+        yield BucketId(partition, bucket), rows
+
+
+def _partition_numbers(row_batch: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
+    """Equal numbers for rows of equal partition, int64[n] from 0."""
+    lanes = key_lanes([row_batch.column(name) for name in schema.partition_keys])
+    # One lane is the rule, and much faster to sort than rows of several.
+    values, axis = (lanes[:, 0], None) if lanes.shape[1] == 1 else (lanes, 0)
+    _, numbers = np.unique(values, axis=axis, return_inverse=True)
+    return np.asarray(numbers.reshape(-1), np.int64)
+
+
+def _partition(row: pa.RecordBatch, schema: TableSchema) -> bytes:
+    """BinaryRow of the partition of a batch of one row."""
+    if not schema.partition_keys:
+        return EMPTY_ROW
+    columns = [row.column(name) for name in schema.partition_keys]
+    types = [schema.field(name).type for name in schema.partition_keys]
+    return with_arity(encode_rows(columns, types).row(0), len(types))

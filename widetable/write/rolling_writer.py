@@ -1,0 +1,88 @@
+"""Sorted rows of one bucket as a row of data files, each closed when it has reached the target size.
+
+In: row batches in key order; out: one DataFileMeta per file, at one level. Raises what the data file writer raises;
+after any error `abort` removes every file that was begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_writer import DataFileWriter
+from widetable.paths import new_file_name
+from widetable.write.table_state import TableState
+
+# A batch is handed on in pieces of this part of the target size, so that a file passes it by little.
+_PIECES_PER_FILE: Final = 8
+
+
+class RollingWriter:
+    """columns: table columns to write, the same in all files. level, file_source: of all files."""
+
+    def __init__(
+        self,
+        state: TableState,
+        partition: bytes,
+        bucket: int,
+        columns: Sequence[str],
+        *,
+        level: int,
+        file_source: int,
+    ) -> None:
+        self._state = state
+        self._partition = partition
+        self._bucket = bucket
+        self._columns = tuple(columns)
+        self._level = level
+        self._file_source = file_source
+        self._target_file_size_bytes = state.options.get(opt.TARGET_FILE_SIZE)
+        self._key_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
+        self._current: DataFileWriter | None = None
+        self._finished: list[DataFileMeta] = []
+
+    def write(self, row_batch: pa.RecordBatch) -> None:
+        """Add rows whose keys come after all that were written."""
+        if not row_batch.num_rows:
+            return
+        piece_bytes = max(self._target_file_size_bytes // _PIECES_PER_FILE, 1)
+        piece_rows = max(1, row_batch.num_rows * piece_bytes // max(row_batch.nbytes, 1))
+        for start in range(0, row_batch.num_rows, piece_rows):
+            self._write_piece(row_batch.slice(start, piece_rows))
+
+    def finish(self) -> tuple[DataFileMeta, ...]:
+        """Close the last file; the metadata of all, in key order."""
+        self._close_current()
+        return tuple(self._finished)
+
+    def abort(self) -> None:
+        """Delete all files. Only while no commit of them was tried."""
+        if self._current is not None:
+            self._current.abort()
+            self._current = None
+        self._state.discard(self._partition, self._bucket, tuple(self._finished))
+        self._finished.clear()
+
+    def _write_piece(self, piece: pa.RecordBatch) -> None:
+        if self._current is None:
+            name = new_file_name("data", ".parquet")
+            self._current = DataFileWriter(
+                self._state.file_io,
+                self._state.data_file(self._partition, self._bucket, name),
+                self._state.schema,
+                self._columns,
+                self._state.options,
+                key_columns=self._key_columns,
+            )
+        self._current.write(piece)
+        if self._current.size_bytes >= self._target_file_size_bytes:
+            self._close_current()
+
+    def _close_current(self) -> None:
+        if self._current is not None:
+            self._finished.append(self._current.close(self._level, self._file_source))
+            self._current = None

@@ -1,0 +1,56 @@
+"""Sequence numbers of the rows that one writer task writes (docs/decisions/0004-sequence-numbers.md).
+
+In: a base that all tasks of a commit share, the task's number and how many tasks there are. Out: one int64 per row,
+growing within a task, never the same in two tasks. Row i of task t gets
+
+    base + (((i >> 20) * tasks + t) << 20) + (i & 0xFFFFF)
+
+so tasks take turns in blocks of 2^20 numbers. Raises InvalidError for a task that is not among the tasks, and when the
+numbers would pass 2^63 - 1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable.errors import InvalidError
+
+BLOCK_BITS: Final = 20
+_BLOCK_MASK: Final = (1 << BLOCK_BITS) - 1
+_LARGEST: Final = (1 << 63) - 1
+
+
+class SequenceAllocator:
+    """Gives every row of a task its number, in the order of the calls. Not thread-safe: one writer owns it."""
+
+    def __init__(self, base: int, task: int = 0, tasks: int = 1) -> None:
+        if not 0 <= task < tasks:
+            raise InvalidError(
+                "sequence numbers",
+                found=f"task {task} of {tasks}",
+                expected="a task from 0 to tasks - 1",
+                action="Give each writer of a commit its own number below the number of writers.",
+            )
+        self._base, self._task, self._tasks = base, task, tasks
+        self._next_row = 0
+
+    def take(self, rows: int) -> npt.NDArray[np.int64]:
+        """Numbers of the next `rows` rows, int64[rows], ascending."""
+        if rows and self._number(self._next_row + rows - 1) > _LARGEST:
+            raise InvalidError(
+                "sequence numbers",
+                found=f"{rows} more rows after {self._number(self._next_row)}",
+                expected="numbers up to 2^63 - 1",
+                action="Check the clock and the sequence numbers that other clients wrote to this table.",
+            )
+        index = np.arange(self._next_row, self._next_row + rows, dtype=np.int64)
+        self._next_row += rows
+        blocks = (index >> BLOCK_BITS) * self._tasks + self._task
+        return self._base + (blocks << BLOCK_BITS) + (index & _BLOCK_MASK)
+
+    def _number(self, row: int) -> int:
+        block = (row >> BLOCK_BITS) * self._tasks + self._task
+        return self._base + (block << BLOCK_BITS) + (row & _BLOCK_MASK)

@@ -1,0 +1,45 @@
+"""What a writer or a compaction needs to know of a table: where it is, and what its schema says.
+
+A value; it holds no open file. Raises UnsupportedError from `engine` for a merge engine that is not honoured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.partition_value import partition_texts
+from widetable.merge.engine import MergeEngine, engine_of
+from widetable.options import TableOptions
+from widetable.paths import TablePaths
+from widetable.schema import TableSchema
+from widetable.storage.file_io import FileIO
+
+
+@dataclass(frozen=True)
+class TableState:
+    """schema: the one to write with. schema_of: any schema of the table by its id, for files that older ones wrote."""
+
+    file_io: FileIO
+    paths: TablePaths
+    schema: TableSchema
+    schema_of: Callable[[int], TableSchema]
+
+    @property
+    def options(self) -> TableOptions:
+        return self.schema.typed_options
+
+    @cached_property
+    def engine(self) -> MergeEngine:
+        return engine_of(self.schema)
+
+    def data_file(self, partition: bytes, bucket: int, name: str) -> str:
+        """The path of a data file of one bucket. partition: BinaryRow, arity in front."""
+        return self.paths.data_file(partition_texts(partition, self.schema), bucket, name)
+
+    def discard(self, partition: bytes, bucket: int, files: tuple[DataFileMeta, ...]) -> None:
+        """Delete data files that no snapshot can name."""
+        for file in files:
+            self.file_io.delete(self.data_file(partition, bucket, file.file_name))

@@ -1,0 +1,160 @@
+"""One writer of a table: user data in, level-0 files and commit messages out. It never commits.
+
+    data -> row batches (write_batch) -> buckets (bucket_split) -> buffers (write_buffer) -> files (rolling_writer)
+
+Memory stays within `write-buffer-size`, however large the data or the number of buckets. Level-0 files hold the
+written, key and NOT NULL columns, or all with `widetable.level0-columns=all`. Raises InvalidError for data that the
+schema does not allow, StorageError when a disk refuses; after any error `abort` leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.errors import InvalidError
+from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
+from widetable.write.bucket_split import split_by_bucket
+from widetable.write.commit_message import CommitMessage
+from widetable.write.rolling_writer import RollingWriter
+from widetable.write.sequence import SequenceAllocator
+from widetable.write.table_state import TableState
+from widetable.write.write_batch import (
+    ROW_KIND_COLUMN,
+    BatchNormalizer,
+    user_batches,
+    write_columns,
+)
+from widetable.write.write_buffer import BucketId, Run, WriteBuffer
+
+# A user's batch goes through in slices of this part of the budget, at most this large.
+_SLICES_PER_BUDGET: Final = 16
+_MAX_SLICE_BYTES: Final = 16 << 20
+
+
+class TableWriter:
+    """Writes rows of one set of columns. Use: `write` any number of times, `finish` once; `abort` instead, or after an
+    error. As a context manager it aborts when the block raises. Not thread-safe.
+
+    columns: names of the data's columns, `row_kind` among them when the data has row kinds.
+    """
+
+    def __init__(
+        self,
+        state: TableState,
+        columns: Sequence[str],
+        allocator: SequenceAllocator,
+        row_kind: str | None = ROW_KIND_COLUMN,
+    ) -> None:
+        self._state = state
+        schema = state.schema
+        chosen = write_columns(schema, columns, row_kind)
+        self._normalizer = BatchNormalizer(schema, chosen, allocator)
+        budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
+        self._slice_bytes = max(1, min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET))
+        self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes)
+        all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
+        self._file_columns = schema.names if all_columns else chosen.names
+        self._written: list[tuple[BucketId, tuple[DataFileMeta, ...]]] = []
+        self._is_open = True
+
+    def write(self, data: Any) -> None:
+        """Add rows: a pa.Table, RecordBatchReader, RecordBatch or iterable of batches (write_batch.user_batches).
+
+        On an error everything is aborted before it is raised: half a batch is never committed.
+        """
+        self._check_open()
+        try:
+            for batch in user_batches(data):
+                self._normalizer.check_batch_columns(batch.schema.names)
+                for piece in self._slices(batch):
+                    rows = self._normalizer.row_batch(piece)
+                    for bucket, part in split_by_bucket(rows, self._state.schema):
+                        self._buffer.add(bucket, part)
+        except BaseException:
+            self.abort()
+            raise
+
+    def finish(self) -> list[CommitMessage]:
+        """Write the files of all rows; one message per bucket that got rows. The writer is closed then.
+
+        On an error everything is aborted before it is raised.
+        """
+        self._check_open()
+        try:
+            for bucket in self._buffer.buckets():
+                self._written.append((bucket, self._write_bucket(bucket)))
+        except BaseException:
+            self.abort()
+            raise
+        self._is_open = False
+        self._buffer.release()
+        total_buckets = self._state.schema.num_buckets
+        return [
+            CommitMessage(bucket.partition, bucket.bucket, total_buckets, new_files=files)
+            for bucket, files in self._written
+        ]
+
+    def abort(self) -> None:
+        """Remove temporary files, and the files of `finish`: never after a commit of them was tried."""
+        self._is_open = False
+        self._buffer.release()
+        for bucket, files in self._written:
+            self._state.discard(bucket.partition, bucket.bucket, files)
+        self._written.clear()
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None or self._is_open:
+            self.abort()
+
+    def _slices(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        rows = max(1, batch.num_rows * self._slice_bytes // max(int(batch.nbytes), 1))
+        return (batch.slice(first, rows) for first in range(0, batch.num_rows, rows))
+
+    def _write_bucket(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
+        files: list[DataFileMeta] = []
+        try:
+            for run in self._buffer.take(bucket):
+                files += self._write_run(bucket, run)
+        except BaseException:
+            self._state.discard(bucket.partition, bucket.bucket, tuple(files))
+            raise
+        return tuple(files)
+
+    def _write_run(self, bucket: BucketId, run: Run) -> tuple[DataFileMeta, ...]:
+        writer = RollingWriter(
+            self._state,
+            bucket.partition,
+            bucket.bucket,
+            self._file_columns,
+            level=0,
+            file_source=FILE_SOURCE_APPEND,
+        )
+        try:
+            for rows in run:
+                writer.write(rows)
+            return writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise InvalidError(
+                "table writer",
+                found="a writer that was finished or aborted",
+                expected="an open writer",
+                action="Make a new writer for more rows.",
+            )

@@ -1,0 +1,233 @@
+"""A user's data as row batches: checked, cast to the table's types, with row kinds and sequence numbers.
+
+In: anything that gives record batches (`user_batches`), one set of columns per writer (`WriteColumns`); out: row
+batches in the merge engine's normal form (docs/decisions/0001), rows in arrival order. Raises InvalidError for data
+that the schema does not allow, naming the column, what was found and what is expected; UnsupportedError for what is not
+a source of record batches, and for columns with a default value, which is not honoured.
+
+Steps, all column-wise: columns -> casts -> nulls -> row kinds -> kind filters (`ignore-delete`,
+`ignore-update-before`) -> sequence numbers -> normal form. Dropped rows take no sequence number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import options as opt
+from widetable.errors import InvalidError, UnsupportedError
+from widetable.format.row_batch import in_schema_order, row_batch_schema
+from widetable.merge.engine import MergeEngine, engine_of
+from widetable.row_kind import INSERT, TEXTS, UPDATE_BEFORE, is_retraction, parse_texts
+from widetable.schema import TableSchema
+from widetable.types import DataField
+from widetable.write.safe_cast import safe_cast
+from widetable.write.sequence import SequenceAllocator
+
+ROW_KIND_COLUMN: Final = "_row_kind"
+
+
+def user_batches(data: Any) -> Iterator[pa.RecordBatch]:
+    """The record batches of a pa.Table, RecordBatchReader, RecordBatch, any object of the Arrow C stream, or an
+    iterable of record batches; empty ones are left out.
+    """
+    if isinstance(data, pa.RecordBatch):
+        batches: Iterable[Any] = [data]
+    elif isinstance(data, pa.Table):
+        batches = data.to_batches()
+    elif hasattr(data, "__arrow_c_stream__"):
+        batches = pa.RecordBatchReader.from_stream(data)
+    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
+        batches = data
+    else:
+        raise _no_source(data)
+    for batch in batches:
+        if not isinstance(batch, pa.RecordBatch):
+            raise _no_source(batch)
+        if batch.num_rows:
+            yield batch
+
+
+def _no_source(data: Any) -> UnsupportedError:
+    return UnsupportedError(
+        "data",
+        found=f"a {type(data).__name__}",
+        expected="a pyarrow Table, RecordBatchReader, RecordBatch or an iterable of record batches",
+        action="Convert the data to Arrow first.",
+    )
+
+
+@dataclass(frozen=True)
+class WriteColumns:
+    """What one writer writes. names: table columns in schema order; kind_column: of the data, or None for all +I."""
+
+    names: tuple[str, ...]
+    kind_column: str | None
+
+
+def write_columns(
+    schema: TableSchema, given: Sequence[str], row_kind: str | None = ROW_KIND_COLUMN
+) -> WriteColumns:
+    """Check the columns of a user's data before any row is read.
+
+    given: all column names of the data. row_kind: the name of a column of row kinds (texts or 0 to 3), if the data has
+    it and the table has not. Raises InvalidError for unknown, repeated or missing columns and for sets of columns that
+    the merge engine cannot take (MergeEngine.check_columns); UnsupportedError for columns with a default value.
+    """
+    for field in schema.fields:
+        if field.default is not None:
+            raise UnsupportedError(
+                f"column {field.name!r}",
+                found=f"the default value {field.default!r}",
+                expected="a column without a default value",
+                action="Write the table with another client, or remove the default.",
+            )
+    kind_column = row_kind if row_kind in given and row_kind not in schema.by_name else None
+    _check_names(schema, given, kind_column)
+    _check_required(schema, given)
+    from_field = schema.typed_options.get(opt.ROWKIND_FIELD)
+    if from_field is not None:
+        kind_column = _rowkind_field(from_field, given, kind_column)
+    names = in_schema_order(schema, [name for name in given if name in schema.by_name])
+    engine_of(schema).check_columns(schema, names)
+    return WriteColumns(names, kind_column)
+
+
+def _check_names(schema: TableSchema, given: Sequence[str], kind_column: str | None) -> None:
+    seen: set[str] = set()
+    for name in given:
+        if name in seen:
+            raise _invalid(name, "the name twice", "each column once", "Drop one of them.")
+        seen.add(name)
+        if name not in schema.by_name and name != kind_column:
+            known = ", ".join(schema.names[:20]) + (", ..." if len(schema.names) > 20 else "")
+            raise _invalid(name, "no such column", f"columns of the table: {known}", "Correct it.")
+
+
+def _check_required(schema: TableSchema, given: Sequence[str]) -> None:
+    for name in schema.required_names:
+        if name not in given:
+            what = "key" if name in schema.primary_keys else "NOT NULL"
+            raise _invalid(
+                name, "data without it", f"every {what} column in the data", "Add the column."
+            )
+
+
+def _rowkind_field(name: str, given: Sequence[str], kind_column: str | None) -> str:
+    if kind_column is not None:
+        raise _invalid(
+            kind_column,
+            "a column of row kinds",
+            f"row kinds in {name!r} (option 'rowkind.field')",
+            "Drop the column.",
+        )
+    if name not in given:
+        raise _invalid(name, "data without it", "the column of option 'rowkind.field'", "Add it.")
+    return name
+
+
+def _invalid(column: str, found: str, expected: str, action: str) -> InvalidError:
+    return InvalidError(f"column {column!r}", found=found, expected=expected, action=action)
+
+
+class BatchNormalizer:
+    """Turns batches with one set of columns into row batches. Not thread-safe: numbers are given in order of calls."""
+
+    def __init__(
+        self, schema: TableSchema, columns: WriteColumns, allocator: SequenceAllocator
+    ) -> None:
+        self._schema = schema
+        self._columns = columns
+        self._allocator = allocator
+        self._engine: MergeEngine = engine_of(schema)
+        self._arrow = row_batch_schema(schema, columns.names)
+        self._fields = [schema.field(name) for name in columns.names]
+        extra = () if columns.kind_column is None else (columns.kind_column,)
+        self._expected = frozenset(columns.names + extra)
+        options = schema.typed_options
+        self._ignore_delete = options.get(opt.IGNORE_DELETE)
+        self._ignore_update_before = options.get(opt.IGNORE_UPDATE_BEFORE)
+
+    def check_batch_columns(self, names: Sequence[str]) -> None:
+        """Every batch of a writer has the same columns, in any order: raises InvalidError for one that differs."""
+        if len(names) == len(self._expected) and self._expected == set(names):
+            return
+        wrong = sorted(self._expected.symmetric_difference(names)) or [names[0]]
+        raise _invalid(
+            wrong[0],
+            f"a batch with the columns {sorted(names)}",
+            f"the writer's columns {sorted(self._expected)}, each once",
+            "Give all batches of one writer the same columns.",
+        )
+
+    def row_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One user batch as a row batch; it may have fewer rows, also none."""
+        self.check_batch_columns(batch.schema.names)
+        arrays = [self._column(batch, field, at) for at, field in enumerate(self._fields)]
+        kinds = self._kinds(batch)
+        keep = self._kept(kinds)
+        if keep is not None:
+            mask = pa.array(keep)
+            arrays = [array.filter(mask) for array in arrays]
+            kinds = kinds[keep]
+        numbers = self._allocator.take(len(kinds))
+        rows = pa.RecordBatch.from_arrays(
+            [pa.array(numbers), pa.array(kinds), *arrays], schema=self._arrow
+        )
+        return self._engine.normal_form(self._schema, rows) if len(kinds) else rows
+
+    def _column(self, batch: pa.RecordBatch, field: DataField, at: int) -> pa.Array:
+        array = safe_cast(batch.column(field.name), field, self._arrow.field(at + 2).type)
+        if array.null_count and not field.type.nullable:
+            what = "key" if field.name in self._schema.primary_keys else "NOT NULL"
+            raise _invalid(
+                field.name,
+                f"null in {array.null_count} of {len(array)} rows",
+                f"a value in every row of a {what} column",
+                "Fill the nulls, or drop the rows.",
+            )
+        return array
+
+    def _kinds(self, batch: pa.RecordBatch) -> npt.NDArray[np.int8]:
+        name = self._columns.kind_column
+        if name is None:
+            return np.full(batch.num_rows, INSERT, np.int8)
+        column = batch.column(name)
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_integer(kind):
+            return _kinds_of_numbers(column, name)
+        is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+        if any(test(kind) for test in is_text):
+            return parse_texts(column.cast(pa.string()), name)
+        raise _invalid(
+            name, f"the type {column.type}", "row kinds as strings or integers", "Cast the column."
+        )
+
+    def _kept(self, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
+        """Rows that the kind filters let through; None when all."""
+        if self._ignore_delete:
+            dropped = is_retraction(kinds)
+        elif self._ignore_update_before:
+            dropped = np.asarray(kinds == UPDATE_BEFORE)
+        else:
+            return None
+        return ~dropped if dropped.any() else None
+
+
+def _kinds_of_numbers(column: pa.Array, name: str) -> npt.NDArray[np.int8]:
+    valid = pc.is_in(column, value_set=pa.array(range(len(TEXTS)), column.type))
+    if not pc.all(valid).as_py():
+        wrong = column.filter(pc.invert(valid))[0].as_py()
+        raise _invalid(
+            name,
+            f"the row kind {wrong}",
+            "0 (+I), 1 (-U), 2 (+U) or 3 (-D)",
+            "Correct the row kinds.",
+        )
+    return np.asarray(column.cast(pa.int8()).to_numpy(zero_copy_only=False), np.int8)

@@ -1,0 +1,185 @@
+"""Rows of all buckets of one writer, under one budget of memory.
+
+In: row batches per bucket, in arrival order; out: per bucket the sorted runs that its level-0 files are made of. When
+the rows in memory pass half of the budget (the other half is for sorting and writing them), the largest buckets are
+collapsed and spilled until a quarter is left. Raises StorageError when spilling fails; `release` removes what was
+spilled.
+
+Layers (docs/decisions/0003) stay apart in the runs. Spilled runs of one bucket are merged again only where merging
+without older rows is harmless (docs/decisions/0002); elsewhere each becomes a file of its own, with the same
+rows for readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.merge.engine import MergeEngine, PartialMerge
+from widetable.merge.sorted_merge import collapse, merge_runs
+from widetable.row_kind import is_retraction
+from widetable.schema import VALUE_KIND, TableSchema
+from widetable.write.spill_space import SpilledRun, SpillSpace
+
+# Runs that are merged at once at most: more would need many files open and leave each but a few rows of memory.
+_MAX_MERGED_RUNS: Final = 64
+# Small batches of a bucket are joined when there are so many: an Arrow batch costs memory beside its rows.
+_MAX_SMALL_BATCHES: Final = 64
+_SMALL_BATCH_ROWS: Final = 64 << 10
+_OVERHEAD_BYTES_PER_COLUMN: Final = 200
+
+
+class BucketId(NamedTuple):
+    """partition: BinaryRow, arity in front."""
+
+    partition: bytes
+    bucket: int
+
+
+Run: TypeAlias = Iterator[pa.RecordBatch]
+
+
+class _Bucket:
+    """Rows of one bucket: batches in memory in arrival order, and per spill its layers, oldest first.
+
+    bytes: of the rows in memory. row_bytes: of the widest rows so far, on average over a batch.
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self.bytes = 0
+        self.row_bytes = 1
+        self.has_deletes = False
+        self.spills: list[list[SpilledRun]] = []
+
+    def add(self, batch: pa.RecordBatch) -> int:
+        """Keep the batch; the bytes that it takes."""
+        self.batches.append(batch)
+        size = int(batch.nbytes)
+        self.row_bytes = max(self.row_bytes, size // batch.num_rows)
+        if not self.has_deletes:
+            kinds = fixed_values(batch.column(VALUE_KIND), np.int8)
+            self.has_deletes = bool(is_retraction(kinds).any())
+        added: int = size + _OVERHEAD_BYTES_PER_COLUMN * batch.num_columns
+        self.bytes += added
+        if len(self.batches) % _MAX_SMALL_BATCHES == 0:
+            self._join_small()
+        return added
+
+    def _join_small(self) -> None:
+        joined = self.batches[-_MAX_SMALL_BATCHES:]
+        if sum(batch.num_rows for batch in joined) <= _SMALL_BATCH_ROWS:
+            self.batches[-_MAX_SMALL_BATCHES:] = [pa.concat_batches(joined)]
+
+
+class WriteBuffer:
+    """Not thread-safe: one writer owns it."""
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        engine: MergeEngine,
+        columns: Sequence[str],
+        budget_bytes: int,
+    ) -> None:
+        self._schema = schema
+        self._engine = engine
+        self._columns = tuple(columns)
+        self._budget_bytes = budget_bytes
+        self._limit_bytes = budget_bytes // 2
+        self._buckets: dict[BucketId, _Bucket] = {}
+        self._space = SpillSpace()
+        self._bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        """Of the rows in memory."""
+        return self._bytes
+
+    @property
+    def space(self) -> SpillSpace:
+        return self._space
+
+    def add(self, bucket: BucketId, row_batch: pa.RecordBatch) -> None:
+        """Rows of one bucket, after all that it was given."""
+        self._bytes += self._buckets.setdefault(bucket, _Bucket()).add(row_batch)
+        if self._bytes > self._limit_bytes:
+            self._spill()
+
+    def buckets(self) -> list[BucketId]:
+        """The buckets that were given rows, in the order of their names."""
+        return sorted(self._buckets)
+
+    def take(self, bucket: BucketId) -> Iterator[Run]:
+        """Hand out a bucket's runs, one after the other; each is sorted, has one row per key and makes its own files.
+
+        A run must be used up before the next is asked for. Later runs hold later layers or later rows.
+        """
+        held = self._buckets.pop(bucket)
+        layers = self._collapse(held)
+        if held.spills and self._may_merge(held, layers):
+            yield from self._merged(held, layers)
+            return
+        for spill in held.spills:
+            yield from (run.batches() for run in spill)
+        while layers:
+            yield iter([layers.pop(0)])
+
+    def release(self) -> None:
+        """Forget all rows and remove what was spilled."""
+        self._buckets.clear()
+        self._bytes = 0
+        self._space.remove()
+
+    def _collapse(self, held: _Bucket) -> list[pa.RecordBatch]:
+        """The layers of a bucket's rows in memory, which are let go."""
+        self._bytes -= held.bytes
+        held.bytes = 0
+        if not held.batches:
+            return []
+        layers = collapse(held.batches, self._schema, self._engine)
+        held.batches = []
+        return layers
+
+    def _may_merge(self, held: _Bucket, layers: Sequence[pa.RecordBatch]) -> bool:
+        if len(layers) > 1 or any(len(spill) > 1 for spill in held.spills):
+            return False
+        allowed = self._engine.partial_merge(self._schema, has_deletes=held.has_deletes)
+        return allowed is PartialMerge.ALWAYS
+
+    def _merged(self, held: _Bucket, layers: Sequence[pa.RecordBatch]) -> Iterator[Run]:
+        rows = self._chunk_rows(held)
+        runs: list[Run] = [run.batches() for spill in held.spills for run in spill]
+        runs += [_pieces(layer, rows) for layer in layers]
+        for first in range(0, len(runs), _MAX_MERGED_RUNS):
+            yield merge_runs(
+                runs[first : first + _MAX_MERGED_RUNS],
+                self._schema,
+                self._engine,
+                self._columns,
+                keep_deletes=True,
+                batch_rows=rows,
+            )
+
+    def _spill(self) -> None:
+        """Write the largest buckets to disk until half of the limit is free."""
+        with self._space.new_file() as file:
+            while self._bytes > self._limit_bytes // 2:
+                held = max(self._buckets.values(), key=lambda bucket: bucket.bytes)
+                if not held.batches:
+                    return
+                rows = self._chunk_rows(held)
+                layers = self._collapse(held)
+                held.spills.append([file.write(_pieces(layer, rows)) for layer in layers])
+
+    def _chunk_rows(self, held: _Bucket) -> int:
+        """Rows of a batch so small that those of all merged runs take a quarter of the budget."""
+        return max(1, self._budget_bytes // (4 * _MAX_MERGED_RUNS) // held.row_bytes)
+
+
+def _pieces(batch: pa.RecordBatch, rows: int) -> Run:
+    return (batch.slice(first, rows) for first in range(0, batch.num_rows, rows))
