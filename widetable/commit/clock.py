@@ -1,0 +1,33 @@
+"""The time that commits and leases go by: a component, so that tests can turn it."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What `SystemClock` does; tests give another one."""
+
+    def now_nanos(self) -> int:
+        """Wall clock, since the epoch."""
+        ...
+
+    def monotonic_millis(self) -> float:
+        """For durations only."""
+        ...
+
+    def sleep_millis(self, millis: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's."""
+
+    def now_nanos(self) -> int:
+        return time.time_ns()
+
+    def monotonic_millis(self) -> float:
+        return time.monotonic() * 1000
+
+    def sleep_millis(self, millis: float) -> None:
+        time.sleep(millis / 1000)

@@ -1,0 +1,123 @@
+"""The manifests and lists that one commit writes, kept from attempt to attempt as far as they still fit.
+
+The delta manifest and its list depend on the commit only, so a lost race does not cost them again. The base
+list is the lists of the newest snapshot, one after the other (format.md section 3), with a fold of manifests
+where `manifest_merge` finds one due; it is written anew on every attempt, the fold only when its inputs are
+gone. Raises StorageError, DamagedError and NotFoundError (live_files).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from widetable import options as opt
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.manifest_merge import choose_fold, folded, split_evenly
+from widetable.commit.manifest_writer import ManifestWriter
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.manifest_file import ManifestFileMeta
+from widetable.format.snapshot import Snapshot
+from widetable.options import TableOptions
+
+
+@dataclass(frozen=True)
+class ListFile:
+    """A manifest list. manifests: what it names."""
+
+    name: str
+    size_bytes: int
+    manifests: tuple[ManifestFileMeta, ...]
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """inputs: names of the manifests that `outputs` replace, in order."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[ManifestFileMeta, ...]
+
+
+class CommitFiles:
+    """Of one commit. Every file it wrote is in `writer.written`."""
+
+    def __init__(
+        self, writer: ManifestWriter, live_files: LiveFiles, options: TableOptions
+    ) -> None:
+        self.writer = writer
+        self._live_files = live_files
+        self._target_size_bytes = options.get(opt.MANIFEST_TARGET_FILE_SIZE)
+        self._min_count = options.get(opt.MANIFEST_MERGE_MIN_COUNT)
+        self._delta: ListFile | None = None
+        self._delta_entries: tuple[ManifestEntry, ...] = ()
+        self._base: ListFile | None = None
+        self._folded: _Folded | None = None
+
+    def delta(self, entries: tuple[ManifestEntry, ...]) -> ListFile:
+        """The list of what this commit adds and deletes: one manifest, none when there is nothing."""
+        if self._delta is not None and entries == self._delta_entries:
+            return self._delta
+        self._drop(self._delta, (self._delta.manifests if self._delta else ()))
+        self._delta = None
+        manifests = (self.writer.manifest(entries),) if entries else ()
+        self._delta = self._list(manifests)
+        self._delta_entries = entries
+        return self._delta
+
+    def base(self, latest: Snapshot | None, *, reclaim: bool) -> ListFile:
+        """The list of all that was there before. reclaim: see `choose_fold`."""
+        self.drop_base()
+        metas = self._live_files.manifests(latest) if latest is not None else ()
+        if latest is not None:
+            metas = self._fold(metas, latest, reclaim=reclaim)
+        self._base = self._list(metas)
+        return self._base
+
+    def drop_base(self) -> None:
+        """After a lost race: the base list of that attempt is of no use any more."""
+        self._drop(self._base, ())
+        self._base = None
+
+    def _fold(
+        self, metas: tuple[ManifestFileMeta, ...], latest: Snapshot, *, reclaim: bool
+    ) -> tuple[ManifestFileMeta, ...]:
+        if self._folded is not None:
+            at = _position(self._folded.inputs, metas)
+            if at is not None:
+                return metas[:at] + self._folded.outputs + metas[at + len(self._folded.inputs) :]
+            self._drop(None, self._folded.outputs)
+            self._folded = None
+        fold = choose_fold(
+            metas,
+            target_size_bytes=self._target_size_bytes,
+            min_count=self._min_count,
+            reclaim=reclaim,
+        )
+        if fold is None:
+            return metas
+        inputs = metas[fold.start : fold.end]
+        entries = folded(
+            entry
+            for meta in inputs
+            for entry in self._live_files.manifest(meta.file_name, latest).entries
+        )
+        outputs = tuple(self.writer.manifest(part) for part in split_evenly(entries))
+        self._folded = _Folded(tuple(meta.file_name for meta in inputs), outputs)
+        return metas[: fold.start] + outputs + metas[fold.end :]
+
+    def _list(self, manifests: tuple[ManifestFileMeta, ...]) -> ListFile:
+        name, size_bytes = self.writer.manifest_list(manifests)
+        return ListFile(name, size_bytes, manifests)
+
+    def _drop(self, list_file: ListFile | None, manifests: Sequence[ManifestFileMeta]) -> None:
+        names = [meta.file_name for meta in manifests]
+        self.writer.discard(names if list_file is None else [list_file.name, *names])
+
+
+def _position(inputs: Sequence[str], metas: Sequence[ManifestFileMeta]) -> int | None:
+    """Where these manifests stand in a row, None when they do not."""
+    names = [meta.file_name for meta in metas]
+    if inputs[0] not in names:
+        return None
+    at = names.index(inputs[0])
+    return at if names[at : at + len(inputs)] == list(inputs) else None

@@ -1,0 +1,175 @@
+"""One commit as it is asked for: its kind, who asks, and the entries that it adds and deletes. Pure.
+
+In: the messages of writers or of a compaction. Out: a CommitRequest that stays the same over all attempts.
+Raises InvalidError for messages that do not belong into a commit of that kind.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from widetable.commit.committed import OWN_PROPERTIES
+from widetable.errors import InvalidError
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
+from widetable.format.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    COMMIT_KIND_APPEND,
+    COMMIT_KIND_COMPACT,
+    COMMIT_KIND_OVERWRITE,
+)
+from widetable.write.commit_message import CommitMessage
+
+# Which fields of a message a commit of that kind takes; the others must be empty.
+_TAKEN = {
+    COMMIT_KIND_APPEND: ("new_files",),
+    COMMIT_KIND_COMPACT: ("compact_before", "compact_after"),
+    COMMIT_KIND_OVERWRITE: ("new_files", "deleted_files"),
+}
+_DELETING = ("deleted_files", "compact_before")
+_ADDING = ("new_files", "compact_after")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who commits. identifier: grows from commit to commit of a user; BATCH_COMMIT_IDENTIFIER for one that has none."""
+
+    user: str
+    identifier: int
+
+    @staticmethod
+    def of(user: str | None, identifier: int | None) -> Identity:
+        """A fresh user when none is given.
+
+        Raises InvalidError for an identifier without a user, or one out of range.
+        """
+        if identifier is not None and (not user or not 0 <= identifier <= BATCH_COMMIT_IDENTIFIER):
+            raise InvalidError(
+                "commit_identifier",
+                found=f"{identifier} of the user {user!r}",
+                expected="a number from 0 on, with the user that it counts for",
+                action="Give both a commit user and an identifier, or neither.",
+            )
+        known = BATCH_COMMIT_IDENTIFIER if identifier is None else identifier
+        return Identity(user or str(uuid.uuid4()), known)
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """kind:
+
+    a commit kind of the snapshot. deletes, adds: entries of the messages. scope: of an overwrite; all live
+    files of these partitions (None: of the table) are deleted as well. messages: where the entries come from.
+    """
+
+    kind: str
+    by: Identity
+    deletes: tuple[ManifestEntry, ...]
+    adds: tuple[ManifestEntry, ...]
+    messages: tuple[CommitMessage, ...]
+    scope: frozenset[bytes] | None = frozenset()
+    watermark: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> tuple[ManifestEntry, ...]:
+        return self.deletes + self.adds
+
+    @property
+    def partitions(self) -> frozenset[bytes]:
+        """Partitions that the messages speak of."""
+        return frozenset(entry.partition for entry in self.entries)
+
+    @property
+    def buckets(self) -> frozenset[int]:
+        return frozenset(entry.bucket for entry in self.entries)
+
+
+def request(
+    kind: str,
+    messages: Iterable[CommitMessage],
+    by: Identity,
+    *,
+    scope: frozenset[bytes] | None = frozenset(),
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> CommitRequest:
+    """Check the messages against the kind and turn them into entries."""
+    kept = tuple(messages)
+    for message in kept:
+        _check_fields(kind, message)
+        if scope is not None and kind == COMMIT_KIND_OVERWRITE:
+            _check_scope(message, scope)
+    deletes = _entries(DELETE, kept, _DELETING)
+    adds = _entries(ADD, kept, _ADDING)
+    if kind != COMMIT_KIND_COMPACT:
+        _check_new(adds)
+    own = dict(properties or {})
+    _check_properties(own)
+    return CommitRequest(kind, by, deletes, adds, kept, scope, watermark, own)
+
+
+def _entries(
+    kind: int, messages: Sequence[CommitMessage], fields: Sequence[str]
+) -> tuple[ManifestEntry, ...]:
+    return tuple(
+        ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, file)
+        for message in messages
+        for name in fields
+        for file in _files(message, name)
+    )
+
+
+def _files(message: CommitMessage, name: str) -> tuple[DataFileMeta, ...]:
+    files: tuple[DataFileMeta, ...] = getattr(message, name)
+    return files
+
+
+def _check_fields(kind: str, message: CommitMessage) -> None:
+    for name in (*_ADDING, *_DELETING):
+        if name not in _TAKEN[kind] and _files(message, name):
+            raise InvalidError(
+                f"commit message of bucket {message.bucket}",
+                found=f"{name} in a commit of kind {kind}",
+                expected=f"only {' and '.join(_TAKEN[kind])}",
+                action="Commit appends, compactions and overwrites each by their own call.",
+            )
+
+
+def _check_scope(message: CommitMessage, scope: frozenset[bytes]) -> None:
+    if message.new_files and message.partition not in scope:
+        raise InvalidError(
+            f"commit message of bucket {message.bucket}",
+            found=f"files for the partition {message.partition.hex()} outside the overwritten ones",
+            expected="only partitions that are overwritten",
+            action="Add the partition to the scope, or append these files.",
+        )
+
+
+def _check_new(adds: Sequence[ManifestEntry]) -> None:
+    repeated = [
+        name for name, count in Counter(e.file.file_name for e in adds).items() if count > 1
+    ]
+    wrong = [entry.file.file_name for entry in adds if entry.file.level != 0]
+    if repeated or wrong:
+        raise InvalidError(
+            f"data file {(repeated or wrong)[0]!r}",
+            found="the file twice" if repeated else "a level above 0",
+            expected="each written file once, at level 0",
+            action="Commit the messages of each writer once, as it made them.",
+        )
+
+
+def _check_properties(properties: Mapping[Any, Any]) -> None:
+    for key, value in properties.items():
+        if key in OWN_PROPERTIES or not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidError(
+                f"snapshot property {key!r}",
+                found=f"the value {value!r}",
+                expected="a text under a name that the commit itself does not write",
+                action="Use another name, and a text as its value.",
+            )

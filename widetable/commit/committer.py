@@ -1,0 +1,394 @@
+"""Commits: the only place that makes snapshots.
+
+    latest snapshot ─► already in? ─► what changes, does it fit? ─► lists ─► publish snapshot-(N+1) ─► hint
+           ▲                                                                     │
+           └────────────────────── somebody else published N+1 ◄─────────────────┘
+
+Source: Paimon `FileStoreCommitImpl`; format.md sections 3 and 11. The publish is the commit point: what was
+written before is nothing but orphans, what comes after is only a hint. An append that loses the race goes again
+for as long as `commit.timeout` allows, on the winner's lists; a compaction or overwrite is checked against the
+winner first. (user, identifier) is looked for on every attempt (decision 0005), so a repeated append or
+overwrite commits nothing. Raises
+
+    ConflictError   the commit does not fit the newest snapshot, or lost too often; nothing was committed
+    StorageError    the storage refused. When the publish itself failed it is looked up whether it went through; what
+                    cannot be told is said in the message, and then no file is deleted: commit again with the same
+                    user and identifier
+    InvalidError    messages that do not belong into such a commit
+    DamagedError    the newest snapshot's lists or manifests are missing or broken
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from widetable import options as opt
+from widetable.commit import conflicts
+from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.commit_files import CommitFiles
+from widetable.commit.commit_request import CommitRequest, Identity, request
+from widetable.commit.committed import CommitHistory, commits_of, highest_sequence_number
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.manifest_writer import ManifestWriter
+from widetable.commit.next_snapshot import next_snapshot
+from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.errors import (
+    ConflictError,
+    DamagedError,
+    NotFoundError,
+    StorageError,
+    WidetableError,
+)
+from widetable.format.manifest_entry import DELETE, ManifestEntry
+from widetable.format.partition_value import partition_texts
+from widetable.format.snapshot import (
+    COMMIT_KIND_APPEND,
+    COMMIT_KIND_COMPACT,
+    COMMIT_KIND_OVERWRITE,
+    Snapshot,
+)
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+from widetable.write.commit_message import CommitMessage
+
+_FIRST_WAIT_MILLIS: Final = 1.0
+_LONGEST_WAIT_MILLIS: Final = 100.0
+# How often a snapshot whose publishing failed is looked for while the storage fails to answer.
+_LOOKS: Final = 6
+
+
+@dataclass(frozen=True)
+class CommitResult:
+    """committed:
+
+    False when there was nothing to do, or the commit was in already; then snapshot_id is the one that holds it,
+    None when it is not known. rows, files: added. retries: lost races.
+    """
+
+    committed: bool
+    snapshot_id: int | None
+    kind: str
+    rows: int = 0
+    files: int = 0
+    retries: int = 0
+    duration_millis: int = 0
+
+
+class _Run:
+    """What one commit carries from attempt to attempt.
+
+    may_be_in: a publish has been tried and it is not known how it ended.
+    """
+
+    def __init__(
+        self,
+        asked: CommitRequest,
+        files: CommitFiles,
+        history: CommitHistory,
+        started_millis: float,
+    ) -> None:
+        self.asked = asked
+        self.files = files
+        self.history = history
+        self.started_millis = started_millis
+        self.uuid: Final = str(uuid.uuid4())
+        self.retries = 0
+        self.may_be_in = False
+
+
+class Committer:
+    """For one table; thread-safe, because all that changes belongs to one call.
+
+    Raises NotFoundError when there is no table.
+    """
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        paths: TablePaths,
+        *,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self.schemas = SchemaStore(file_io, paths)
+        self.snapshots = SnapshotStore(file_io, paths)
+        schema = self.schemas.latest()
+        self._partition_types = [schema.field(name).type for name in schema.partition_keys]
+        self._key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
+        self.live_files = LiveFiles(file_io, paths, self._partition_types)
+
+    def append(
+        self,
+        messages: Iterable[CommitMessage],
+        user: str | None = None,
+        identifier: int | None = None,
+        *,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Add the messages' new files at level 0. Without files and properties nothing is committed."""
+        by = Identity.of(user, identifier)
+        return self._commit(
+            request(COMMIT_KIND_APPEND, messages, by, watermark=watermark, properties=properties)
+        )
+
+    def compact(
+        self,
+        messages: Iterable[CommitMessage],
+        user: str | None = None,
+        identifier: int | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Replace the files that a compaction read by those it wrote.
+
+        When it fails and nothing was published, the files that it wrote are deleted. A repeated one raises
+        ConflictError: its input is gone.
+        """
+        by = Identity.of(user, identifier)
+        return self._commit(request(COMMIT_KIND_COMPACT, messages, by, properties=properties))
+
+    def overwrite(
+        self,
+        scope: Iterable[bytes] | None,
+        messages: Iterable[CommitMessage],
+        user: str | None = None,
+        identifier: int | None = None,
+        *,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Replace all files that are live in `scope` when it commits by the messages' new files.
+
+        scope: partitions as BinaryRow bytes, None for the whole table; empty: only the messages'
+        `deleted_files` are deleted.
+        """
+        partitions = None if scope is None else frozenset(scope)
+        by = Identity.of(user, identifier)
+        return self._commit(
+            request(
+                COMMIT_KIND_OVERWRITE,
+                messages,
+                by,
+                scope=partitions,
+                watermark=watermark,
+                properties=properties,
+            )
+        )
+
+    def sequence_base(self) -> int:
+        """Where the sequence numbers of a commit that starts now begin (decision 0004):
+
+        the clock in ns, but above all noted ones.
+        """
+        latest = self.snapshots.latest()
+        return max(self._clock.now_nanos(), self._highest_sequence_number(latest) + 1)
+
+    def _commit(self, asked: CommitRequest) -> CommitResult:
+        schema = self.schemas.latest()
+        writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)
+        run = _Run(
+            asked,
+            CommitFiles(writer, self.live_files, schema.typed_options),
+            CommitHistory(self.snapshots.load, asked.by.user, asked.by.identifier),
+            self._clock.monotonic_millis(),
+        )
+        try:
+            while (result := self._attempt(run)) is None:
+                run.files.drop_base()
+                self._wait(run)
+        except WidetableError:
+            if not run.may_be_in:
+                self._clean_up(run)
+            raise
+        if not result.committed:
+            writer.discard()
+        return result
+
+    def _attempt(self, run: _Run) -> CommitResult | None:
+        """One attempt on the newest snapshot; None when somebody else was first."""
+        latest = self.snapshots.latest()
+        if run.asked.kind != COMMIT_KIND_COMPACT:
+            found = run.history.find(latest)
+            if found is not None:
+                return self._result(run, committed=False, snapshot_id=found.snapshot_id)
+        try:
+            delta = self._delta(run.asked, latest)
+            if not delta and not run.asked.properties:
+                return self._result(run, committed=False, snapshot_id=None)
+            snapshot = self._next_snapshot(run, latest, delta)
+        except (NotFoundError, DamagedError):
+            # Expiry may have taken the files of a snapshot that is not the newest one any more.
+            if latest is None or self.snapshots.latest_id() == latest.id:
+                raise
+            return None
+        if not self._publish(run, snapshot):
+            return None
+        self._hint(snapshot.id)
+        return self._result(run, committed=True, snapshot_id=snapshot.id)
+
+    def _delta(self, asked: CommitRequest, latest: Snapshot | None) -> tuple[ManifestEntry, ...]:
+        """The entries of the delta manifest. An append is what it is; the others are checked against what is live."""
+        if asked.kind == COMMIT_KIND_APPEND:
+            return asked.adds
+        if asked.kind == COMMIT_KIND_COMPACT:
+            live = self.live_files.live_entries(latest, asked.partitions, asked.buckets)
+            delta = asked.entries
+        else:
+            looked_at = None if asked.scope is None else asked.scope | asked.partitions
+            live = self.live_files.live_entries(latest, looked_at)
+            delta = _overwriting(asked, live)
+        conflict = conflicts.check(delta, live, self._key_types)
+        if conflict is not None:
+            names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
+            raise ConflictError(
+                self._paths.root,
+                found=f"{conflict.detail}: {names}",
+                expected=f"a commit of kind {asked.kind} that fits snapshot {latest.id if latest else 0}",
+                action="Plan again on the newest snapshot.",
+            )
+        return delta
+
+    def _next_snapshot(
+        self, run: _Run, latest: Snapshot | None, delta: tuple[ManifestEntry, ...]
+    ) -> Snapshot:
+        """Everything that is written before the publish."""
+        return next_snapshot(
+            latest,
+            run.asked,
+            delta,
+            base_list=run.files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
+            delta_list=run.files.delta(delta),
+            schema_id=self.schemas.latest().id,
+            uuid=run.uuid,
+            time_millis=self._clock.now_nanos() // 1_000_000,
+            retries=run.retries,
+            commits=commits_of(latest, self.snapshots.load),
+            highest_sequence_number=self._highest_sequence_number(latest),
+        )
+
+    def _highest_sequence_number(self, latest: Snapshot | None) -> int:
+        if latest is None:
+            return 0
+        known = highest_sequence_number(latest)
+        if known is not None:
+            return known
+        # Another client committed last, and did not say: looked up once, then it is in our snapshot.
+        live = self.live_files.live_entries(latest)
+        return max((entry.file.max_sequence_number for entry in live), default=0)
+
+    def _publish(self, run: _Run, snapshot: Snapshot) -> bool:
+        """Whether this snapshot is now the table's. Raises StorageError when it is not, or when that cannot be told."""
+        path = self._paths.snapshot(snapshot.id)
+        if self._file_io.exists(path):
+            return False
+        # A commit that slept until its snapshot's id had been used and expired again would find the name free.
+        if snapshot.id > 1 and not self._file_io.exists(self._paths.snapshot(snapshot.id - 1)):
+            return False
+        run.may_be_in = True
+        try:
+            won = self._file_io.publish(path, snapshot.to_json().encode())
+        except (WidetableError, OSError):
+            seen = self._is_published(snapshot)
+            if seen is None:
+                raise  # not there; but a storage may still be at it, so no file is deleted
+            won = seen
+        else:
+            # A storage that repeats a request may find its own snapshot there.
+            won = won or bool(self._is_published(snapshot))
+        run.may_be_in = False
+        return won
+
+    def _is_published(self, snapshot: Snapshot) -> bool | None:
+        """Whether the snapshot of that id is this one, None when there is none."""
+        for look in range(_LOOKS):
+            try:
+                return self.snapshots.load(snapshot.id).uuid == snapshot.uuid
+            except NotFoundError:
+                return None
+            except StorageError as cause:
+                if look == _LOOKS - 1:
+                    raise StorageError(
+                        self._paths.snapshot(snapshot.id),
+                        found=f"a storage that failed while and after publishing: {cause.found}",
+                        expected="an answer whether the snapshot was published",
+                        action="It may have been: commit again with the same user and identifier, it counts once.",
+                    ) from cause
+                self._clock.sleep_millis(_LONGEST_WAIT_MILLIS * self._rng.random())
+        raise AssertionError("the last look returns or raises")
+
+    def _hint(self, id: int) -> None:
+        """Only hints: whoever reads them tolerates that they are old or missing."""
+        with contextlib.suppress(WidetableError):
+            self._file_io.replace(self._paths.latest_hint, str(id).encode())
+            if id == 1:
+                self._file_io.replace(self._paths.earliest_hint, str(id).encode())
+
+    def _wait(self, run: _Run) -> None:
+        """After a lost race. Raises ConflictError when there were enough of them."""
+        run.retries += 1
+        options = self.schemas.latest().typed_options
+        elapsed_millis = self._clock.monotonic_millis() - run.started_millis
+        timeout_millis = options.get(opt.COMMIT_TIMEOUT)
+        too_late = timeout_millis is not None and elapsed_millis >= timeout_millis
+        too_often = run.asked.kind != COMMIT_KIND_APPEND and run.retries > options.get(
+            opt.COMMIT_MAX_RETRIES
+        )
+        if too_late or too_often:
+            raise ConflictError(
+                self._paths.root,
+                found=f"{run.retries} lost races in {elapsed_millis:.0f} ms",
+                expected="to be first once",
+                action="Commit again with the same user and identifier, or raise commit.timeout or commit.max-retries.",
+            )
+        longest = min(_LONGEST_WAIT_MILLIS, _FIRST_WAIT_MILLIS * 2 ** min(run.retries, 10))
+        self._clock.sleep_millis(self._rng.uniform(0, longest))
+
+    def _clean_up(self, run: _Run) -> None:
+        """After a failure before anything was published. Data files of writers stay: they may be committed again."""
+        run.files.writer.discard()
+        if run.asked.kind != COMMIT_KIND_COMPACT:
+            return
+        schema = self.schemas.latest()
+        for message in run.asked.messages:
+            texts = partition_texts(message.partition, schema)
+            for file in message.written_files():
+                with contextlib.suppress(WidetableError):
+                    self._file_io.delete(
+                        self._paths.data_file(texts, message.bucket, file.file_name)
+                    )
+
+    def _result(self, run: _Run, *, committed: bool, snapshot_id: int | None) -> CommitResult:
+        adds = run.asked.adds if committed else ()
+        return CommitResult(
+            committed,
+            snapshot_id,
+            run.asked.kind,
+            sum(entry.file.row_count for entry in adds),
+            len(adds),
+            run.retries,
+            round(self._clock.monotonic_millis() - run.started_millis),
+        )
+
+
+def _overwriting(asked: CommitRequest, live: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
+    """What an overwrite changes: the live files of its scope go, as do those that it names; its new files come."""
+    deletes = {
+        entry.identity: ManifestEntry(
+            DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file
+        )
+        for entry in live
+        if asked.scope is None or entry.partition in asked.scope
+    }
+    deletes |= {entry.identity: entry for entry in asked.deletes}
+    return (*deletes.values(), *asked.adds)

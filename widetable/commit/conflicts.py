@@ -1,0 +1,124 @@
+"""Whether a commit that deletes files, or adds them above level 0, still fits the newest snapshot. Pure.
+
+Source: Paimon `ConflictDetection`; format.md section 11.4. In: the entries that the commit would add and those
+live in the buckets and partitions that it touches. Out: None, or the first Conflict. Raises DamagedError for
+keys that do not decode.
+
+    twice      one identity stands twice in the commit itself
+    gone       a file to delete is not live
+    present    a file to add is live already
+    buckets    files of one partition would have different numbers of total buckets
+    overlap    two files of one level (1 or higher) of a bucket would have overlapping key ranges
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from widetable.commit.row_order import row_order
+from widetable.format.binary_row import decode_row
+from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
+from widetable.types import DataType
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """kind: one of the words above. files: names of the data files that it is about. detail: for people."""
+
+    kind: str
+    files: tuple[str, ...]
+    detail: str
+
+
+def check(
+    delta: Sequence[ManifestEntry], live: Sequence[ManifestEntry], key_types: Sequence[DataType]
+) -> Conflict | None:
+    """delta:
+
+    of the commit. live: ADD entries, at least all of the buckets that `delta` touches. key_types: of the
+    trimmed primary key.
+    """
+    present = {entry.identity: entry for entry in live}
+    conflict = _twice(delta) or _gone(delta, present) or _present(delta, present)
+    if conflict is not None:
+        return conflict
+    for entry in delta:
+        if entry.kind == DELETE:
+            del present[entry.identity]
+    after = [*present.values(), *(entry for entry in delta if entry.kind == ADD)]
+    return _buckets(delta, after) or _overlap(delta, after, key_types)
+
+
+def _twice(delta: Sequence[ManifestEntry]) -> Conflict | None:
+    counts = Counter(entry.identity for entry in delta)
+    files = _names(entry for entry in delta if counts[entry.identity] > 1)
+    return Conflict("twice", files, "one commit names a file of one level twice") if files else None
+
+
+def _gone(
+    delta: Sequence[ManifestEntry], present: dict[Identity, ManifestEntry]
+) -> Conflict | None:
+    files = _names(e for e in delta if e.kind == DELETE and e.identity not in present)
+    return Conflict("gone", files, "files to be replaced are not live any more") if files else None
+
+
+def _present(
+    delta: Sequence[ManifestEntry], present: dict[Identity, ManifestEntry]
+) -> Conflict | None:
+    files = _names(e for e in delta if e.kind == ADD and e.identity in present)
+    return Conflict("present", files, "files to be added are live already") if files else None
+
+
+def _buckets(delta: Sequence[ManifestEntry], after: Sequence[ManifestEntry]) -> Conflict | None:
+    totals: dict[bytes, int] = {}
+    for entry in delta:
+        if entry.kind == ADD:
+            totals.setdefault(entry.partition, entry.total_buckets)
+    for entry in after:
+        expected = totals.get(entry.partition)
+        if expected is not None and entry.total_buckets != expected:
+            detail = f"{entry.total_buckets} buckets in a partition that gets files of {expected}"
+            return Conflict("buckets", (entry.file.file_name,), detail)
+    return None
+
+
+def _overlap(
+    delta: Sequence[ManifestEntry], after: Sequence[ManifestEntry], key_types: Sequence[DataType]
+) -> Conflict | None:
+    """Only levels that the commit adds to are looked at: the others are as they were."""
+    touched = {_run(entry) for entry in delta if entry.kind == ADD and entry.file.level > 0}
+    runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    for entry in after:
+        if _run(entry) in touched:
+            runs.setdefault(_run(entry), []).append(entry)
+    order = row_order(key_types)
+
+    def bounds(entry: ManifestEntry) -> tuple[Any, Any]:
+        name, file = entry.file.file_name, entry.file
+        low, high = (
+            decode_row(file.min_key, key_types, name),
+            decode_row(file.max_key, key_types, name),
+        )
+        return order(low), order(high)
+
+    for (_, bucket, level), entries in runs.items():
+        ranges = sorted(
+            ((bounds(entry), entry.file.file_name) for entry in entries), key=lambda range: range[0]
+        )
+        for ((_, high), name), ((low, _), following) in pairwise(ranges):
+            if low <= high:
+                detail = f"key ranges overlap at level {level} of bucket {bucket}"
+                return Conflict("overlap", (name, following), detail)
+    return None
+
+
+def _run(entry: ManifestEntry) -> tuple[bytes, int, int]:
+    return entry.partition, entry.bucket, entry.file.level
+
+
+def _names(entries: Iterable[ManifestEntry]) -> tuple[str, ...]:
+    return tuple(sorted({entry.file.file_name for entry in entries}))

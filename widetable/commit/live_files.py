@@ -1,0 +1,207 @@
+"""Which data files a snapshot has: its manifest lists, their manifests, and the entries that are left of them.
+
+Source: Paimon `AbstractFileStoreScan`, `FileEntry.mergeEntries`; format.md sections 3 and 4. Live = the entries
+of the base list, then of the delta list, each DELETE cancelling the ADD before it. Manifests that cannot hold a
+wanted partition or bucket, by what their list says, are not read. Raises NotFoundError when the snapshot has
+expired, DamagedError for bytes that are no manifest and for a missing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from widetable.commit.manifest_cache import (
+    MANIFEST_CACHE,
+    DecodedList,
+    DecodedManifest,
+    ManifestCache,
+)
+from widetable.commit.row_order import value_order
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.binary_row import decode_row
+from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, combine
+from widetable.format.manifest_file import ManifestFileMeta, read_manifest
+from widetable.format.manifest_list import read_manifest_list
+from widetable.format.snapshot import Snapshot
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+from widetable.types import DataType
+
+Partitions = frozenset[bytes]
+Buckets = frozenset[int]
+ManifestFilter = Callable[[ManifestFileMeta], bool]
+
+
+class LiveFiles:
+    """partition_types: of the partition columns, in their order; none for unpartitioned tables."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        paths: TablePaths,
+        partition_types: Sequence[DataType],
+        cache: ManifestCache = MANIFEST_CACHE,
+    ) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._partition_types: Final = tuple(partition_types)
+        self._cache = cache
+
+    def live_entries(
+        self,
+        snapshot: Snapshot | None,
+        partitions: Partitions | None = None,
+        buckets: Buckets | None = None,
+        manifest_filter: ManifestFilter | None = None,
+    ) -> list[ManifestEntry]:
+        """The ADD entries that are live at `snapshot` (None: no snapshot yet, no entries), oldest first.
+
+        partitions, buckets: only these (both given: their combinations); None: all. manifest_filter: False for
+        manifests that the caller knows to hold nothing for it by their partition stats; the entries of the
+        others are not filtered by it.
+        """
+        if snapshot is None:
+            return []
+        may_hold = manifest_pruner(self._partition_types, partitions, buckets)
+        found: list[ManifestEntry] = []
+        for meta in self.manifests(snapshot):
+            if may_hold(meta) and (manifest_filter is None or manifest_filter(meta)):
+                manifest = self.manifest(meta.file_name, snapshot)
+                found.extend(_wanted(manifest, partitions, buckets))
+        return live(found)
+
+    def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """What this snapshot itself added and deleted, in order."""
+        found: list[ManifestEntry] = []
+        for meta in self.manifest_list(snapshot.delta_manifest_list, snapshot):
+            found.extend(self.manifest(meta.file_name, snapshot).entries)
+        return found
+
+    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """All manifests of a snapshot in order: the base list of the next one, before any are merged."""
+        base = self.manifest_list(snapshot.base_manifest_list, snapshot)
+        return base + self.manifest_list(snapshot.delta_manifest_list, snapshot)
+
+    def manifest_list(self, name: str, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        path = self._paths.manifest(name)
+        held = self._cache.get(path)
+        if not isinstance(held, DecodedList):
+            held = DecodedList(read_manifest_list(self._read(path, snapshot), path))
+            self._cache.put(path, held)
+        return held.metas
+
+    def manifest(self, name: str, snapshot: Snapshot) -> DecodedManifest:
+        path = self._paths.manifest(name)
+        held = self._cache.get(path)
+        if not isinstance(held, DecodedManifest):
+            held = DecodedManifest(read_manifest(self._read(path, snapshot), path))
+            self._cache.put(path, held)
+        return held
+
+    def _read(self, path: str, snapshot: Snapshot) -> bytes:
+        """Expiry removes a snapshot's file after its manifests are of no use: a missing manifest means either."""
+        try:
+            return self._file_io.read(path)
+        except NotFoundError as cause:
+            if not self._file_io.exists(self._paths.snapshot(snapshot.id)):
+                raise NotFoundError(
+                    self._paths.snapshot(snapshot.id),
+                    found="an expired snapshot",
+                    expected="a snapshot that is still kept",
+                    action="Read a newer snapshot, or a tag.",
+                ) from cause
+            raise DamagedError(
+                path,
+                found="no such file",
+                expected=f"a file that snapshot {snapshot.id} names",
+                action="Restore the file, or go back to an older snapshot.",
+            ) from cause
+
+
+def live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    """The ADD entries that no later entry deletes, in order. A file added twice raises DamagedError.
+
+    The same answer as `combine` without its left over deletes; only files that some entry deletes are compared
+    by their whole identity.
+    """
+    deleted = {entry.file.file_name for entry in entries if entry.kind == DELETE}
+    plain: list[ManifestEntry] = []
+    touched: list[ManifestEntry] = []
+    for entry in entries:
+        (touched if entry.file.file_name in deleted else plain).append(entry)
+    if len({entry.file.file_name for entry in plain}) < len(plain):
+        combine(plain)
+    return plain + [entry for entry in combine(touched) if entry.kind == ADD]
+
+
+def manifest_pruner(
+    partition_types: Sequence[DataType], partitions: Partitions | None, buckets: Buckets | None
+) -> ManifestFilter:
+    """False only for manifests that hold no entry of these partitions and buckets."""
+    rows = None if partitions is None else [decode_row(row, partition_types) for row in partitions]
+    lowest, highest = (min(buckets), max(buckets)) if buckets else (0, -1)
+
+    def may_hold(meta: ManifestFileMeta) -> bool:
+        if buckets is not None and not _bucket_ranges_meet(meta, lowest, highest):
+            return False
+        if rows is None or not partition_types:
+            return rows is None or bool(rows)
+        return _any_in_range(meta, rows, partition_types)
+
+    return may_hold
+
+
+def _bucket_ranges_meet(meta: ManifestFileMeta, lowest: int, highest: int) -> bool:
+    """True when the list does not say which buckets a manifest has."""
+    if meta.min_bucket is None or meta.max_bucket is None:
+        return True
+    return meta.min_bucket <= highest and lowest <= meta.max_bucket
+
+
+def _any_in_range(
+    meta: ManifestFileMeta, rows: Iterable[tuple[object, ...]], types: Sequence[DataType]
+) -> bool:
+    """Whether one of these partitions may be in a manifest; what its list does not say holds all."""
+    stats = meta.partition_stats
+    if int.from_bytes(stats.min_values[:4], "big") != len(types):
+        return True
+    low = decode_row(stats.min_values, types, meta.file_name)
+    high = decode_row(stats.max_values, types, meta.file_name)
+
+    def may_be(row: tuple[object, ...]) -> bool:
+        for field, value in enumerate(row):
+            order = value_order(types[field])
+            if value is None:
+                if field < len(stats.null_counts) and stats.null_counts[field] == 0:
+                    return False
+                continue
+            if low[field] is None or high[field] is None:
+                continue
+            if not order(low[field]) <= order(value) <= order(high[field]):
+                return False
+        return True
+
+    return any(may_be(row) for row in rows)
+
+
+def _wanted(
+    manifest: DecodedManifest, partitions: Partitions | None, buckets: Buckets | None
+) -> Iterable[ManifestEntry]:
+    if partitions is None and buckets is None:
+        return manifest.entries
+    grouped = manifest.by_bucket
+    if (
+        partitions is not None
+        and buckets is not None
+        and len(partitions) * len(buckets) < len(grouped)
+    ):
+        keys = [(partition, bucket) for partition in partitions for bucket in buckets]
+    else:
+        keys = [
+            key
+            for key in grouped
+            if (partitions is None or key[0] in partitions)
+            and (buckets is None or key[1] in buckets)
+        ]
+    return [entry for key in keys for entry in grouped.get(key, ())]

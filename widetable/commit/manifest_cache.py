@@ -1,0 +1,111 @@
+"""Decoded manifests and manifest lists of this process, by full path, under a byte budget.
+
+The files are immutable and their names are never used again, so an entry cannot be stale. The least recently
+used ones leave first. Thread-safe. Raises nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.manifest_file import ManifestFileMeta
+
+BucketKey: TypeAlias = tuple[bytes, int]
+DEFAULT_BUDGET_BYTES: Final = 256 << 20
+# What the Python objects of one entry or one line of a list take, measured, besides the bytes of keys and stats.
+_ENTRY_BYTES: Final = 1200
+_META_BYTES: Final = 800
+
+
+class DecodedManifest:
+    """The entries of one manifest, in file order, and the same by bucket (made when first asked for)."""
+
+    def __init__(self, entries: Iterable[ManifestEntry]) -> None:
+        self.entries = tuple(entries)
+        self._by_bucket: dict[BucketKey, list[ManifestEntry]] | None = None
+
+    @property
+    def by_bucket(self) -> Mapping[BucketKey, list[ManifestEntry]]:
+        """(partition, bucket) to its entries, in file order."""
+        if self._by_bucket is None:
+            grouped: dict[BucketKey, list[ManifestEntry]] = {}
+            for entry in self.entries:
+                grouped.setdefault((entry.partition, entry.bucket), []).append(entry)
+            self._by_bucket = grouped
+        return self._by_bucket
+
+    @property
+    def size_bytes(self) -> int:
+        """Estimate of what it takes in memory."""
+        return sum(_ENTRY_BYTES + _stats_bytes(entry) for entry in self.entries)
+
+
+class DecodedList:
+    """The lines of one manifest list, in file order."""
+
+    def __init__(self, metas: Iterable[ManifestFileMeta]) -> None:
+        self.metas = tuple(metas)
+
+    @property
+    def size_bytes(self) -> int:
+        return _META_BYTES * len(self.metas)
+
+
+class ManifestCache:
+    """A map from path to what was decoded, bounded by `budget_bytes`."""
+
+    def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
+        self._budget_bytes = budget_bytes
+        self._held: OrderedDict[str, tuple[DecodedManifest | DecodedList, int]] = OrderedDict()
+        self._size_bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size_bytes
+
+    def get(self, path: str) -> DecodedManifest | DecodedList | None:
+        with self._lock:
+            found = self._held.get(path)
+            if found is None:
+                return None
+            self._held.move_to_end(path)
+            return found[0]
+
+    def put(self, path: str, decoded: DecodedManifest | DecodedList) -> None:
+        """What is larger than the whole budget is not kept."""
+        size_bytes = decoded.size_bytes
+        with self._lock:
+            if path in self._held or size_bytes > self._budget_bytes:
+                return
+            self._held[path] = (decoded, size_bytes)
+            self._size_bytes += size_bytes
+            while self._size_bytes > self._budget_bytes:
+                _, (_, freed) = self._held.popitem(last=False)
+                self._size_bytes -= freed
+
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
+            self._size_bytes = 0
+
+
+def _stats_bytes(entry: ManifestEntry) -> int:
+    file = entry.file
+    stats = file.key_stats, file.value_stats
+    return (
+        len(file.min_key)
+        + len(file.max_key)
+        + sum(
+            len(each.min_values) + len(each.max_values) + 8 * len(each.null_counts)
+            for each in stats
+        )
+    )
+
+
+# Shared by all tables of the process: the budget is the process's.
+MANIFEST_CACHE: Final = ManifestCache()

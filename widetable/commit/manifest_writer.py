@@ -1,0 +1,128 @@
+"""Writes manifests and manifest lists, and remembers which files one commit has written.
+
+In: entries or metas; out: the files, durable, under names that nobody has used (format.md section 4). What was
+written is also put into the cache, decoded: the next commit of this process need not read it. Raises
+StorageError; `discard` raises nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from widetable.commit.manifest_cache import (
+    MANIFEST_CACHE,
+    DecodedList,
+    DecodedManifest,
+    ManifestCache,
+)
+from widetable.commit.row_order import value_order
+from widetable.errors import WidetableError
+from widetable.format.binary_row import decode_row, encode_row
+from widetable.format.column_stats import EMPTY_STATS, Stats
+from widetable.format.manifest_entry import ADD, ManifestEntry
+from widetable.format.manifest_file import ManifestFileMeta, write_manifest
+from widetable.format.manifest_list import write_manifest_list
+from widetable.paths import TablePaths, new_file_name
+from widetable.storage.file_io import FileIO
+from widetable.types import DataType
+
+
+class ManifestWriter:
+    """For one commit. The files are in `written` until the snapshot that names them is published."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        paths: TablePaths,
+        partition_types: Sequence[DataType],
+        schema_id: int,
+        cache: ManifestCache = MANIFEST_CACHE,
+    ) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._partition_types: Final = tuple(partition_types)
+        self._schema_id = schema_id
+        self._cache = cache
+        self.written: set[str] = set()
+
+    def manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
+        """A new manifest of these entries, at least one."""
+        name, size_bytes = self._write("manifest", write_manifest(entries))
+        self._cache.put(self._paths.manifest(name), DecodedManifest(entries))
+        return summarize(name, size_bytes, entries, self._schema_id, self._partition_types)
+
+    def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+        """A new manifest list; its name and size in bytes."""
+        name, size_bytes = self._write("manifest-list", write_manifest_list(metas))
+        self._cache.put(self._paths.manifest(name), DecodedList(metas))
+        return name, size_bytes
+
+    def discard(self, names: Iterable[str] | None = None) -> None:
+        """Delete files that no snapshot names, all of this commit by default; what cannot be deleted is left as
+        an orphan.
+        """
+        for name in list(self.written if names is None else names):
+            with contextlib.suppress(WidetableError):
+                self._file_io.delete(self._paths.manifest(name))
+            self.written.discard(name)
+
+    def _write(self, prefix: str, data: bytes) -> tuple[str, int]:
+        name = new_file_name(prefix)
+        self.written.add(name)
+        self._file_io.write_new(self._paths.manifest(name), data)
+        return name, len(data)
+
+
+def summarize(
+    name: str,
+    size_bytes: int,
+    entries: Sequence[ManifestEntry],
+    schema_id: int,
+    partition_types: Sequence[DataType],
+) -> ManifestFileMeta:
+    """What a list says about a manifest."""
+    added = sum(entry.kind == ADD for entry in entries)
+    buckets = [entry.bucket for entry in entries]
+    levels = [entry.file.level for entry in entries]
+    return ManifestFileMeta(
+        name,
+        size_bytes,
+        added,
+        len(entries) - added,
+        partition_stats(Counter(entry.partition for entry in entries), partition_types),
+        schema_id,
+        min(buckets),
+        max(buckets),
+        min(levels),
+        max(levels),
+    )
+
+
+def partition_stats(partitions: Mapping[bytes, int], types: Sequence[DataType]) -> Stats:
+    """Smallest and largest value per partition column, and how many entries have null.
+
+    partitions: to their number of entries.
+    """
+    if not types:
+        return EMPTY_STATS
+    rows = [decode_row(partition, types) for partition in partitions]
+    columns = list(zip(*rows, strict=True))
+    low, high = [], []
+    for column, type in zip(columns, types, strict=True):
+        low.append(_extreme(min, column, type))
+        high.append(_extreme(max, column, type))
+    nulls = tuple(
+        sum(
+            count for value, count in zip(column, partitions.values(), strict=True) if value is None
+        )
+        for column in columns
+    )
+    return Stats(encode_row(low, types), encode_row(high, types), nulls)
+
+
+def _extreme(choose: Callable[..., Any], column: Sequence[Any], type: DataType) -> Any:
+    known = [value for value in column if value is not None]
+    return choose(known, key=value_order(type)) if known else None

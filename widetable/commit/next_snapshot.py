@@ -1,0 +1,77 @@
+"""The snapshot that follows another one. Pure.
+
+Source: Paimon `FileStoreCommitImpl.tryCommitOnce`; every key by format.md section 3. Carried over: the total of
+rows, the watermark, index manifest and next row id, statistics while the schema stays, and the two properties
+that `committed` remembers. Not carried over: other properties, changelog, and keys that this version does not
+know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from widetable.commit.commit_files import ListFile
+from widetable.commit.commit_request import CommitRequest
+from widetable.commit.committed import FILES, RETRIES, ROWS, next_properties
+from widetable.format.manifest_entry import ADD, ManifestEntry
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+
+WRITER_VERSION: Final = "widetable"
+
+
+def next_snapshot(
+    previous: Snapshot | None,
+    asked: CommitRequest,
+    delta: Sequence[ManifestEntry],
+    *,
+    base_list: ListFile,
+    delta_list: ListFile,
+    schema_id: int,
+    uuid: str,
+    time_millis: int,
+    retries: int,
+    commits: Mapping[str, tuple[int, int]],
+    highest_sequence_number: int,
+) -> Snapshot:
+    """commits, highest_sequence_number: as of `previous`. time_millis: never before the previous snapshot's."""
+    id = 1 if previous is None else previous.id + 1
+    counted = asked.kind != COMMIT_KIND_COMPACT
+    delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
+    return Snapshot(
+        id=id,
+        schema_id=schema_id,
+        base_manifest_list=base_list.name,
+        base_manifest_list_size=base_list.size_bytes,
+        delta_manifest_list=delta_list.name,
+        delta_manifest_list_size=delta_list.size_bytes,
+        commit_user=asked.by.user,
+        commit_identifier=asked.by.identifier,
+        commit_kind=asked.kind,
+        time_millis=max(time_millis, previous.time_millis if previous else 0),
+        total_record_count=(previous.total_record_count if previous else 0) + delta_rows,
+        delta_record_count=delta_rows,
+        uuid=uuid,
+        index_manifest=previous.index_manifest if previous else None,
+        writer_version=WRITER_VERSION,
+        watermark=_larger(previous.watermark if previous else None, asked.watermark),
+        statistics=previous.statistics if previous and previous.schema_id == schema_id else None,
+        next_row_id=previous.next_row_id if previous else None,
+        properties={
+            **asked.properties,
+            **next_properties(
+                commits,
+                max(
+                    [highest_sequence_number, *(entry.file.max_sequence_number for entry in delta)]
+                ),
+                (asked.by.user, asked.by.identifier, id) if counted else None,
+            ),
+            ROWS: str(sum(entry.file.row_count for entry in asked.adds)),
+            FILES: str(len(asked.adds)),
+            RETRIES: str(retries),
+        },
+    )
+
+
+def _larger(a: int | None, b: int | None) -> int | None:
+    return max((value for value in (a, b) if value is not None), default=None)

@@ -1,0 +1,78 @@
+"""The schema files of a table: read, remember, publish.
+
+Source: Paimon `SchemaManager`; format.md section 2. Schema ids are consecutive from 0, a schema file never
+changes and is never removed, so what was read once is kept. Raises NotFoundError for a directory that is no
+table and for an unknown id, DamagedError for bytes that are no schema. A store belongs to one life of a table:
+make a new one when the table was dropped and made again.
+"""
+
+from __future__ import annotations
+
+from widetable.errors import DamagedError, NotFoundError, StorageError
+from widetable.paths import TablePaths, schema_id
+from widetable.schema import TableSchema, schema_from_json
+from widetable.storage.file_io import FileIO
+
+
+class SchemaStore:
+    """Thread-safe: two threads at worst read the same file twice."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._loaded: dict[int, TableSchema] = {}
+
+    def latest(self) -> TableSchema:
+        """The schema with the highest id. The first call lists the directory, later ones look for the next id only."""
+        newest = max(self._loaded, default=None)
+        if newest is None:
+            ids = self.ids()
+            if not ids:
+                raise NotFoundError(
+                    self._paths.root,
+                    found="no schema file",
+                    expected="the directory of a Paimon table",
+                    action="Check the path, or make the table first.",
+                )
+            newest = ids[-1]
+        while self._file_io.exists(self._paths.schema(newest + 1)):
+            newest += 1
+        return self.load(newest)
+
+    def load(self, id: int) -> TableSchema:
+        """The schema of that id. Raises NotFoundError when there is none."""
+        found = self._loaded.get(id)
+        if found is None:
+            path = self._paths.schema(id)
+            found = schema_from_json(self._file_io.read(path), path)
+            if found.id != id:
+                raise DamagedError(
+                    path,
+                    found=f"the schema id {found.id}",
+                    expected=f"the id {id} of its name",
+                    action="Restore the file from a copy of the table.",
+                )
+            self._loaded[id] = found
+        return found
+
+    def ids(self) -> list[int]:
+        """All ids, ascending; empty when the directory is no table."""
+        found = (schema_id(entry.name) for entry in self._file_io.list(self._paths.schema_dir))
+        return sorted(id for id in found if id is not None)
+
+    def publish(self, schema: TableSchema) -> bool:
+        """Make `schema` the newest one: False when somebody else has published that id.
+
+        An error of the storage is looked into: when the file is there with these bytes, it is published.
+        """
+        path, data = self._paths.schema(schema.id), schema.to_json().encode()
+        try:
+            return self._file_io.publish(path, data)
+        except StorageError:
+            try:
+                published = self._file_io.read(path) == data
+            except NotFoundError:
+                published = False
+            if not published:
+                raise
+            return True

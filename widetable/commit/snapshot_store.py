@@ -1,0 +1,142 @@
+"""The snapshot files of a table: which is the newest, the oldest, the one of a time or a tag.
+
+Source: Paimon `SnapshotManager`, `TagManager`; format.md sections 1, 3 and 12. Ids are consecutive from the
+oldest to the newest. The hint files are only hints: each may be missing, behind, ahead or garbage. Raises
+NotFoundError for what is not there, DamagedError for bytes that are no snapshot.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
+from widetable.paths import TablePaths, snapshot_id
+from widetable.storage.file_io import FileIO
+
+# How often `latest` looks again when the snapshot that it found has been expired before it was read.
+_LOOKS: Final = 10
+
+
+class SnapshotStore:
+    """Without state: every call looks at the storage."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, None for a table without one.
+
+        A few small operations, however many snapshots there are.
+        """
+        for look in range(_LOOKS):
+            id = self.latest_id()
+            if id is None:
+                return None
+            try:
+                return self.load(id)
+            except NotFoundError:
+                if look == _LOOKS - 1:
+                    raise
+        raise AssertionError("the last look returns or raises")
+
+    def latest_id(self) -> int | None:
+        """The id of the newest snapshot."""
+        hint = self._hint(self._paths.latest_hint)
+        found = None if hint is None else self._climb(hint)
+        if found is not None:
+            return found
+        ids = self.ids()
+        return ids[-1] if ids else None
+
+    def earliest(self) -> Snapshot | None:
+        """The oldest snapshot that is left, None for a table without one."""
+        id = self.earliest_id()
+        return None if id is None else self.load(id)
+
+    def earliest_id(self) -> int | None:
+        hint = self._hint(self._paths.earliest_hint)
+        if hint is not None and self._exists(hint) and not self._exists(hint - 1):
+            return hint
+        ids = self.ids()
+        return ids[0] if ids else None
+
+    def load(self, id: int) -> Snapshot:
+        """The snapshot of that id. Raises NotFoundError when it was never made or has expired."""
+        path = self._paths.snapshot(id)
+        snapshot = snapshot_from_json(self._file_io.read(path), path)
+        if snapshot.id != id:
+            raise DamagedError(
+                path,
+                found=f"the snapshot id {snapshot.id}",
+                expected=f"the id {id} of its name",
+                action="Restore the file, or go back to an older snapshot.",
+            )
+        return snapshot
+
+    def by_timestamp(self, time_millis: int) -> Snapshot:
+        """The newest snapshot that was committed at `time_millis` or before.
+
+        Raises NotFoundError when all left are younger.
+        """
+        low, high = self.earliest_id(), self.latest_id()
+        found: Snapshot | None = None
+        while low is not None and high is not None and low <= high:
+            middle = (low + high) // 2
+            try:
+                snapshot = self.load(middle)
+            except NotFoundError:  # expired since the ends were looked up
+                low = middle + 1
+                continue
+            if snapshot.time_millis <= time_millis:
+                found, low = snapshot, middle + 1
+            else:
+                high = middle - 1
+        if found is None:
+            raise NotFoundError(
+                self._paths.root,
+                found=f"no snapshot of {time_millis} (epoch milliseconds) or before",
+                expected="a time at which the table had a snapshot that is still kept",
+                action="Use a later time, or a tag.",
+            )
+        return found
+
+    def by_tag(self, name: str) -> Snapshot:
+        """The snapshot that a tag keeps; it need not have a snapshot file any more."""
+        path = self._paths.tag(name)
+        return tag_from_json(self._file_io.read(path), path).snapshot
+
+    def ids(self) -> list[int]:
+        """All ids, ascending. Lists the directory: O(snapshots)."""
+        found = (snapshot_id(entry.name) for entry in self._file_io.list(self._paths.snapshot_dir))
+        return sorted(id for id in found if id is not None)
+
+    def _climb(self, start: int) -> int | None:
+        """The newest id at or above `start`, by doubling steps; None when the snapshot of that id is not there.
+
+        The last look makes sure that the id found was there *after* its successor was not: expiry removes ids
+        in ascending order, so the successor has never been. Without it a stale hint could end below a gap that
+        expiry is making.
+        """
+        found, step = start, 1
+        while self._exists(found + step):
+            found, step = found + step, step * 2
+        missing = found + step
+        while missing - found > 1:
+            middle = (found + missing) // 2
+            if self._exists(middle):
+                found = middle
+            else:
+                missing = middle
+        return found if self._exists(found) else None
+
+    def _exists(self, id: int) -> bool:
+        return id > 0 and self._file_io.exists(self._paths.snapshot(id))
+
+    def _hint(self, path: str) -> int | None:
+        try:
+            text = self._file_io.read(path)
+        except NotFoundError:
+            return None
+        return int(text) if text.isdigit() and len(text) < 19 else None
