@@ -109,15 +109,12 @@ def bytes_view(array: ArrowArray) -> BytesView:
     """
     kind = array.type
     if pa.types.is_fixed_size_binary(kind):
-        width, length = kind.byte_width, len(array)
-        offsets = np.arange(length + 1, dtype=np.int64) * width
-        buffer = array.buffers()[1]
-        data = (
-            np.frombuffer(buffer, np.uint8, count=length * width, offset=array.offset * width)
-            if buffer
-            else _NO_BYTES
+        # Counted from the start of the buffer, which is aligned, not of the array.
+        offsets = (
+            np.arange(array.offset, array.offset + len(array) + 1, dtype=np.int64) * kind.byte_width
         )
-        return BytesView(data, _frozen(offsets))
+        buffer = array.buffers()[1]
+        return BytesView(np.frombuffer(buffer, np.uint8) if buffer else _NO_BYTES, _frozen(offsets))
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         array = array.cast(
             pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary()
@@ -137,6 +134,14 @@ def bytes_view(array: ArrowArray) -> BytesView:
         else _NO_BYTES
     )
     return BytesView(data, offsets if wide else _frozen(offsets.astype(np.int64)))
+
+
+def as_words(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], np.uint64]:
+    """Bytes as 64-bit words and what remains as one word filled with zeros; no copy if aligned."""
+    if data.ctypes.data % 8:
+        data = _frozen(data.copy())
+    whole = len(data) // 8 * 8
+    return data[:whole].view(np.uint64), np.uint64(int.from_bytes(data[whole:].tobytes(), "little"))
 
 
 def _bits(buffer: pa.Buffer, offset: int, length: int) -> npt.NDArray[np.bool_]:
