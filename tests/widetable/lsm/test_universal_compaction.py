@@ -1,0 +1,151 @@
+"""Picks of universal compaction: scripts computed by hand from the rules, and the history of a table that Java wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.scripts import check_script
+from widetable.format.column_stats import EMPTY_ROW, EMPTY_STATS
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.lsm.levels import Levels, levels_of
+from widetable.lsm.universal_compaction import Choice, pick, widen
+from widetable.options import TableOptions
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "testdata/universal_compaction"
+_RUN = re.compile(r"L(\d+) (\d+)")
+
+
+def file_of(number: int, level: int, size: int) -> DataFileMeta:
+    """number: grows with the age of the commit, newest largest."""
+    return DataFileMeta(
+        file_name=f"data-{number}.parquet",
+        file_size=size,
+        row_count=1,
+        min_key=EMPTY_ROW,
+        max_key=EMPTY_ROW,
+        key_stats=EMPTY_STATS,
+        value_stats=EMPTY_STATS,
+        min_sequence_number=number,
+        max_sequence_number=number,
+        schema_id=0,
+        level=level,
+        delete_row_count=0,
+    )
+
+
+def files_of(text: str) -> list[DataFileMeta]:
+    """Files of runs given newest first."""
+    runs = _RUN.findall(text)
+    return [file_of(len(runs) - i, int(level), int(size)) for i, (level, size) in enumerate(runs)]
+
+
+def options_of(words: Sequence[str]) -> TableOptions:
+    return TableOptions(dict(word.split("=", 1) for word in words if "=" in word))
+
+
+def said(choice: Choice | None, levels: Levels) -> str:
+    if choice is None:
+        return "nothing"
+    runs = levels.sorted_runs()
+    newest = {file for run in runs[: len(choice.files)] for file in run.files}
+    assert newest == set(choice.files)
+    deletes = "drop" if choice.drop_deletes else "keep"
+    return f"take {len(choice.files)} to level {choice.output_level}, {deletes} deletes"
+
+
+def answer_pick(command: tuple[str, ...]) -> str:
+    """`pick` or `full`, options as key=value; then a line per run."""
+    words = command[0].split()
+    options = options_of(words)
+    levels = levels_of(files_of("\n".join(command[1:])), options)
+    return said(pick(levels, options, full=words[0] == "full"), levels)
+
+
+def answer_history(command: tuple[str, ...]) -> str:
+    """`commits`, options and the runs to begin with; then the sizes of the commits."""
+    words = command[0].split()
+    options = options_of([word for word in words if not word.startswith("survivors=")])
+    survivors = next((int(w.split("=")[1]) for w in words if w.startswith("survivors=")), None)
+    levels = levels_of(files_of(command[0]), options)
+    lines, number = [], 1000
+    for commit, size in enumerate(command[1].split(), 1):
+        number += 1
+        levels = levels_of({*levels.files, file_of(number, 0, int(size))}, options)
+        choice = pick(levels, options, full=False)
+        if choice is not None:
+            number += 1
+            merged = sum(f.file_size for f in choice.files) if survivors is None else survivors
+            levels = levels.remove(choice.files)
+            levels = levels.add([file_of(number, choice.output_level, merged)])
+        runs = ", ".join(f"L{run.level} {run.size_bytes}" for run in levels.sorted_runs())
+        lines.append(f"{commit}: {runs}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("script", "answer"), [("pick.txt", answer_pick), ("history.txt", answer_history)]
+)
+def test_script(script: str, answer: object) -> None:
+    assert callable(answer)
+    check_script(SCRIPTS / script, answer)
+
+
+sizes = st.integers(1, 10**6)
+buckets = st.tuples(
+    st.lists(sizes, max_size=9), st.dictionaries(st.integers(1, 6), sizes), st.integers(1, 6)
+)
+
+
+@given(buckets, st.booleans())
+def test_a_pick_is_the_newest_runs_and_lands_above_all_others(
+    bucket: tuple[list[int], dict[int, int], int], full: bool
+) -> None:
+    level0, deeper, trigger = bucket
+    options = TableOptions({"num-sorted-run.compaction-trigger": str(trigger)})
+    files = [file_of(100 + i, 0, size) for i, size in enumerate(level0)]
+    files += [file_of(level, level, size) for level, size in deeper.items()]
+    levels = levels_of(files, options)
+    choice = pick(levels, options, full=full)
+    if choice is None:
+        assert full or len(levels.sorted_runs()) <= max(trigger, 1)
+        return
+    runs = levels.sorted_runs()
+    taken, left = runs[: len(choice.files)], runs[len(choice.files) :]
+    assert {f for run in taken for f in run.files} == set(choice.files)
+    assert 1 <= choice.output_level <= levels.max_level
+    assert all(run.level > choice.output_level for run in left)
+    assert choice.drop_deletes == (not left)
+
+
+@given(buckets)
+def test_a_widened_pick_takes_everything(bucket: tuple[list[int], dict[int, int], int]) -> None:
+    level0, deeper, _ = bucket
+    files = [file_of(100 + i, 0, size) for i, size in enumerate(level0)]
+    files += [file_of(level, level, size) for level, size in deeper.items()]
+    levels = levels_of(files, TableOptions({}))
+    choice = widen(levels)
+    if choice is not None:
+        assert set(choice.files) == set(files)
+        assert choice.output_level == levels.max_level
+        assert choice.drop_deletes
+
+
+def test_level_0_is_ordered_by_sequence_numbers_not_by_names() -> None:
+    newest, middle, oldest = file_of(9, 0, 1), file_of(8, 0, 1), file_of(7, 0, 1)
+    levels = levels_of([middle, newest, oldest], TableOptions({}))
+    assert [run.files for run in levels.sorted_runs()] == [(newest,), (middle,), (oldest,)]
+
+
+def test_add_and_remove_leave_the_old_value() -> None:
+    one, two = file_of(1, 0, 1), file_of(2, 0, 1)
+    levels = levels_of([one], TableOptions({}))
+    grown = levels.add([two])
+    assert levels.files == {one}
+    assert grown.files == {one, two}
+    assert grown.remove([one]).files == {two}
