@@ -1,0 +1,224 @@
+"""What a table must hold, in plain Python: a list of records per key, folded by the rules.
+
+Independent of everything under `widetable.merge` and its kernels. Source of the rules: Paimon's merge functions, and
+docs/decisions/0001 (normal form) and 0002 (removal). Values are what `pa.Array.to_pylist` gives; a column that a record
+does not carry is null.
+
+    model = Model(schema)
+    model.write([("+I", {"id": 1, "a": 5}), ("-D", {"id": 2})])   # one commit, in arrival order
+    model.rows()                                                 # [{"id": 1, "a": 5, "b": None}]
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import functools
+import math
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from widetable.schema import SequenceGroup, TableSchema
+
+Row = dict[str, Any]
+Record = tuple[str, Row]
+
+ADDS = ("+I", "+U")
+
+
+class MeaninglessRetraction(Exception):
+    """A retraction met another record of its key in a table that gives it no meaning."""
+
+
+def ordered(value: Any) -> Any:
+    """A value that Python compares as Paimon compares the column's; null is not for this."""
+    if isinstance(
+        value,
+        bool | int | decimal.Decimal | datetime.date | datetime.timedelta | datetime.time | bytes,
+    ):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, float):
+        if math.isnan(value):
+            return 1 << 64
+        bits: int = struct.unpack(">q", struct.pack(">d", value))[0]
+        return bits if bits >= 0 else -(bits & ((1 << 63) - 1)) - 1
+    raise TypeError(f"no order known for {value!r}")
+
+
+def compare(left: Sequence[Any], right: Sequence[Any], *, descending: bool = False) -> int:
+    """-1, 0, 1: column by column; null is smaller than every value, also where values go down."""
+    for a, b in zip(left, right, strict=True):
+        if (a is None) != (b is None):
+            return -1 if a is None else 1
+        if a is None or ordered(a) == ordered(b):
+            continue
+        return -1 if (ordered(a) < ordered(b)) != descending else 1
+    return 0
+
+
+class Model:
+    """All records of a table that were ever written; `rows` folds them from scratch."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self._records: dict[tuple[Any, ...], list[Record]] = {}
+
+    def write(self, records: Iterable[Record]) -> None:
+        """One commit. Raises MeaninglessRetraction if it cannot be collapsed; later conflicts are told by `rows`."""
+        commit: dict[tuple[Any, ...], list[Record]] = {}
+        for record in records:
+            kept = self._filtered(record)
+            if kept is not None:
+                commit.setdefault(self._key(kept[1]), []).append(kept)
+        for of_key in commit.values():
+            self._fold(of_key)
+        for key, of_key in commit.items():
+            self._records.setdefault(key, []).extend(of_key)
+
+    def rows(self) -> list[Row]:
+        """The visible rows, all columns, in key order."""
+        found = ((key, self._fold(of_key)) for key, of_key in self._records.items())
+        by_key = functools.cmp_to_key(lambda a, b: compare(a[1], b[1]))
+        visible = [
+            (row, [row[n] for n in self.schema.primary_keys]) for _, row in found if row is not None
+        ]
+        return [row for row, _ in sorted(visible, key=by_key)]
+
+    def copy(self) -> Model:
+        other = Model(self.schema)
+        other._records = {key: list(of_key) for key, of_key in self._records.items()}
+        return other
+
+    def _flag(self, option: str) -> bool:
+        return self.schema.options.get(option, "false").strip().lower() == "true"
+
+    @property
+    def _engine(self) -> str:
+        return self.schema.options.get("merge-engine", "deduplicate")
+
+    @property
+    def _ignores_deletes(self) -> bool:
+        return self._flag("ignore-delete") or self._flag(f"{self._engine}.ignore-delete")
+
+    def _key(self, row: Row) -> tuple[Any, ...]:
+        return tuple(ordered(row[name]) for name in self.schema.primary_keys)
+
+    def _filtered(self, record: Record) -> Record | None:
+        kind, row = record
+        kind_column = self.schema.options.get("rowkind.field")
+        if kind_column is not None:
+            kind = row[kind_column].upper()
+        if kind not in ADDS and self._ignores_deletes:
+            return None
+        if kind == "-U" and self._flag("ignore-update-before"):
+            return None
+        return kind, {name: row.get(name) for name in self.schema.names}
+
+    def _fold(self, records: list[Record]) -> Row | None:
+        order = self.schema.sequence_fields
+        descending = (
+            self.schema.options.get("sequence.field.sort-order", "").lower() == "descending"
+        )
+
+        def by_sequence(left: Record, right: Record) -> int:
+            return compare(
+                [left[1][n] for n in order], [right[1][n] for n in order], descending=descending
+            )
+
+        in_order = sorted(records, key=functools.cmp_to_key(by_sequence))
+        return (_deduplicate if self._engine == "deduplicate" else self._partial_update)(in_order)
+
+    def _partial_update(self, records: list[Record]) -> Row | None:
+        schema = self.schema
+        has_meaning = bool(schema.sequence_groups) or self._flag(
+            "partial-update.remove-record-on-delete"
+        )
+        if len(records) > 1 and not has_meaning and any(kind not in ADDS for kind, _ in records):
+            raise MeaninglessRetraction(str(records))
+        state = _State(schema)
+        for kind, row in records:
+            state.apply(kind, row, self._removes(state, kind, row))
+        return state.row if state.visible else None
+
+    def _removes(self, state: _State, kind: str, row: Row) -> bool:
+        if kind != "-D":
+            return False
+        if self._flag("partial-update.remove-record-on-delete"):
+            return True
+        named = self.schema.options.get("partial-update.remove-record-on-sequence-group", "").split(
+            ","
+        )
+        return any(
+            state.accepts(group, row)
+            for group in self.schema.sequence_groups
+            if any(name in named for name in group.sequence)
+        )
+
+
+def _deduplicate(records: list[Record]) -> Row | None:
+    kind, row = records[-1]
+    return row if kind in ADDS else None
+
+
+@dataclass
+class _State:
+    """One key of a partial-update table while its records are applied in order."""
+
+    schema: TableSchema
+    row: Row = field(default_factory=dict)
+    visible: bool = False
+
+    def __post_init__(self) -> None:
+        self.row = dict.fromkeys(self.schema.names)
+
+    def accepts(self, group: SequenceGroup, row: Row) -> bool:
+        incoming = [row[name] for name in group.sequence]
+        if all(value is None for value in incoming):
+            return False
+        return compare(incoming, [self.row[name] for name in group.sequence]) >= 0
+
+    def apply(self, kind: str, row: Row, removes: bool) -> None:
+        if removes:
+            self._remove(row)
+        elif kind in ADDS:
+            self._add(row)
+        else:
+            self._retract(row)
+        for group in self.schema.sequence_groups:  # NOT NULL columns cannot be empty
+            if all(self.row[name] is None for name in group.sequence):
+                self.row.update({n: row[n] for n in group.protected if not self._is_nullable(n)})
+
+    def _is_nullable(self, name: str) -> bool:
+        return self.schema.field(name).type.nullable
+
+    def _remove(self, row: Row) -> None:
+        sequences = {name for group in self.schema.sequence_groups for name in group.sequence}
+        kept = sequences | set(self.schema.primary_keys)
+        required = {name for name in self.schema.names if not self._is_nullable(name)}
+        self.row = {
+            name: row[name] if name in kept | required else None for name in self.schema.names
+        }
+        self.visible = False
+
+    def _add(self, row: Row) -> None:
+        self.visible = True
+        grouped = set()
+        for group in self.schema.sequence_groups:
+            grouped.update(group.columns)
+            if self.accepts(group, row):
+                self.row.update({name: row[name] for name in group.columns})
+        for name in self.schema.names:
+            if name not in grouped and row[name] is not None:
+                self.row[name] = row[name]
+
+    def _retract(self, row: Row) -> None:
+        for group in self.schema.sequence_groups:
+            if not self.accepts(group, row):
+                continue
+            for name in group.columns:
+                stays = name in group.sequence or not self._is_nullable(name)
+                self.row[name] = row[name] if stays else None

@@ -1,0 +1,141 @@
+"""The merge vectors: facts about Paimon's own Java classes, as (schema, commits, expected rows).
+
+tests/vectors/*.json, made from apache/paimon at commit 5dacde516b (August 2026): inputs, options and outputs only.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tests.model import Record, Row
+from widetable.schema import TableSchema
+from widetable.types import DataField, DataType, arrow_field, arrow_type, parse_type
+
+FOLDER = Path(__file__).resolve().parent / "vectors"
+
+
+@dataclass(frozen=True)
+class Case:
+    """after: commit number, 1-based -> the whole table; error and phase only in error cases."""
+
+    id: str
+    kind: str
+    schema: TableSchema
+    commits: tuple[tuple[Record, ...], ...]
+    after: dict[int, list[Row]]
+    unordered: tuple[str, ...]
+    error: str
+    phase: str
+
+
+def cases(file: str) -> list[Case]:
+    """The cases of one file, such as "deduplicate"."""
+    body = json.loads((FOLDER / f"{file}.json").read_text(encoding="utf-8"))
+    return [_case(json_case) for json_case in body["cases"]]
+
+
+def _case(case: dict[str, Any]) -> Case:
+    schema = _schema(case)
+
+    def row_of(row: dict[str, Any]) -> Row:
+        return {name: _value(value, schema.field(name).type) for name, value in row.items()}
+
+    return Case(
+        id=case["id"],
+        kind=case["kind"],
+        schema=schema,
+        commits=tuple(
+            tuple((record["kind"], row_of(record["row"])) for record in batch)
+            for batch in case["batches"]
+        ),
+        after={int(n): [row_of(row) for row in rows] for n, rows in case.get("after", {}).items()},
+        unordered=tuple(case.get("unordered_fields", ())),
+        error=case.get("error", ""),
+        phase=case.get("phase", ""),
+    )
+
+
+def _schema(case: dict[str, Any]) -> TableSchema:
+    fields = [
+        DataField(i, column["name"], _nullable(parse_sql_type(column["type"]), column["nullable"]))
+        for i, column in enumerate(case["schema"])
+    ]
+    return TableSchema(
+        id=0,
+        fields=tuple(fields),
+        highest_field_id=1000,
+        partition_keys=tuple(case.get("partition_keys", ())),
+        primary_keys=tuple(case["primary_key"]),
+        options=dict(case["options"]),
+    )
+
+
+def _nullable(kind: DataType, nullable: bool) -> DataType:
+    return kind.as_nullable() if nullable else kind.not_null()
+
+
+def parse_sql_type(text: str) -> DataType:
+    """A Paimon type from SQL text, nested ones too: ARRAY<ROW<id INT, v STRING>>."""
+    match = re.match(r"^(ARRAY|MULTISET|MAP|ROW)<(.*)>$", text.strip(), re.DOTALL)
+    if match is None:
+        return parse_type(text)
+    root, parts = match[1], _split(match[2])
+    if root == "MAP":
+        return DataType(
+            root, key=parse_sql_type(parts[0]).not_null(), value=parse_sql_type(parts[1])
+        )
+    if root == "ROW":
+        named = [part.strip().split(" ", 1) for part in parts]
+        fields = [DataField(i, name, parse_sql_type(kind)) for i, (name, kind) in enumerate(named)]
+        return DataType(root, fields=tuple(fields))
+    return DataType(root, element=parse_sql_type(parts[0]))
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    "DECIMAL": decimal.Decimal,
+    "DATE": datetime.date.fromisoformat,
+    "TIMESTAMP": datetime.datetime.fromisoformat,
+    "TIMESTAMP_LTZ": datetime.datetime.fromisoformat,
+}
+
+
+def _value(json_value: Any, kind: DataType) -> Any:
+    """As `pa.Array.to_pylist` gives it."""
+    python = _python_value(json_value, kind)
+    field = pa.field(arrow_field(DataField(0, "v", kind)).name, arrow_type(kind))
+    return pa.array([python], field.type).to_pylist()[0]
+
+
+def _python_value(value: Any, kind: DataType) -> Any:
+    if value is None:
+        return None
+    if kind.element is not None:
+        return [_python_value(item, kind.element) for item in value]
+    if kind.key is not None and kind.value is not None:
+        return [(_python_value(k, kind.key), _python_value(v, kind.value)) for k, v in value]
+    if kind.fields:
+        return {f.name: _python_value(value.get(f.name), f.type) for f in kind.fields}
+    if isinstance(value, str) and kind.root in _FROM_TEXT:
+        return _FROM_TEXT[kind.root](value)
+    return value

@@ -1,0 +1,121 @@
+"""Cases that were run on Paimon's Java classes: the state after each commit, by merging alone, and by the model.
+
+Cases with aggregate functions must be refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.bucket import Bucket
+from tests.model import MeaninglessRetraction, Model, Row
+from tests.vectors_file import Case, cases
+from widetable.errors import InvalidError, UnsupportedError
+from widetable.merge.engine import engine_of
+
+STATE_CASES = [*cases("deduplicate"), *cases("partial_update")]
+ERROR_CASES = cases("errors")
+
+
+def has_aggregates(case: Case) -> bool:
+    engine = case.schema.options.get("merge-engine", "deduplicate")
+    functions = [v for k, v in case.schema.options.items() if k.endswith("aggregate-function")]
+    grouped = {name for group in case.schema.sequence_groups for name in group.columns}
+    plain = not grouped and set(functions) <= {"last_non_null_value"}
+    return engine in ("aggregation", "first-row") or (bool(functions) and not plain)
+
+
+PLAIN = [case for case in STATE_CASES if not has_aggregates(case)]
+AGGREGATES = [case for case in STATE_CASES if has_aggregates(case)]
+
+
+def normal(rows: list[Row], case: Case) -> list[str]:
+    """Rows of any order, arrays and maps without a defined order sorted."""
+    return sorted(
+        repr(
+            {n: _sorted(v) if n in case.unordered and v is not None else v for n, v in row.items()}
+        )
+        for row in rows
+    )
+
+
+def _sorted(value: Any) -> Any:
+    return sorted(value, key=repr)
+
+
+def test_there_are_cases() -> None:
+    assert len(PLAIN) > 50
+    assert AGGREGATES
+    assert ERROR_CASES
+
+
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.id)
+@pytest.mark.parametrize("compacted", [False, True], ids=["read", "compacted"])
+def test_state(case: Case, compacted: bool) -> None:
+    buckets: dict[tuple[Any, ...], Bucket] = {}
+    for number, commit in enumerate(case.commits, start=1):
+        for partition in {partition_of(case, row) for _, row in commit}:
+            bucket = buckets.setdefault(partition, Bucket(case.schema))
+            bucket.write([r for r in commit if partition_of(case, r[1]) == partition])
+            if compacted:
+                bucket.compact(0, len(bucket.runs))
+        if number in case.after:
+            rows = [row for bucket in buckets.values() for row in bucket.rows()]
+            assert normal(rows, case) == normal(case.after[number], case)
+
+
+def partition_of(case: Case, row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in case.schema.partition_keys)
+
+
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.id)
+def test_model(case: Case) -> None:
+    model = Model(case.schema)
+    for number, commit in enumerate(case.commits, start=1):
+        model.write(commit)
+        if number in case.after:
+            assert normal(model.rows(), case) == normal(case.after[number], case)
+
+
+@pytest.mark.parametrize("case", AGGREGATES, ids=lambda case: case.id)
+def test_aggregates_are_refused(case: Case) -> None:
+    with pytest.raises(UnsupportedError):
+        engine_of(case.schema)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in ERROR_CASES if c.phase == "schema"], ids=lambda case: case.id
+)
+def test_wrong_schema(case: Case) -> None:
+    with pytest.raises(InvalidError) as raised:
+        engine_of(case.schema)
+    assert any(key in str(raised.value) for key in case.schema.options)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in ERROR_CASES if c.phase == "merge" and not has_aggregates(c)],
+    ids=lambda case: case.id,
+)
+def test_wrong_merge(case: Case) -> None:
+    bucket, model = Bucket(case.schema), Model(case.schema)
+    with pytest.raises(InvalidError, match=r"k=1"):
+        for commit in case.commits:
+            bucket.write(commit)
+            bucket.rows()
+    with pytest.raises(MeaninglessRetraction):
+        for commit in case.commits:
+            model.write(commit)
+            model.rows()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in ERROR_CASES if c.phase != "schema" and has_aggregates(c)],
+    ids=lambda c: c.id,
+)
+def test_engines_that_are_not_there(case: Case) -> None:
+    with pytest.raises(UnsupportedError):
+        engine_of(case.schema)

@@ -1,0 +1,137 @@
+"""Winners inside keys that have several rows: the loops of the partial-update engine.
+
+All positions count rows of such keys in merge order (oldest first): key c has the rows starts[c] to starts[c + 1].
+`floor[c]` is the position of the row that last removed key c (what lies before it is forgotten), or -1. Results are
+positions too, -1 where no row counts. Nothing is raised; lengths are the caller's promise.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable.kernels.jit import kernel
+
+Lanes: TypeAlias = npt.NDArray[np.uint64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+@kernel
+def last_marked(starts: Positions, floor: Positions, marked: Mask) -> Positions:
+    """The last marked row of each key behind its floor."""
+    found = np.empty(len(starts) - 1, np.int64)
+    for key in range(len(found)):
+        found[key] = -1
+        for position in range(starts[key + 1] - 1, max(starts[key], floor[key] + 1) - 1, -1):
+            if marked[position]:
+                found[key] = position
+                break
+    return found
+
+
+@kernel
+def last_value(
+    starts: Positions,
+    floor: Positions,
+    marked: Mask,
+    rows: Positions,
+    bits: npt.NDArray[np.uint8],
+    bit_offset: int,
+) -> Positions:
+    """The last marked row of each key behind its floor that has a value.
+
+    rows[position] is the row of the column, -1 if the column is missing there; `bits` its validity bitmap (Arrow's,
+    row 0 at bit `bit_offset`), empty if no row is null.
+    """
+    found = np.empty(len(starts) - 1, np.int64)
+    for key in range(len(found)):
+        found[key] = -1
+        for position in range(starts[key + 1] - 1, max(starts[key], floor[key] + 1) - 1, -1):
+            row = rows[position]
+            if not marked[position] or row < 0:
+                continue
+            bit = row + bit_offset
+            if len(bits) == 0 or (bits[bit >> 3] >> (bit & 7)) & 1 != 0:
+                found[key] = position
+                break
+    return found
+
+
+@kernel
+def _accepts(lanes: Lanes, first: int, last: int, stored: int, incoming: int) -> bool:
+    """Whether lanes first to last (exclusive) of the incoming row are >= those of the stored one; none stored: yes."""
+    if stored >= 0:
+        for lane in range(first, last):
+            if lanes[incoming, lane] != lanes[stored, lane]:
+                return bool(lanes[incoming, lane] > lanes[stored, lane])
+    return True
+
+
+@kernel
+def sequence_winners(
+    starts: Positions, floor: Positions, counts: Mask, adds: Mask, has_sequence: Mask, lanes: Lanes
+) -> tuple[Positions, Positions]:
+    """(winner, value) of one sequence group per key.
+
+    winner: the row whose sequence is stored in the end; value: the row whose values are, -1 after an accepted
+    retraction. Rows that do not count or have no sequence are passed over; a row is accepted if its lanes are >= the
+    stored ones. The removing row at the floor is stored without comparison, with no values.
+    """
+    keys, width = len(starts) - 1, lanes.shape[1]
+    winner, value = np.empty(keys, np.int64), np.empty(keys, np.int64)
+    for key in range(keys):
+        stored, valued = np.int64(-1), np.int64(-1)
+        first = starts[key]
+        if floor[key] >= first:
+            if has_sequence[floor[key]]:
+                stored = floor[key]
+            first = floor[key] + 1
+        for position in range(int(first), int(starts[key + 1])):
+            if not (counts[position] and has_sequence[position]):
+                continue
+            if _accepts(lanes, 0, width, int(stored), position):
+                stored = np.int64(position)
+                valued = np.int64(position) if adds[position] else np.int64(-1)
+        winner[key], value[key] = stored, valued
+    return winner, value
+
+
+@kernel
+def last_removal(
+    starts: Positions,
+    deletes: Mask,
+    has_sequence: npt.NDArray[np.bool_],
+    lanes: Lanes,
+    lane_starts: Positions,
+) -> Positions:
+    """The last row of each key that removed it: a delete that one of the removing sequence groups accepted.
+
+    Group i has the lanes lane_starts[i] to lane_starts[i + 1] and the column i of `has_sequence`. After a removal every
+    group stores what the delete carries, be it nothing.
+    """
+    keys, groups = len(starts) - 1, len(lane_starts) - 1
+    found = np.empty(keys, np.int64)
+    stored = np.empty(groups, np.int64)
+    for key in range(keys):
+        found[key] = -1
+        stored[:] = -1
+        for position in range(starts[key], starts[key + 1]):
+            removed = False
+            for group in range(groups):
+                if has_sequence[position, group] and _accepts(
+                    lanes,
+                    int(lane_starts[group]),
+                    int(lane_starts[group + 1]),
+                    int(stored[group]),
+                    position,
+                ):
+                    stored[group] = position
+                    removed = removed or deletes[position]
+            if removed:
+                found[key] = position
+                for group in range(groups):
+                    stored[group] = position if has_sequence[position, group] else -1
+    return found

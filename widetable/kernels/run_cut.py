@@ -1,0 +1,60 @@
+"""Where sorted runs can be cut so that no key is split.
+
+In: the key lanes of k slices laid end to end (slice i is offsets[i] : offsets[i + 1]), each in key order. Nothing is
+raised; lengths are the caller's promise.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable.kernels.jit import kernel
+
+Lanes: TypeAlias = npt.NDArray[np.uint64]
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+@kernel
+def _compare(lanes: Lanes, row: int, other: int) -> int:
+    for lane in range(lanes.shape[1]):
+        if lanes[row, lane] != lanes[other, lane]:
+            return -1 if lanes[row, lane] < lanes[other, lane] else 1
+    return 0
+
+
+@kernel
+def first_disorder(lanes: Lanes, offsets: Positions) -> int:
+    """The first row whose key is smaller than the one before it in its slice, or -1."""
+    for run in range(len(offsets) - 1):
+        for row in range(offsets[run] + 1, offsets[run + 1]):
+            if _compare(lanes, row, row - 1) < 0:
+                return row
+    return -1
+
+
+@kernel
+def rows_before_cut(lanes: Lanes, offsets: Positions, more: npt.NDArray[np.bool_]) -> Positions:
+    """How many rows of each slice may be merged now.
+
+    more[i]: rows may follow slice i (which then is not empty), with its last key or greater ones. The cut is the
+    smallest last key of such slices; rows with smaller keys are counted. Without such a slice all rows are.
+    """
+    runs = len(offsets) - 1
+    cut = -1
+    for run in range(runs):
+        if more[run] and (cut < 0 or _compare(lanes, offsets[run + 1] - 1, cut) < 0):
+            cut = offsets[run + 1] - 1
+    counts = np.empty(runs, np.int64)
+    for run in range(runs):
+        low, high = offsets[run], offsets[run + 1]
+        while cut >= 0 and low < high:
+            middle = (low + high) // 2
+            if _compare(lanes, middle, cut) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        counts[run] = (low if cut >= 0 else high) - offsets[run]
+    return counts

@@ -1,0 +1,149 @@
+"""Aggregate functions: their names, and the columns that they take. No engine here runs them yet.
+
+Source: Paimon `FieldAggregators` and its factories. Wrong options are told as such, before the engine is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.errors import InvalidError
+from widetable.schema import TableSchema
+from widetable.types import MAX_LENGTH, DataType
+
+DEFAULT_FUNCTION_KEY: Final = "fields.default-aggregate-function"
+
+_NUMBERS: Final = {"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
+
+
+def _any(_: DataType) -> bool:
+    return True
+
+
+def _is_comparable(kind: DataType) -> bool:
+    return not kind.is_nested
+
+
+def _is_number(kind: DataType) -> bool:
+    return kind.root in _NUMBERS
+
+
+def _is_boolean(kind: DataType) -> bool:
+    return kind.root == "BOOLEAN"
+
+
+def _is_unbounded_string(kind: DataType) -> bool:
+    return kind.root == "VARCHAR" and kind.length == MAX_LENGTH
+
+
+def _is_array(kind: DataType) -> bool:
+    return kind.root == "ARRAY"
+
+
+def _is_map(kind: DataType) -> bool:
+    return kind.root == "MAP"
+
+
+def _is_map_of_rows(kind: DataType) -> bool:
+    return kind.value is not None and kind.value.root == "ROW" and len(kind.value.fields) >= 2
+
+
+def _is_array_of_rows(kind: DataType) -> bool:
+    return kind.element is not None and kind.root == "ARRAY" and kind.element.root == "ROW"
+
+
+def _is_varbinary(kind: DataType) -> bool:
+    return kind.root == "VARBINARY"
+
+
+# Function -> what its column must be, in words and as a test.
+FUNCTIONS: Final[dict[str, tuple[str, Callable[[DataType], bool]]]] = {
+    "last_value": ("any type", _any),
+    "last_non_null_value": ("any type", _any),
+    "first_value": ("any type", _any),
+    "first_non_null_value": ("any type", _any),
+    "first_not_null_value": ("any type", _any),
+    "max": ("a type that has an order", _is_comparable),
+    "min": ("a type that has an order", _is_comparable),
+    "sum": ("a number", _is_number),
+    "product": ("a number", _is_number),
+    "bool_and": ("BOOLEAN", _is_boolean),
+    "bool_or": ("BOOLEAN", _is_boolean),
+    "listagg": ("STRING without a length", _is_unbounded_string),
+    "collect": ("ARRAY", _is_array),
+    "merge_map": ("MAP", _is_map),
+    "merge_map_with_keytime": ("MAP of ROWs of two fields or more", _is_map_of_rows),
+    "nested_update": ("ARRAY of ROWs", _is_array_of_rows),
+    "nested_partial_update": ("ARRAY of ROWs", _is_array_of_rows),
+    "rbm32": ("VARBINARY", _is_varbinary),
+    "rbm64": ("VARBINARY", _is_varbinary),
+    "hll_sketch": ("VARBINARY", _is_varbinary),
+    "theta_sketch": ("VARBINARY", _is_varbinary),
+}
+
+
+@dataclass(frozen=True)
+class AggregateFunction:
+    """A function that reaches a column, and the option that says so."""
+
+    function: str
+    option: str
+
+
+def aggregate_function(schema: TableSchema, column: str) -> AggregateFunction | None:
+    """The function of a column, its own or the default one; None for keys and columns that order records."""
+    sequences = {name for group in schema.sequence_groups for name in group.sequence}
+    if column in schema.primary_keys or column in sequences or column in schema.sequence_fields:
+        return None
+    for key in (f"fields.{column}.aggregate-function", DEFAULT_FUNCTION_KEY):
+        if key in schema.options:
+            return AggregateFunction(schema.options[key], key)
+    return None
+
+
+def functions_are_known(schema: TableSchema) -> None:
+    """Raises InvalidError for a function that Paimon does not have."""
+    for key, function in schema.options.items():
+        is_function = key == DEFAULT_FUNCTION_KEY or key.endswith(".aggregate-function")
+        if is_function and function not in FUNCTIONS:
+            raise InvalidError(
+                f"option {key!r}",
+                found=repr(function),
+                expected=f"one of {', '.join(FUNCTIONS)}",
+                action="Correct the function's name.",
+            )
+
+
+def functions_take_their_columns(schema: TableSchema) -> None:
+    """Raises InvalidError for a function on a column of the wrong type, or without the options that it needs."""
+    for field in schema.fields:
+        found = aggregate_function(schema, field.name)
+        if found is None:
+            continue
+        expected, takes = FUNCTIONS[found.function]
+        if not takes(field.type):
+            raise InvalidError(
+                f"option {found.option!r}",
+                found=f"{found.function!r} for the column {field.name!r} of type {field.type}",
+                expected=expected,
+                action="Use another function or another column.",
+            )
+        _check_nested_key(schema, field.name, found.function)
+
+
+def _check_nested_key(schema: TableSchema, column: str, function: str) -> None:
+    if f"fields.{column}.nested-key" in schema.options:
+        return
+    needing = [
+        f"fields.{column}.{what}" for what in ("nested-sequence-field", "nested-key-null-strategy")
+    ]
+    for key in needing:
+        if key in schema.options or function == "nested_partial_update":
+            raise InvalidError(
+                f"option {key!r}" if key in schema.options else f"column {column!r}",
+                found="no nested-key",
+                expected=f"the option 'fields.{column}.nested-key'",
+                action="Add it.",
+            )

@@ -1,0 +1,62 @@
+"""The engine `deduplicate`: the last record of a key wins as a whole, nulls included.
+
+Source: Paimon `DeduplicateMergeFunction`. A winner of kind -U or -D makes the key invisible. With `ignore-delete`,
+retractions that stand in files are passed over, unless a key has nothing else. The winner keeps its own sequence
+number, so merging in any grouping gives the same row. Raises InvalidError for options or columns that break a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.kernels.last_valid import last_valid_index
+from widetable.merge.option_rules import check_rules
+from widetable.merge.partial_merge import PartialMerge
+from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.window import Window
+from widetable.merge.written_columns import check_required
+from widetable.row_kind import is_retraction
+from widetable.schema import TableSchema
+
+
+class Deduplicate:
+    """See the module text, and `MergeEngine` for the contract of each method."""
+
+    name = "deduplicate"
+
+    def validate(self, schema: TableSchema) -> None:
+        check_rules(schema)
+
+    def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
+        check_required(schema, columns)
+
+    def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
+        needed = {*columns, *schema.trimmed_primary_key, *schema.sequence_fields}
+        return tuple(name for name in schema.names if name in needed)
+
+    def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+        return row_batch
+
+    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
+        return None
+
+    def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        winners = window.last_rows
+        if window.schema.typed_options.get(opt.IGNORE_DELETE):
+            adds = ~is_retraction(window.kinds)
+            last_adds = last_valid_index(window.order, window.starts, adds)
+            winners = np.where(last_adds >= 0, last_adds, winners)
+        pick = Pick(tuple(columns), winners)
+        return MergePlan(window.kinds[winners], window.sequence_numbers[winners], (pick,))
+
+    def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
+        return PartialMerge.ALWAYS
+
+    def keeps_deletes(self, schema: TableSchema) -> bool:
+        """An older insert may arrive after a delete only where the user's sequence says what is older."""
+        return bool(schema.sequence_fields) and not schema.typed_options.get(opt.IGNORE_DELETE)

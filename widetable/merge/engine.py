@@ -1,0 +1,79 @@
+"""Merge engines: what rows of equal key become. The contract, and the table from option value to engine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.errors import UnsupportedError
+from widetable.merge.deduplicate import Deduplicate
+from widetable.merge.option_rules import check_rules
+from widetable.merge.partial_merge import PartialMerge
+from widetable.merge.partial_update import PartialUpdate
+from widetable.merge.plan import MergePlan
+from widetable.merge.window import Window
+from widetable.schema import TableSchema
+
+__all__ = ["ENGINES", "MergeEngine", "PartialMerge", "engine_of"]
+
+
+class MergeEngine(Protocol):
+    """Pure functions of a schema and of rows; engines hold no state. They are called for keys with several rows only
+    as far as the result goes: a key with one row passes through a merge unchanged.
+    """
+
+    name: str
+
+    def validate(self, schema: TableSchema) -> None:
+        """Raises InvalidError for options that break a rule, UnsupportedError for what is not honoured."""
+
+    def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
+        """Raises InvalidError when one writer may not write just these columns; it says what to add."""
+
+    def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
+        """What must be loaded so that these columns can be merged: they, the key, and what decides; in table order."""
+
+    def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same records without values that have no meaning (docs/decisions/0001)."""
+
+    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
+        """bool[m] by position in `window.order`: rows that must not be collapsed with the row before them
+        (docs/decisions/0003); None when there is none.
+        """
+
+    def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        """One row per key, for these columns. Raises InvalidError for a retraction that has no meaning."""
+
+    def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
+        """Which runs compaction may merge (docs/decisions/0002). has_deletes: the files hold -U or -D."""
+
+    def keeps_deletes(self, schema: TableSchema) -> bool:
+        """Whether a delete still means something when nothing older is left (docs/decisions/0002)."""
+
+
+ENGINES: Final[dict[str, MergeEngine]] = {
+    engine.name: engine for engine in (Deduplicate(), PartialUpdate())
+}
+
+
+def engine_of(schema: TableSchema) -> MergeEngine:
+    """The engine of a table. Raises InvalidError for wrong options first, then UnsupportedError for an engine or an
+    aggregate function that this version does not have.
+    """
+    name = schema.typed_options.get(opt.MERGE_ENGINE)
+    engine = ENGINES.get(name)
+    if engine is None:
+        check_rules(schema)
+        raise UnsupportedError(
+            f"option {opt.MERGE_ENGINE.key!r}",
+            found=repr(name),
+            expected=f"one of {', '.join(ENGINES)}",
+            action="Use another merge engine, or another client.",
+        )
+    engine.validate(schema)
+    return engine

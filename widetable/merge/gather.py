@@ -1,0 +1,45 @@
+"""Carry out a merge plan: gather each column once from the rows that the plan names.
+
+Row numbers are translated once per pick and set of pieces that hold a column, not once per column. A run of consecutive
+rows of one piece is a slice without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.format.row_batch import row_batch_schema
+from widetable.kernels.gather import take
+from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.window import Window
+
+
+def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.RecordBatch:
+    """The rows of a plan as one row batch with these columns in the table's order; a column without a pick is null."""
+    schema = row_batch_schema(window.schema, columns)
+    gathered: dict[str, pa.Array] = {}
+    for pick in plan.picks:
+        gathered.update(_gather_pick(window, pick))
+    rows = len(plan.kinds)
+    arrays = [pa.array(plan.sequence_numbers), pa.array(plan.kinds)]
+    for field in list(schema)[len(arrays) :]:
+        found = gathered.get(field.name)
+        arrays.append(pa.nulls(rows, field.type) if found is None else found)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:
+    positions: dict[tuple[bool, ...], npt.NDArray[np.int64]] = {}
+    gathered = {}
+    for name in pick.columns:
+        presence = window.presence(name)
+        if not any(presence):
+            continue
+        if presence not in positions:
+            positions[presence] = window.positions(presence, pick.indices)
+        gathered[name] = take(window.column(name), positions[presence])
+    return gathered

@@ -1,0 +1,76 @@
+"""Which columns make the key and the user's sequence of a table, and the order of rows that follows from them.
+
+Rows of a bucket are ordered by (trimmed primary key, `sequence.field`s, sequence number, retraction before add); what
+comes last wins. Source: Paimon `SortMergeReader`, `UserDefinedSeqComparator`; semantics of null: smallest, also where
+`sequence.field.sort-order` is descending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.kernels.key_lanes import key_lanes
+from widetable.row_kind import is_retraction
+from widetable.schema import TableSchema
+
+Lanes: TypeAlias = npt.NDArray[np.uint64]
+
+# Doubling a number must stay an int64. Nanoseconds since 1970 get there in 2116.
+_DOUBLED_MAX = 1 << 62
+
+
+@dataclass(frozen=True)
+class KeyOrder:
+    """The order of a table's rows. Lanes are comparable only among the row batches of one call."""
+
+    schema: TableSchema
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.schema.trimmed_primary_key
+
+    @property
+    def sequence(self) -> tuple[str, ...]:
+        return self.schema.sequence_fields
+
+    def key_lanes(self, batches: Sequence[pa.RecordBatch]) -> Lanes:
+        """u64[n, L] of the key columns of all rows, batch after batch."""
+        return key_lanes([_laid_end_to_end(self.schema, batches, name) for name in self.key])
+
+    def sequence_lanes(self, batches: Sequence[pa.RecordBatch]) -> Lanes | None:
+        """u64[n, L] of the `sequence.field`s; None in a table without them. A missing column is null."""
+        if not self.sequence:
+            return None
+        descending = self.schema.typed_options.get(opt.SEQUENCE_SORT_ORDER) == "descending"
+        columns = [_laid_end_to_end(self.schema, batches, name) for name in self.sequence]
+        return key_lanes(columns, descending=[descending] * len(columns))
+
+
+def _laid_end_to_end(
+    schema: TableSchema, batches: Sequence[pa.RecordBatch], name: str
+) -> pa.ChunkedArray:
+    kind = schema.arrow_schema([name]).field(0).type
+    chunks = [
+        batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
+        for batch in batches
+    ]
+    return pa.chunked_array(chunks, type=kind)
+
+
+def arrival_keys(
+    sequence_numbers: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8]
+) -> npt.NDArray[np.int64]:
+    """int64[n] that order rows like (sequence number, retraction before add)."""
+    retractions = is_retraction(kinds)
+    if not retractions.any():
+        return sequence_numbers
+    if sequence_numbers.min() < 0 or sequence_numbers.max() >= _DOUBLED_MAX:
+        sequence_numbers = np.unique(sequence_numbers, return_inverse=True)[1]
+    return np.asarray(sequence_numbers * 2 + ~retractions, dtype=np.int64)

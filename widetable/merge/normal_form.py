@@ -1,0 +1,60 @@
+"""The normal form of partial-update records (docs/decisions/0001): values that have no meaning become null.
+
+Column by column, per record, without looking at other rows. `sequence.field`s keep their values: they say where a
+record comes in the order. Key and other NOT NULL columns keep theirs too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.kernels.arrow_buffers import fixed_values, validity
+from widetable.kernels.gather import take
+from widetable.row_kind import DELETE, is_retraction
+from widetable.schema import VALUE_KIND, SequenceGroup, TableSchema
+
+
+def partial_update_normal_form(schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same records; the batch itself when nothing changes."""
+    kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
+    retractions = is_retraction(kinds)
+    cleared: dict[str, npt.NDArray[np.bool_]] = {}
+    if schema.sequence_groups:
+        for group in schema.sequence_groups:
+            without_values = retractions | ~_has_sequence(row_batch, group)
+            for name in group.protected:
+                if name not in group.sequence:
+                    cleared[name] = without_values
+        grouped = {name for group in schema.sequence_groups for name in group.columns}
+        cleared.update({name: retractions for name in schema.names if name not in grouped})
+    elif schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE):
+        cleared.update({name: kinds == DELETE for name in schema.names})
+    return _clear(schema, row_batch, cleared)
+
+
+def _has_sequence(row_batch: pa.RecordBatch, group: SequenceGroup) -> npt.NDArray[np.bool_]:
+    found = np.zeros(row_batch.num_rows, np.bool_)
+    for name in group.sequence:
+        if name in row_batch.schema.names:
+            valid = validity(row_batch.column(name))
+            found |= True if valid is None else valid
+    return found
+
+
+def _clear(
+    schema: TableSchema, row_batch: pa.RecordBatch, cleared: dict[str, npt.NDArray[np.bool_]]
+) -> pa.RecordBatch:
+    arrays = []
+    rows = np.arange(row_batch.num_rows)
+    for name, array in zip(row_batch.schema.names, row_batch.columns, strict=True):
+        clear = cleared.get(name)
+        kept = (
+            name in schema.sequence_fields or clear is None or not schema.field(name).type.nullable
+        )
+        if not kept and clear is not None and clear.any():
+            array = take(array, np.where(clear, -1, rows))
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=row_batch.schema)

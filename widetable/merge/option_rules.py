@@ -1,0 +1,246 @@
+"""Rules between options and columns, by merge engine: what Paimon rejects when a table is made, what we do not honour.
+
+Source: Paimon `SchemaValidation`, `PartialUpdateMergeFunction.Factory`, `FieldAggregatorFactory`. `check_rules` raises
+InvalidError naming option and column for the first rule that a schema breaks. Rules of single options and of the
+schema itself are in `options` and `schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from widetable import options as opt
+from widetable.errors import InvalidError, UnsupportedError
+from widetable.merge.aggregate_rules import (
+    aggregate_function,
+    functions_are_known,
+    functions_take_their_columns,
+)
+from widetable.option import Option
+from widetable.schema import SequenceGroup, TableSchema
+
+LAST_NON_NULL_VALUE: Final = "last_non_null_value"
+
+Rule = Callable[[TableSchema], None]
+
+
+def check_rules(schema: TableSchema) -> None:
+    """Raises InvalidError for the first rule of its engine that the schema breaks."""
+    for rule in RULES[schema.typed_options.get(opt.MERGE_ENGINE)]:
+        rule(schema)
+
+
+def _invalid(key: str, found: str, expected: str, action: str) -> InvalidError:
+    return InvalidError(f"option {key!r}", found=found, expected=expected, action=action)
+
+
+def _group_key(group: SequenceGroup) -> str:
+    return f"fields.{','.join(group.sequence)}.sequence-group"
+
+
+def grouped_columns(schema: TableSchema) -> Iterator[tuple[SequenceGroup, str, str]]:
+    """(group, column, "sequence" or "protected") of all groups, in their order."""
+    for group in schema.sequence_groups:
+        yield from ((group, name, "sequence") for name in group.sequence)
+        yield from ((group, name, "protected") for name in group.protected)
+
+
+def group_columns_exist(schema: TableSchema) -> None:
+    """Names are not trimmed, as in Paimon."""
+    for group, name, role in grouped_columns(schema):
+        if name not in schema.by_name:
+            raise _invalid(
+                _group_key(group),
+                f"the {role} column {name!r}",
+                f"one of {', '.join(schema.names)} (blanks count as part of a name)",
+                "Correct the column's name.",
+            )
+
+
+def group_columns_are_not_keys(schema: TableSchema) -> None:
+    """Key columns are the same in all records: they neither order nor change."""
+    for group, name, role in grouped_columns(schema):
+        if name in schema.primary_keys:
+            raise _invalid(
+                _group_key(group),
+                f"the primary key column {name!r} as {role} column",
+                "columns outside the primary key",
+                f"Take {name!r} out of the group.",
+            )
+
+
+def columns_are_protected_once(schema: TableSchema) -> None:
+    """By one group, single or composite."""
+    seen: dict[str, SequenceGroup] = {}
+    for group in schema.sequence_groups:
+        for name in dict.fromkeys(group.protected):
+            if name in seen:
+                raise _invalid(
+                    _group_key(group),
+                    f"the column {name!r}, which {_group_key(seen[name])!r} protects too",
+                    "each column protected by one group at most",
+                    f"Take {name!r} out of one of the groups.",
+                )
+            seen[name] = group
+
+
+def sequence_columns_have_an_order(schema: TableSchema) -> None:
+    """Paimon refuses these types when it compares the first records."""
+    for group in schema.sequence_groups:
+        for name in group.sequence:
+            if schema.field(name).type.root in ("MAP", "MULTISET", "ROW"):
+                raise _invalid(
+                    _group_key(group),
+                    f"the sequence column {name!r} of type {schema.field(name).type}",
+                    "a type that has an order",
+                    "Use another sequence column.",
+                )
+
+
+def sequence_field_needs_partition_in_key(schema: TableSchema) -> None:
+    """Else records of a key would be ordered across partitions."""
+    outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
+    if schema.sequence_fields and outside:
+        raise _invalid(
+            opt.SEQUENCE_FIELD.key,
+            f"{list(schema.sequence_fields)} with the partition columns {outside} outside the primary key",
+            "all partition columns in the primary key",
+            "Add them to the primary key, or remove the option.",
+        )
+
+
+def no_sequence_field(schema: TableSchema) -> None:
+    """first-row goes by arrival."""
+    if schema.sequence_fields:
+        raise _invalid(
+            opt.SEQUENCE_FIELD.key,
+            f"{list(schema.sequence_fields)} with the merge engine first-row",
+            "no sequence.field: the first record in arrival order wins",
+            "Remove the option, or use another merge engine.",
+        )
+
+
+def changelog_producer_of_first_row(schema: TableSchema) -> None:
+    """Its changelog is the first records, which only lookup finds."""
+    producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
+    if producer not in ("none", "lookup"):
+        raise _invalid(
+            opt.CHANGELOG_PRODUCER.key,
+            f"{producer!r} with the merge engine first-row",
+            "none or lookup",
+            "Choose one of these, or use another merge engine.",
+        )
+
+
+def ignored_deletes_remove_nothing(schema: TableSchema) -> None:
+    """A delete is either dropped or removes."""
+    options = schema.typed_options
+    if not options.get(opt.IGNORE_DELETE):
+        return
+    removing: tuple[Option[Any], ...] = (
+        opt.REMOVE_RECORD_ON_DELETE,
+        opt.REMOVE_RECORD_ON_SEQUENCE_GROUP,
+    )
+    for option in removing:
+        if options.get(option):
+            raise _invalid(
+                option.key,
+                f"{schema.options[option.key]!r} together with {opt.IGNORE_DELETE.key!r}",
+                "one of the two: deletes are either ignored or remove the record",
+                "Remove one of the options.",
+            )
+
+
+def groups_exclude_removal_on_delete(schema: TableSchema) -> None:
+    """With groups, a group must accept the delete first."""
+    removes_on_delete = schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE)
+    if schema.sequence_groups and removes_on_delete:
+        raise _invalid(
+            opt.REMOVE_RECORD_ON_DELETE.key,
+            f"'true' together with {_group_key(schema.sequence_groups[0])!r}",
+            "a table without sequence groups",
+            f"Use {opt.REMOVE_RECORD_ON_SEQUENCE_GROUP.key!r} instead.",
+        )
+
+
+def removing_columns_are_sequences(schema: TableSchema) -> None:
+    """Names are not trimmed, as in Paimon."""
+    sequences = [name for group in schema.sequence_groups for name in group.sequence]
+    for name in schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP):
+        if name not in sequences:
+            raise _invalid(
+                opt.REMOVE_RECORD_ON_SEQUENCE_GROUP.key,
+                f"the column {name!r}",
+                f"sequence columns of a group ({', '.join(sequences) or 'there is none'})",
+                "Name a sequence column of each group that removes (blanks count as part of a name).",
+            )
+
+
+def functions_need_a_group(schema: TableSchema) -> None:
+    """Only last_non_null_value, which is the default, may stand alone."""
+    grouped = {name for _, name, _ in grouped_columns(schema)}
+    for name in schema.names:
+        found = aggregate_function(schema, name)
+        outside = name not in grouped and name not in schema.primary_keys
+        if found is not None and outside and found.function != LAST_NON_NULL_VALUE:
+            raise _invalid(
+                found.option,
+                f"{found.function!r}, which reaches the column {name!r} outside all sequence groups",
+                f"{LAST_NON_NULL_VALUE!r}, or a column protected by a sequence group",
+                f"Protect {name!r} by a sequence group, or remove the function.",
+            )
+
+
+def check_honoured_groups(schema: TableSchema) -> None:
+    """Raises UnsupportedError for what Paimon accepts in a partial-update table and we do not honour."""
+    roles: dict[str, SequenceGroup] = {}
+    for group, name, role in grouped_columns(schema):
+        other = roles.setdefault(name, group)
+        if other is not group:
+            raise UnsupportedError(
+                f"option {_group_key(group)!r}",
+                found=f"the column {name!r}, which is in {_group_key(other)!r} too",
+                expected="each column in one sequence group (what Paimon does depends on the order of a hash map)",
+                action=f"Take {name!r} out of one of the groups.",
+            )
+        if role == "protected" and name in schema.sequence_fields and name not in group.sequence:
+            raise UnsupportedError(
+                f"option {opt.SEQUENCE_FIELD.key!r}",
+                found=f"the column {name!r}, which {_group_key(group)!r} protects",
+                expected="a column whose value no group clears",
+                action=f"Take {name!r} out of the group.",
+            )
+    for name in schema.names:
+        found = aggregate_function(schema, name)
+        if found is not None and (name in roles or found.function != LAST_NON_NULL_VALUE):
+            raise UnsupportedError(
+                f"option {found.option!r}",
+                found=f"{found.function!r} for the column {name!r}",
+                expected="no aggregate function",
+                action="Remove the function, or use another client.",
+            )
+
+
+RULES: Final[dict[str, tuple[Rule, ...]]] = {
+    "deduplicate": (sequence_field_needs_partition_in_key,),
+    "first-row": (no_sequence_field, changelog_producer_of_first_row),
+    "aggregation": (
+        sequence_field_needs_partition_in_key,
+        functions_are_known,
+        functions_take_their_columns,
+    ),
+    "partial-update": (
+        sequence_field_needs_partition_in_key,
+        group_columns_exist,
+        group_columns_are_not_keys,
+        columns_are_protected_once,
+        sequence_columns_have_an_order,
+        ignored_deletes_remove_nothing,
+        groups_exclude_removal_on_delete,
+        removing_columns_are_sequences,
+        functions_are_known,
+        functions_need_a_group,
+        functions_take_their_columns,
+    ),
+}

@@ -1,0 +1,80 @@
+"""The engine `partial-update`: writers fill the columns of a row; sequence groups decide late from new.
+
+Source: Paimon `PartialUpdateMergeFunction`. A column outside groups takes its last non-null value in merge order. A
+sequence group takes an add whose sequence is >= the stored one (null smallest, all null: passed over) with all its
+values; an accepted retraction clears its protected columns and stores its sequence. A removal (docs/decisions/0002)
+forgets the row but its own sequences; the key stays invisible until the next add. A key with retractions only is
+invisible. NOT NULL columns, which cannot be cleared, keep the value of the record that was accepted last, else of the
+last record.
+Raises InvalidError for options or columns that break a rule, and for a retraction in a table that gives it no meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.merge.normal_form import partial_update_normal_form
+from widetable.merge.option_rules import check_honoured_groups, check_rules
+from widetable.merge.partial_merge import PartialMerge
+from widetable.merge.partial_update_barriers import partial_update_barriers
+from widetable.merge.partial_update_plan import partial_update_plan
+from widetable.merge.plan import MergePlan
+from widetable.merge.window import Window
+from widetable.merge.written_columns import check_required, missing_columns
+from widetable.schema import TableSchema
+
+
+class PartialUpdate:
+    """See the module text, and `MergeEngine` for the contract of each method."""
+
+    name = "partial-update"
+
+    def validate(self, schema: TableSchema) -> None:
+        check_rules(schema)
+        check_honoured_groups(schema)
+
+    def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
+        """A batch without a group's sequence would change nothing, one without all its values would clear the rest."""
+        check_required(schema, columns)
+        for group in schema.sequence_groups:
+            missing = [name for name in group.columns if name not in columns]
+            if missing and len(missing) < len(group.columns):
+                expected = f"all columns of the sequence group ({', '.join(group.columns)}), or none of them"
+                raise missing_columns(columns, missing, expected)
+
+    def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
+        needed = {*columns, *schema.trimmed_primary_key, *schema.sequence_fields}
+        removing: tuple[str, ...] = schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP)
+        for group in schema.sequence_groups:
+            if needed.intersection(group.columns) or set(removing).intersection(group.sequence):
+                needed.update(group.sequence)
+        return tuple(name for name in schema.names if name in needed)
+
+    def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+        return partial_update_normal_form(schema, row_batch)
+
+    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
+        return partial_update_barriers(window)
+
+    def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        return partial_update_plan(window, columns)
+
+    def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
+        """A row merged over several values of `sequence.field` would have one place in the order, so NEVER there."""
+        if schema.sequence_fields:
+            return PartialMerge.NEVER
+        options = schema.typed_options
+        removes = options.get(opt.REMOVE_RECORD_ON_DELETE) or options.get(
+            opt.REMOVE_RECORD_ON_SEQUENCE_GROUP
+        )
+        return PartialMerge.WITH_BASE if removes and has_deletes else PartialMerge.ALWAYS
+
+    def keeps_deletes(self, schema: TableSchema) -> bool:
+        """The sequences of a delete hold back older records that arrive later."""
+        is_ordered = bool(schema.sequence_groups or schema.sequence_fields)
+        return is_ordered and not schema.typed_options.get(opt.IGNORE_DELETE)

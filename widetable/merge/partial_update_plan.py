@@ -1,0 +1,227 @@
+"""The plan of partial-update: which record each column of each key comes from.
+
+Only keys with several records are looked at (`Window.contested`); what `partial_update` says holds. Column by column
+where columns stand alone, but columns without nulls that the same pieces hold share one pick; once per sequence group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable import options as opt
+from widetable.errors import InvalidError
+from widetable.kernels.arrow_buffers import validity
+from widetable.kernels.gather import take
+from widetable.kernels.key_lanes import key_lanes
+from widetable.kernels.partial_update import (
+    last_marked,
+    last_removal,
+    last_value,
+    sequence_winners,
+)
+from widetable.merge.key_order import Lanes
+from widetable.merge.plan import MergePlan, PickList
+from widetable.merge.window import Window
+from widetable.row_kind import DELETE, INSERT, TEXTS, UPDATE_BEFORE, is_retraction
+from widetable.schema import SequenceGroup, TableSchema
+
+_NO_BITS = np.empty(0, np.uint8)
+
+
+def partial_update_plan(window: Window, columns: Sequence[str]) -> MergePlan:
+    """One row per key, for these columns. Raises InvalidError for a retraction in a table that gives it no meaning."""
+    records = _Records(window)
+    records.check()
+    picks = PickList()
+    wanted = set(columns)
+    grouped: set[str] = set()
+    for group in window.schema.sequence_groups:
+        grouped.update(group.columns)
+        if not wanted.isdisjoint(group.columns):
+            _pick_group(records, group, wanted, picks)
+    _pick_plain(records, [name for name in columns if name not in grouped], picks)
+    return MergePlan(
+        records.merged_kinds(), window.sequence_numbers[window.last_rows], picks.picks()
+    )
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """A sequence group's order of some rows: lanes u64[m, L]; has_sequence bool[m]: not all of its columns are null."""
+
+    lanes: Lanes
+    has_sequence: npt.NDArray[np.bool_]
+
+
+def sequences_of(window: Window, group: SequenceGroup, rows: npt.NDArray[np.int64]) -> Sequences:
+    """The order of these rows of a window by a group's sequence columns. A missing column is null."""
+    columns = []
+    has_sequence = np.zeros(len(rows), np.bool_)
+    for name in group.sequence:
+        presence = window.presence(name)
+        if any(presence):
+            column = take(window.column(name), window.positions(presence, rows))
+            valid = validity(column)
+            has_sequence |= True if valid is None else valid
+            columns.append(column)
+    lanes = key_lanes(columns) if columns else np.zeros((len(rows), 1), np.uint64)
+    return Sequences(lanes, has_sequence)
+
+
+def removing_groups(schema: TableSchema) -> list[SequenceGroup]:
+    """The groups by which a -D removes the whole row."""
+    named = schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP)
+    return [g for g in schema.sequence_groups if any(name in named for name in g.sequence)]
+
+
+class _Records:
+    """The records of contested keys, in merge order, and what they are worth. Shapes: m records of c keys."""
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self.schema = window.schema
+        self.rows = window.contested.rows
+        self.starts = window.contested.starts
+        self._sequences: dict[SequenceGroup, Sequences] = {}
+        kinds = window.kinds[self.rows]
+        self.retractions = is_retraction(kinds)
+        self.deletes = kinds == DELETE
+        self.adds = ~self.retractions
+        self._ignores_deletes = self.schema.typed_options.get(opt.IGNORE_DELETE)
+        self._removes_on_delete = self.schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE)
+        self._removing_groups = removing_groups(self.schema)
+
+    @property
+    def counts(self) -> npt.NDArray[np.bool_]:
+        """Records that are not passed over altogether."""
+        return self.adds if self._ignores_deletes else np.ones(len(self.rows), np.bool_)
+
+    def check(self) -> None:
+        if self._ignores_deletes or self._removes_on_delete or self.schema.sequence_groups:
+            return
+        if self.retractions.any():
+            raise _meaningless_retraction(self.window, int(self.rows[self.retractions.argmax()]))
+
+    def sequences(self, group: SequenceGroup) -> Sequences:
+        found = self._sequences.get(group)
+        if found is None:
+            found = self._sequences[group] = sequences_of(self.window, group, self.rows)
+        return found
+
+    @cached_property
+    def floor(self) -> npt.NDArray[np.int64]:
+        """int64[c]: the record that last removed each key, or -1."""
+        none = np.full(len(self.starts) - 1, -1, np.int64)
+        if not self.deletes.any():
+            return none
+        if self._removes_on_delete:
+            return last_marked(self.starts, none, self.deletes)
+        if not self._removing_groups:
+            return none
+        groups = [self.sequences(group) for group in self._removing_groups]
+        widths = [group.lanes.shape[1] for group in groups]
+        return last_removal(
+            self.starts,
+            self.deletes,
+            np.stack([group.has_sequence for group in groups], axis=1),
+            np.concatenate([group.lanes for group in groups], axis=1),
+            np.concatenate([[0], np.cumsum(widths)]),
+        )
+
+    @cached_property
+    def visible(self) -> npt.NDArray[np.bool_]:
+        """bool[c]: an add came after the last removal."""
+        return last_marked(self.starts, self.floor, self.adds) >= 0
+
+    def merged_kinds(self) -> npt.NDArray[np.int8]:
+        """-U instead of -D where the row was not removed but a -D would remove what is older."""
+        gone: npt.NDArray[np.int64] | int = DELETE
+        if self._removes_on_delete or self._removing_groups:
+            gone = np.where(self.floor >= 0, DELETE, UPDATE_BEFORE)
+        kinds = self.window.kinds[self.window.last_rows]
+        kinds[self.window.contested.keys] = np.where(self.visible, INSERT, gone)
+        return kinds
+
+    def indices(
+        self, found: npt.NDArray[np.int64], *, or_last: npt.NDArray[np.bool_] | bool = False
+    ) -> npt.NDArray[np.int64]:
+        """int64[g] row numbers from int64[c] records; keys with one record are that record. Where nothing was found:
+        -1, or the last record where `or_last`.
+        """
+        contested = self.window.contested
+        none = np.where(or_last, self.rows[self.starts[1:] - 1], -1)
+        indices = self.window.last_rows.copy()
+        indices[contested.keys] = np.where(found >= 0, self.rows[found], none)
+        return indices
+
+
+def _pick_group(records: _Records, group: SequenceGroup, wanted: set[str], picks: PickList) -> None:
+    sequences = records.sequences(group)
+    winner, value = sequence_winners(
+        records.starts,
+        records.floor,
+        records.counts,
+        records.adds,
+        sequences.has_sequence,
+        sequences.lanes,
+    )
+    of_sequence = records.indices(winner)
+    of_values = of_sequence if np.array_equal(winner, value) else records.indices(value)
+    of_required = records.indices(winner, or_last=True)
+    for name in group.columns:
+        if name not in wanted:
+            continue
+        if name in group.sequence:
+            picks.add(name, of_sequence)
+        else:
+            is_nullable = records.schema.field(name).type.nullable
+            picks.add(name, of_values if is_nullable else of_required)
+
+
+def _pick_plain(records: _Records, columns: Sequence[str], picks: PickList) -> None:
+    """Columns outside groups: the last value among the adds behind the last removal."""
+    schema, window = records.schema, records.window
+    shared: dict[tuple[object, ...], npt.NDArray[np.int64]] = {}
+    for name in columns:
+        presence = window.presence(name)
+        if name in schema.trimmed_primary_key or not any(presence):
+            picks.add(name, window.last_rows)
+            continue
+        is_required = not schema.field(name).type.nullable
+        is_order = name in schema.sequence_fields
+        own_nulls = name if window.column(name).null_count else None
+        signature = (presence, is_required, is_order, own_nulls)
+        if signature not in shared:
+            # A key that is not there keeps its place in the order.
+            or_last = is_required | (~records.visible & is_order)
+            shared[signature] = records.indices(_last_value(records, name), or_last=or_last)
+        picks.add(name, shared[signature])
+
+
+def _last_value(records: _Records, name: str) -> npt.NDArray[np.int64]:
+    window = records.window
+    column = window.column(name)
+    positions = window.positions(window.presence(name), records.rows)
+    buffer = column.buffers()[0] if column.null_count else None
+    bits = _NO_BITS if buffer is None else np.frombuffer(buffer, np.uint8)
+    return last_value(records.starts, records.floor, records.adds, positions, bits, column.offset)
+
+
+def _meaningless_retraction(window: Window, row: int) -> InvalidError:
+    rows = np.array([row])
+    values = []
+    for name in window.schema.trimmed_primary_key:
+        column = take(window.column(name), window.positions(window.presence(name), rows))
+        values.append(f"{name}={column[0].as_py()!r}")
+    return InvalidError(
+        "merge-engine partial-update",
+        found=f"a {TEXTS[window.kinds[row]]} record of the key {', '.join(values)}",
+        expected="+I and +U only, as no option gives retractions a meaning",
+        action=f"Set {opt.IGNORE_DELETE.key!r} or {opt.REMOVE_RECORD_ON_DELETE.key!r}, define sequence groups, "
+        "or filter the records.",
+    )

@@ -1,0 +1,194 @@
+"""Merge sorted runs into one, and collapse the rows of a commit: the two ways rows of equal key meet.
+
+`merge_runs` goes key range by key range: it looks at the heads of all runs, cuts them at the smallest last key behind
+which a run may still hold rows, merges what lies before the cut, and goes on. Memory is bounded by the batches that the
+runs give and a head of `batch_rows` rows each; only a key with more rows than that makes a head grow.
+Pure: row batches in, row batches out. Raises what the engine raises, DamagedError for a run that is not in key order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.errors import DamagedError
+from widetable.format.row_batch import in_schema_order
+from widetable.kernels.run_cut import first_disorder, rows_before_cut
+from widetable.merge.engine import MergeEngine
+from widetable.merge.gather import gather
+from widetable.merge.key_order import KeyOrder
+from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.window import Window, window_of_arrivals, window_of_runs
+from widetable.schema import TableSchema
+
+_SMALLEST_HEAD_ROWS = 1024
+
+
+def merge_runs(
+    runs: Sequence[Iterator[pa.RecordBatch]],
+    schema: TableSchema,
+    engine: MergeEngine,
+    columns: Sequence[str],
+    *,
+    keep_deletes: bool,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """Merge sorted runs, oldest first. The runs must hold `engine.needed_columns(schema, columns)`, as far as files do.
+
+    Gives row batches with these columns in table order, by key, one row per key, of batch_rows rows at most.
+    keep_deletes: keys whose row is -U or -D come too.
+    """
+    names = in_schema_order(schema, columns)
+    key_order = KeyOrder(schema)
+    heads = [_Run(run, batch_rows) for run in runs]
+    while True:
+        for run in heads:
+            run.load()
+        if not any(run.rows for run in heads):
+            return
+        window = _next_window(key_order, heads)
+        if window is not None:
+            merged = _merge(window, engine, names, keep_deletes=keep_deletes)
+            for start in range(0, merged.num_rows, batch_rows):
+                yield merged.slice(start, batch_rows)
+
+
+def collapse(
+    batches: Sequence[pa.RecordBatch], schema: TableSchema, engine: MergeEngine
+) -> list[pa.RecordBatch]:
+    """The rows of a commit and bucket, numbered and in normal form, as layers (docs/decisions/0003), oldest first.
+
+    Each layer is one row batch, sorted by key, one row per key; retractions stay. The columns are those that any batch
+    holds. Raises InvalidError when the engine gives a retraction no meaning.
+    """
+    filled = [batch for batch in batches if batch.num_rows]
+    if not filled:
+        return []
+    held = {name for batch in filled for name in batch.schema.names}
+    names = tuple(name for name in schema.names if name in held)
+    window = window_of_arrivals(KeyOrder(schema), filled)
+    return [_merge(layer, engine, names, keep_deletes=True) for layer in _layers(window, engine)]
+
+
+def _layers(window: Window, engine: MergeEngine) -> Iterator[Window]:
+    barriers = None if window.has_single_rows_only else engine.barriers(window)
+    if barriers is None:
+        yield window
+        return
+    passed: npt.NDArray[np.int64] = np.cumsum(barriers, dtype=np.int64)
+    layer_of: npt.NDArray[np.int64] = passed - np.repeat(
+        passed[window.starts[:-1]], np.diff(window.starts)
+    )
+    for layer in range(int(layer_of.max()) + 1):
+        yield window.layer(layer_of == layer)
+
+
+def _merge(
+    window: Window, engine: MergeEngine, columns: Sequence[str], *, keep_deletes: bool
+) -> pa.RecordBatch:
+    plan = (
+        _unmerged(window, columns) if window.has_single_rows_only else engine.plan(window, columns)
+    )
+    return gather(window, plan if keep_deletes else plan.without_deletes(), columns)
+
+
+def _unmerged(window: Window, columns: Sequence[str]) -> MergePlan:
+    rows = window.order
+    return MergePlan(
+        window.kinds[rows], window.sequence_numbers[rows], (Pick(tuple(columns), rows),)
+    )
+
+
+class _Run:
+    """One run: the batches that are loaded and not yet merged, and how many of their rows to look at next."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], batch_rows: int) -> None:
+        self._batches = batches
+        self._loaded: deque[pa.RecordBatch] = deque()
+        self._is_read_out = False
+        self._head_rows_limit = batch_rows
+        self._head_rows = batch_rows
+        self.rows = 0
+
+    def load(self) -> None:
+        while self.rows < self._head_rows and not self._is_read_out:
+            batch = next(self._batches, None)
+            if batch is None:
+                self._is_read_out = True
+            elif batch.num_rows:
+                self._loaded.append(batch)
+                self.rows += batch.num_rows
+
+    @property
+    def head_rows(self) -> int:
+        return min(self._head_rows, self.rows)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether rows may follow the head."""
+        return self.rows > self._head_rows or not self._is_read_out
+
+    def head(self, rows: int) -> list[pa.RecordBatch]:
+        """The first rows, without copies."""
+        pieces = []
+        for batch in self._loaded:
+            if rows <= 0:
+                break
+            pieces.append(batch.slice(0, rows))
+            rows -= batch.num_rows
+        return pieces
+
+    def drop(self, rows: int) -> None:
+        """Forget merged rows. The next head is about twice as large as what this one gave."""
+        self.rows -= rows
+        wanted = max(2 * rows, _SMALLEST_HEAD_ROWS)
+        self._head_rows = min(wanted, self._head_rows_limit)
+        while rows:
+            batch = self._loaded.popleft()
+            if batch.num_rows > rows:
+                self._loaded.appendleft(batch.slice(rows))
+                return
+            rows -= batch.num_rows
+
+    def grow(self) -> None:
+        """Look further: the head is full of rows of one key."""
+        self._head_rows *= 2
+
+
+def _next_window(key_order: KeyOrder, runs: Sequence[_Run]) -> Window | None:
+    """The rows before the next cut, taken out of the runs; None when the heads must grow first."""
+    pieces = [piece for run in runs for piece in run.head(run.head_rows)]
+    offsets = np.concatenate([[0], np.cumsum([run.head_rows for run in runs])])
+    lanes = key_order.key_lanes(pieces)
+    _check_key_order(lanes, offsets, runs)
+    counts = rows_before_cut(lanes, offsets, np.array([run.has_more for run in runs]))
+    if not counts.any():
+        for run in runs:
+            run.grow()
+        return None
+    taken = [piece for run, rows in zip(runs, counts, strict=True) for piece in run.head(int(rows))]
+    chosen = np.concatenate(
+        [np.arange(first, first + rows) for first, rows in zip(offsets, counts, strict=False)]
+    )
+    for run, rows in zip(runs, counts, strict=True):
+        run.drop(int(rows))
+    run_offsets = np.concatenate([[0], np.cumsum(counts)])
+    return window_of_runs(key_order, taken, run_offsets, lanes[chosen])
+
+
+def _check_key_order(
+    lanes: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], runs: Sequence[_Run]
+) -> None:
+    row = first_disorder(lanes, offsets)
+    if row >= 0:
+        run = int(np.searchsorted(offsets, row, side="right")) - 1
+        raise DamagedError(
+            f"sorted run {run} of {len(runs)}, oldest first",
+            found="a key smaller than the one before it",
+            expected="rows in key order",
+            action="Restore the file from a copy of the table.",
+        )

@@ -1,0 +1,40 @@
+"""Which columns one writer must carry: the key, other NOT NULL columns, and `sequence.field`, whatever the engine.
+
+A record without `sequence.field` would be older than any other: a write without effect, so it is an error before the
+first row. Raises InvalidError that says what to add, NotFoundError for columns that the table does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from widetable.errors import InvalidError
+from widetable.schema import TableSchema
+
+
+def check_required(schema: TableSchema, columns: Collection[str]) -> None:
+    """Raises unless a batch of these columns may be written to a table of any engine."""
+    for name in columns:
+        schema.field(name)
+    wanted = (
+        ("all columns of the primary key", schema.primary_keys),
+        ("all NOT NULL columns", schema.required_names),
+        ("all columns of `sequence.field`", schema.sequence_fields),
+    )
+    for expected, names in wanted:
+        missing = [name for name in names if name not in columns]
+        if missing:
+            raise missing_columns(columns, missing, expected)
+
+
+def missing_columns(
+    columns: Collection[str], missing: Collection[str], expected: str
+) -> InvalidError:
+    """The error for columns that a batch lacks. expected: what must be there, in words."""
+    listed = ", ".join(map(repr, missing))
+    return InvalidError(
+        f"columns to write ({', '.join(columns)})",
+        found=f"none named {listed}",
+        expected=expected,
+        action=f"Add {listed} to the data.",
+    )
