@@ -83,7 +83,7 @@ def _run(workspace: Workspace, console: Console, options: argparse.Namespace) ->
     audit = audit_table(rows, expected_table(workspace))
     _tell_audit(console, audit)
     console.step("look back: read the table at earlier snapshots")
-    history = read_history(table, run)
+    history = read_history(table, run, sorted(rows["month"].unique().to_pylist()))
     console.step("write the report")
     return Findings(
         profiles=profiles,

@@ -8,6 +8,7 @@ counted by reading that snapshot (time travel), at evenly spaced snapshots.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -45,7 +46,7 @@ class FillPoint:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The live files of one bucket of the newest snapshot: files, rows and bytes by level."""
+    """The live files of one month, which is one bucket, at a snapshot: files and rows by level."""
 
     name: str
     files: dict[int, int]
@@ -67,8 +68,8 @@ class History:
         return [commit for commit in self.commits if commit.writer != MAINTAINER]
 
 
-def read_history(table: wt.Table, run: PipelineRun) -> History:
-    """Read all snapshots, and the table at some of them."""
+def read_history(table: wt.Table, run: PipelineRun, months: Sequence[str]) -> History:
+    """Read all snapshots, and the table at some of them. `months`: all partitions of the table."""
     writers = {stream.query_id: stream.group for stream in run.streams}
     snapshots = table.snapshots()
     commits = tuple(_commit(snapshot, writers, run) for snapshot in snapshots)
@@ -77,8 +78,8 @@ def read_history(table: wt.Table, run: PipelineRun) -> History:
     return History(
         commits=commits,
         fill=tuple(_fill_point(table, commit) for commit in sampled),
-        buckets_before=_buckets(table, last_of_streams),
-        buckets_after=_buckets(table, commits[-1].snapshot_id),
+        buckets_before=_buckets(table, last_of_streams, months),
+        buckets_after=_buckets(table, commits[-1].snapshot_id, months),
     )
 
 
@@ -107,10 +108,9 @@ def _evenly_spaced(commits: tuple[Commit, ...], last_of_streams: int) -> list[Co
 
 def _fill_point(table: wt.Table, commit: Commit) -> FillPoint:
     columns = [group.sequence for group in GROUPS]
-    rows = table.scan(columns=columns, snapshot_id=commit.snapshot_id).to_arrow()
-    levels: Counter[int] = Counter()
-    for bucket in _buckets(table, commit.snapshot_id):
-        levels.update(bucket.files)
+    scan = table.scan(columns=columns, snapshot_id=commit.snapshot_id)
+    rows = scan.to_arrow()
+    levels = Counter(file.level for split in scan.splits() for file in split.files)
     return FillPoint(
         snapshot_id=commit.snapshot_id,
         seconds=commit.seconds,
@@ -123,14 +123,19 @@ def _fill_point(table: wt.Table, commit: Commit) -> FillPoint:
     )
 
 
-def _buckets(table: wt.Table, snapshot_id: int) -> tuple[Bucket, ...]:
-    buckets = []
-    for split in table.scan(snapshot_id=snapshot_id).splits():
-        files: Counter[int] = Counter()
-        rows: Counter[int] = Counter()
-        for file in split.files:
-            files[file.level] += 1
-            rows[file.level] += file.row_count
-        size_bytes = sum(file.file_size for file in split.files)
-        buckets.append(Bucket(str(split.partition), dict(files), dict(rows), size_bytes))
-    return tuple(sorted(buckets, key=lambda bucket: bucket.name))
+def _buckets(table: wt.Table, snapshot_id: int, months: Sequence[str]) -> tuple[Bucket, ...]:
+    return tuple(_bucket(table, snapshot_id, month) for month in months)
+
+
+def _bucket(table: wt.Table, snapshot_id: int, month: str) -> Bucket:
+    scan = table.scan(filter=pc.field("month") == month, snapshot_id=snapshot_id)
+    live = [file for split in scan.splits() for file in split.files]
+    rows: Counter[int] = Counter()
+    for file in live:
+        rows[file.level] += file.row_count
+    return Bucket(
+        name=month,
+        files=dict(Counter(file.level for file in live)),
+        rows=dict(rows),
+        size_bytes=sum(file.file_size for file in live),
+    )
