@@ -15,10 +15,8 @@ other, like one big-endian bit string per row, flush right in ceil(sum of widths
 
     fixed-width value   [1 bit: 0 null, 1 value, if the column has nulls] [value, sign bit flipped]
     DECIMAL p > 18      [null bit] [high word, sign bit flipped] [low word]
-    bytes               [null bit] [big-endian words of the bytes after the common prefix, zero-padded] [length]
-                        the length only if some value ends with byte 0: else no two values differ by
-                        padding alone
-    long bytes, dictionaries   [null bit] [rank of the value among the distinct values]
+    bytes               [null bit] [words of bytes_lanes.py] or, for long ones, [rank]
+    dictionary          [null bit] [rank of the value]
 
 Raises TypeError for a column type that cannot be a key (nested types), ValueError for columns of
 different length.
@@ -27,7 +25,7 @@ different length.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,21 +35,18 @@ import pyarrow.compute as pc
 from widetable.kernels.arrow_buffers import (
     ArrowArray,
     ArrowColumn,
-    as_words,
     bool_values,
-    bytes_view,
     chunks_of,
     fixed_values,
     is_bytes,
     one_array,
     validity,
 )
+from widetable.kernels.bytes_lanes import bytes_lanes
 from widetable.kernels.jit import kernel
+from widetable.kernels.merge_order import group_starts, sort_order
 
 Lane: TypeAlias = npt.NDArray[np.uint64]
-
-# Bytes that may be left per value after the common prefix; longer ones are ranked.
-MAX_PADDED_BYTES = 64
 
 _SIGN = np.uint64(1 << 63)
 
@@ -155,64 +150,15 @@ def _decimal(column: ArrowColumn) -> Sequence[Lane]:
     return words[:, 1] ^ _SIGN, words[:, 0].copy()
 
 
-def _bytes(column: ArrowColumn) -> Sequence[Lane]:
-    views = [(*bytes_view(chunk), _valid(chunk)) for chunk in chunks_of(column)]
-    prefix, longest, ends_with_zero = _shape_of_bytes(views)
-    if longest - prefix > MAX_PADDED_BYTES:
-        return _ranks(column)
-    words = (longest - prefix + 7) // 8
-    lanes = np.zeros((words + ends_with_zero, len(column)), np.uint64)
-    first = 0
-    for data, offsets, valid in views:
-        _padded_words(
-            *as_words(data), offsets, valid, prefix, words, lanes[:, first : first + len(valid)]
-        )
-        if ends_with_zero:
-            lanes[words, first : first + len(valid)] = np.diff(offsets)
-        first += len(valid)
-    return list(lanes)
-
-
-def _shape_of_bytes(views: Sequence[tuple[Any, Any, Any]]) -> tuple[int, int, bool]:
-    """(bytes that all values start with, longest value, whether a value ends with byte 0), nulls
-    left out.
-    """
-    first = np.empty(0, np.uint8)
-    prefix, longest, ends_with_zero = -1, 0, False
-    for data, offsets, valid in views:
-        if prefix < 0 and valid.any():
-            row = int(valid.argmax())
-            first = data[offsets[row] : offsets[row + 1]]
-            prefix = len(first)
-        prefix, longest, ends_with_zero = _bytes_shape(
-            data, offsets, valid, first, prefix, longest, ends_with_zero
-        )
-    return max(prefix, 0), longest, ends_with_zero
-
-
-def _ranks(column: ArrowColumn) -> Sequence[Lane]:
-    """Rank of each value in the sorted dictionary of the distinct values; memory: the distinct
-    values, once.
-    """
-    kind = column.type
-    if pa.types.is_fixed_size_binary(kind):
-        column = column.cast(pa.binary())
-    elif not pa.types.is_dictionary(kind):
-        # 64-bit offsets: the distinct values of several chunks may pass 2 GiB.
-        column = column.cast(pa.large_string() if pa.types.is_string(kind) else pa.large_binary())
-    chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    encoded = one_array(chunked if pa.types.is_dictionary(kind) else chunked.dictionary_encode())
-    values = key_lanes([encoded.dictionary]) if pa.types.is_dictionary(kind) else None
-    if values is None:
-        order = pc.array_sort_indices(encoded.dictionary).to_numpy()
-        ranks = np.empty(len(order), np.uint64)
-        ranks[order] = np.arange(len(order), dtype=np.uint64)
-    else:
-        # A dictionary that came from outside may hold a value twice: equal values must share a
-        # rank.
-        ranks = np.unique(values, axis=0, return_inverse=True)[1].astype(np.uint64).reshape(-1)
-    indices = pc.fill_null(encoded.indices, 0)
-    return (ranks[indices.to_numpy()],)
+def _dictionary(column: ArrowColumn) -> Sequence[Lane]:
+    """Rank of each value among those of the dictionary, which may hold a value twice."""
+    encoded = one_array(column)
+    values = key_lanes([encoded.dictionary])
+    order = sort_order(values, np.zeros(len(values), np.int64))
+    sizes = np.diff(group_starts(values, order))
+    ranks = np.zeros(max(1, len(values)), np.uint64)
+    ranks[order] = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
+    return (ranks[pc.fill_null(encoded.indices, 0).to_numpy()],)
 
 
 def _is_signed(kind: pa.DataType) -> bool:
@@ -231,8 +177,8 @@ _PARTS_BY_TYPE: Sequence[
     (pa.types.is_boolean, _boolean),
     (_is_float, _floating),
     (pa.types.is_decimal128, _decimal),
-    (is_bytes, _bytes),
-    (pa.types.is_dictionary, _ranks),
+    (is_bytes, bytes_lanes),
+    (pa.types.is_dictionary, _dictionary),
 )
 
 
@@ -308,73 +254,3 @@ def _total_order(
             lane[row] = ~bits[row]
         else:
             lane[row] = bits[row] | sign
-
-
-@kernel
-def _bytes_shape(
-    data: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int64],
-    valid: npt.NDArray[np.bool_],
-    first: npt.NDArray[np.uint8],
-    prefix: int,
-    longest: int,
-    ends_with_zero: bool,
-) -> tuple[int, int, bool]:
-    for row in range(len(valid)):
-        if not valid[row]:
-            continue
-        start, end = offsets[row], offsets[row + 1]
-        longest = max(longest, end - start)
-        prefix = min(prefix, end - start)
-        for i in range(prefix):
-            if data[start + i] != first[i]:
-                prefix = i
-                break
-        if end > start and data[end - 1] == 0:
-            ends_with_zero = True
-    return prefix, longest, ends_with_zero
-
-
-@kernel
-def _padded_words(
-    data: npt.NDArray[np.uint64],
-    tail: np.uint64,
-    offsets: npt.NDArray[np.int64],
-    valid: npt.NDArray[np.bool_],
-    prefix: int,
-    words: int,
-    lanes: npt.NDArray[np.uint64],
-) -> None:
-    """lanes[w, row] = bytes prefix + 8w to prefix + 8w + 8 of the value, big-endian, zeros after its end.
-
-    Bytes are read as the (at most two) aligned words that they lie in: 3 times faster than one by one.
-    """
-    for row in range(len(valid)):
-        if not valid[row]:
-            continue
-        end = offsets[row + 1]
-        start = offsets[row] + prefix
-        for word in range(words):
-            at = start + 8 * word
-            left = end - at
-            if left <= 0:
-                break
-            source, shift = at >> 3, np.uint64((at & 7) << 3)
-            value = (data[source] if source < len(data) else tail) >> shift
-            if (at & 7) + left > 8 and shift:
-                after = data[source + 1] if source + 1 < len(data) else tail
-                value |= after << (np.uint64(64) - shift)
-            value = _big_endian(value)
-            if left < 8:
-                value &= ~((np.uint64(1) << np.uint64(64 - 8 * left)) - np.uint64(1))
-            lanes[word, row] = value
-
-
-@kernel
-def _big_endian(word: np.uint64) -> np.uint64:
-    """The word with its bytes turned around."""
-    bytes_mask, pairs_mask = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
-    one, two, four = np.uint64(8), np.uint64(16), np.uint64(32)
-    word = ((word & bytes_mask) << one) | ((word >> one) & bytes_mask)
-    word = ((word & pairs_mask) << two) | ((word >> two) & pairs_mask)
-    return np.uint64((word << four) | (word >> four))

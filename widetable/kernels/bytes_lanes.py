@@ -1,0 +1,184 @@
+"""Strings and binaries as u64 arrays that order rows by unsigned bytes, a prefix before what extends it.
+
+Short values become words: the bytes after the prefix that all values share, eight by eight, big-endian,
+zeros after the end. If some value ends with byte 0 a length follows, else none is needed: values that
+differ by padding alone do not exist.
+
+Values with more than MAX_PADDED_BYTES after the shared prefix become ranks: positions in the sorted
+column, equal values sharing one. The column is sorted by 64 bytes, then the rows that tie and go on by
+the next 64, and so on. Memory: 20 words per row that takes part, whatever the length of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable.kernels.arrow_buffers import ArrowColumn, as_words, bytes_view, chunks_of, validity
+from widetable.kernels.jit import kernel
+from widetable.kernels.merge_order import group_starts, sort_order
+
+Lane: TypeAlias = npt.NDArray[np.uint64]
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+MAX_PADDED_BYTES = 64
+
+
+class _Chunk(NamedTuple):
+    data: npt.NDArray[np.uint8]
+    starts: Positions
+    ends: Positions  # of a null: one before its start
+
+
+def bytes_lanes(column: ArrowColumn) -> Sequence[Lane]:
+    """One array per word, or a single one of ranks; nulls get 0 everywhere."""
+    chunks = [_chunk(array) for array in chunks_of(column)]
+    prefix, longest, ends_with_zero = _shape(chunks)
+    valid = np.concatenate([chunk.ends >= chunk.starts for chunk in chunks])
+    chunks = [
+        chunk._replace(starts=np.minimum(chunk.starts + prefix, chunk.ends)) for chunk in chunks
+    ]
+    if longest - prefix > MAX_PADDED_BYTES:
+        return (_ranks(chunks, np.flatnonzero(valid)),)
+    words = (longest - prefix + 7) // 8
+    lanes = np.zeros((words + ends_with_zero, len(column)), np.uint64)
+    first = 0
+    for data, starts, ends in chunks:
+        last = first + len(starts)
+        _padded_words(*as_words(data), starts, ends, lanes[:words, first:last])
+        if ends_with_zero:
+            lanes[words, first:last] = ends - starts
+        first = last
+    return list(lanes)
+
+
+def _chunk(array: ArrowColumn) -> _Chunk:
+    data, offsets = bytes_view(array)
+    valid = validity(array)
+    starts, ends = offsets[:-1], offsets[1:]
+    return _Chunk(data, starts, ends if valid is None else np.where(valid, ends, starts - 1))
+
+
+def _shape(chunks: Sequence[_Chunk]) -> tuple[int, int, bool]:
+    """(length of the prefix that all share, longest value, whether one ends with byte 0), without nulls."""
+    prefix, longest, ends_with_zero = 0, -1, False
+    first = np.empty(0, np.uint8)
+    for data, starts, ends in chunks:
+        if longest < 0:
+            row = int(np.argmax(ends >= starts))
+            first = data[starts[row] : max(ends[row], starts[row])]
+            prefix = len(first)
+        prefix, longest, ends_with_zero = _bytes_shape(
+            data, starts, ends, first, prefix, longest, ends_with_zero
+        )
+    return prefix, max(longest, 0), ends_with_zero
+
+
+def _ranks(chunks: Sequence[_Chunk], rows: Positions) -> Lane:
+    """Ranks of `rows`; other rows get 0."""
+    cuts = np.concatenate([[0], np.cumsum([len(chunk.starts) for chunk in chunks])])
+    ranks = np.zeros(cuts[-1], np.uint64)
+    words = MAX_PADDED_BYTES // 8
+    done = 0  # bytes of every value that `ranks` has seen
+    while len(rows):
+        # Rank so far, the next bytes, and how many there are: that many or more is one more than that many.
+        lanes = np.zeros((len(rows), words + 2), np.uint64)
+        lanes[:, 0] = ranks[rows]
+        bounds = np.searchsorted(rows, cuts)
+        for i, (data, all_starts, all_ends) in enumerate(chunks):
+            first, last = bounds[i], bounds[i + 1]
+            local = rows[first:last] - cuts[i]
+            ends = all_ends[local]
+            starts = np.minimum(all_starts[local] + done, ends)
+            _padded_words(*as_words(data), starts, ends, lanes.T[1:-1, first:last])
+            lanes[first:last, -1] = np.minimum(ends - starts, MAX_PADDED_BYTES + 1)
+        order = sort_order(lanes, np.zeros(len(rows), np.int64))
+        undecided = np.zeros(len(rows), np.bool_)
+        _refine(ranks, rows, order, group_starts(lanes, order), undecided)
+        rows = rows[undecided & (lanes[:, -1] > MAX_PADDED_BYTES)]
+        done += MAX_PADDED_BYTES
+    return ranks
+
+
+@kernel
+def _refine(
+    ranks: Lane,
+    rows: Positions,
+    order: Positions,
+    starts: Positions,
+    undecided: npt.NDArray[np.bool_],
+) -> None:
+    """Add to each rank the number of rows that tied with the row so far and come before it now."""
+    tied, first = ranks[0], 0
+    for group in range(len(starts) - 1):
+        old = ranks[rows[order[starts[group]]]]
+        if group == 0 or old != tied:
+            tied, first = old, starts[group]
+        for position in range(starts[group], starts[group + 1]):
+            row = order[position]
+            ranks[rows[row]] = old + np.uint64(starts[group] - first)
+            undecided[row] = starts[group + 1] - starts[group] > 1
+
+
+@kernel
+def _bytes_shape(
+    data: npt.NDArray[np.uint8],
+    starts: Positions,
+    ends: Positions,
+    first: npt.NDArray[np.uint8],
+    prefix: int,
+    longest: int,
+    ends_with_zero: bool,
+) -> tuple[int, int, bool]:
+    for row in range(len(starts)):
+        start, end = starts[row], ends[row]
+        if end < start:
+            continue
+        longest = max(longest, end - start)
+        prefix = min(prefix, end - start)
+        for i in range(prefix):
+            if data[start + i] != first[i]:
+                prefix = i
+                break
+        if end > start and data[end - 1] == 0:
+            ends_with_zero = True
+    return prefix, longest, ends_with_zero
+
+
+@kernel
+def _padded_words(
+    data: Lane, tail: np.uint64, starts: Positions, ends: Positions, lanes: Lane
+) -> None:
+    """lanes[w, row] = bytes 8w to 8w + 8 of the row's value, big-endian, zeros after its end.
+
+    Bytes are read as the (at most two) aligned words that they lie in: 3 times faster than one by one.
+    """
+    for row in range(len(starts)):
+        start, end = starts[row], ends[row]
+        for word in range(lanes.shape[0]):
+            at = start + 8 * word
+            left = end - at
+            if left <= 0:
+                break
+            source, shift = at >> 3, np.uint64((at & 7) << 3)
+            value = (data[source] if source < len(data) else tail) >> shift
+            if (at & 7) + left > 8 and shift:
+                after = data[source + 1] if source + 1 < len(data) else tail
+                value |= after << (np.uint64(64) - shift)
+            value = _big_endian(value)
+            if left < 8:
+                value &= ~((np.uint64(1) << np.uint64(64 - 8 * left)) - np.uint64(1))
+            lanes[word, row] = value
+
+
+@kernel
+def _big_endian(word: np.uint64) -> np.uint64:
+    """The word with its bytes turned around."""
+    bytes_mask, pairs_mask = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+    one, two, four = np.uint64(8), np.uint64(16), np.uint64(32)
+    word = ((word & bytes_mask) << one) | ((word >> one) & bytes_mask)
+    word = ((word & pairs_mask) << two) | ((word >> two) & pairs_mask)
+    return np.uint64((word << four) | (word >> four))
