@@ -81,12 +81,8 @@ class Model:
 
     def rows(self) -> list[Row]:
         """The visible rows, all columns, in key order."""
-        found = ((key, self._fold(of_key)) for key, of_key in self._records.items())
-        by_key = functools.cmp_to_key(lambda a, b: compare(a[1], b[1]))
-        visible = [
-            (row, [row[n] for n in self.schema.primary_keys]) for _, row in found if row is not None
-        ]
-        return [row for row, _ in sorted(visible, key=by_key)]
+        found = [self._fold(of_key) for of_key in self._records.values()]
+        return sorted((row for row in found if row is not None), key=self._key)
 
     def copy(self) -> Model:
         other = Model(self.schema)
@@ -206,7 +202,7 @@ class _State:
 
     def _add(self, row: Row) -> None:
         self.visible = True
-        grouped = set()
+        grouped: set[str] = set()
         for group in self.schema.sequence_groups:
             grouped.update(group.columns)
             if self.accepts(group, row):

@@ -100,15 +100,16 @@ def test_wrong_schema(case: Case) -> None:
     ids=lambda case: case.id,
 )
 def test_wrong_merge(case: Case) -> None:
-    bucket, model = Bucket(case.schema), Model(case.schema)
     with pytest.raises(InvalidError, match=r"k=1"):
-        for commit in case.commits:
-            bucket.write(commit)
-            bucket.rows()
+        write_and_read(Bucket(case.schema), case)
     with pytest.raises(MeaninglessRetraction):
-        for commit in case.commits:
-            model.write(commit)
-            model.rows()
+        write_and_read(Model(case.schema), case)
+
+
+def write_and_read(table: Bucket | Model, case: Case) -> None:
+    for commit in case.commits:
+        table.write(commit)
+    table.rows()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,210 @@
+"""Hypothesis strategies: tables with options, and commits with nulls, ties, late records and every row kind.
+
+Domains are small on purpose: a handful of keys and sequences, so that records meet. `tables` draws schemas that
+`engine_of` accepts; `commits` draws what one writer may write: a set of columns, and records in arrival order.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from tests.model import Record
+from widetable.schema import TableSchema, new_schema
+
+_TEXTS = ("", "a", "A", "a\x00", "aa", "ä", "€", "𝄞", "z" * 20, "z" * 20 + "y")
+
+# Arrow type -> values. All of them have an order; a few values, among them the ends of what is easy to get wrong.
+ORDERED: Final[dict[pa.DataType, st.SearchStrategy[Any]]] = {
+    pa.int32(): st.sampled_from([-(2**31), -1, 0, 1, 2, 3, 2**31 - 1]),
+    pa.int64(): st.sampled_from([-(2**63), -1, 0, 1, 2, 2**53 + 1, 2**63 - 1]),
+    pa.string(): st.sampled_from(_TEXTS),
+    pa.binary(): st.sampled_from([b"", b"\x00", b"\x00\x00", b"\x7f", b"\xff", b"a" * 30]),
+    pa.bool_(): st.booleans(),
+    pa.decimal128(12, 2): st.sampled_from(
+        [decimal.Decimal(n).scaleb(-2) for n in (-100, -1, 0, 1, 99999)]
+    ),
+    pa.decimal128(38, 10): st.sampled_from(
+        [decimal.Decimal(n).scaleb(-10, decimal.Context(40)) for n in (-(10**37), -1, 0, 1, 2**70)]
+    ),
+    pa.date32(): st.sampled_from(
+        [datetime.date(1969, 12, 31), datetime.date(1970, 1, 1), datetime.date(2026, 2, 3)]
+    ),
+    pa.timestamp("us"): st.sampled_from(
+        [
+            datetime.datetime(1969, 12, 31, 23, 59),
+            datetime.datetime(1970, 1, 1),
+            datetime.datetime(2026, 1, 1),
+        ]
+    ),
+    pa.float64(): st.sampled_from([-1.5, -0.0, 0.0, 1.5, float("inf"), float("-inf")]),
+}
+UNORDERED: Final[dict[pa.DataType, st.SearchStrategy[Any]]] = {
+    pa.list_(pa.field("element", pa.int32())): st.lists(st.none() | st.integers(0, 2), max_size=2),
+    pa.struct([pa.field("x", pa.int32()), pa.field("y", pa.string())]): st.fixed_dictionaries(
+        {"x": st.none() | st.integers(0, 2), "y": st.none() | st.sampled_from(_TEXTS)}
+    ),
+    pa.map_(pa.string(), pa.int32()): st.lists(
+        st.tuples(st.sampled_from(["p", "q"]), st.none() | st.integers(0, 2)),
+        max_size=2,
+        unique_by=lambda pair: pair[0],
+    ),
+}
+_VALUES: Final = {**ORDERED, **UNORDERED}
+_SEQUENCES: Final = (pa.int32(), pa.int64(), pa.string(), pa.timestamp("us"), pa.decimal128(12, 2))
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What one writer commits: records in arrival order, which carry these columns."""
+
+    columns: tuple[str, ...]
+    records: tuple[Record, ...]
+
+
+@st.composite
+def tables(draw: st.DrawFn, engine: str | None = None) -> TableSchema:
+    """A table of any engine that is there (or of the named one), with any options that go together."""
+    chosen = engine or draw(st.sampled_from(["deduplicate", "partial-update", "partial-update"]))
+    keys = [
+        pa.field(f"k{i}", draw(st.sampled_from(list(ORDERED))), nullable=False)
+        for i in range(draw(st.integers(1, 3)))
+    ]
+    values = [
+        pa.field(
+            f"v{i}", draw(st.sampled_from(list(_VALUES))), nullable=draw(st.integers(0, 5)) > 0
+        )
+        for i in range(draw(st.integers(1, 5)))
+    ]
+    options = {"merge-engine": chosen}
+    grouped: list[pa.Field] = []
+    if chosen == "partial-update":
+        grouped = draw(_groups(options))
+        draw(_removal(options, bool(grouped)))
+    orders = draw(_sequence_field(options)) if draw(st.integers(0, 2)) == 0 else []
+    if "partial-update.remove-record-on-delete" not in options and not any(
+        "sequence-group" in o for o in options
+    ):
+        draw(_filters(options))
+    columns = keys + draw(st.permutations(values + grouped + orders))
+    return new_schema(pa.schema(columns), primary_key=[f.name for f in keys], options=options)
+
+
+@st.composite
+def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[pa.Field]:
+    columns = []
+    for g in range(draw(st.sampled_from([0, 0, 1, 1, 2, 3]))):
+        sequence = [
+            pa.field(f"g{g}s{i}", draw(st.sampled_from(_SEQUENCES)))
+            for i in range(draw(st.sampled_from([1, 1, 2])))
+        ]
+        protected = [
+            pa.field(
+                f"g{g}v{i}",
+                draw(st.sampled_from(list(_VALUES))),
+                nullable=draw(st.integers(0, 5)) > 0,
+            )
+            for i in range(draw(st.integers(1, 3)))
+        ]
+        listed = [f.name for f in protected] + (
+            [sequence[0].name] if draw(st.integers(0, 4)) == 0 else []
+        )
+        options[f"fields.{','.join(f.name for f in sequence)}.sequence-group"] = ",".join(listed)
+        columns += sequence + protected
+    return columns
+
+
+@st.composite
+def _removal(draw: st.DrawFn, options: dict[str, str], has_groups: bool) -> None:
+    if not has_groups:
+        option = draw(
+            st.sampled_from(["partial-update.remove-record-on-delete", "ignore-delete", None])
+        )
+        if option is not None:
+            options[option] = "true"
+        return
+    groups = [key.split(".")[1].split(",") for key in options if key.endswith(".sequence-group")]
+    removing = draw(st.lists(st.sampled_from(groups), max_size=2, unique_by=tuple))
+    if removing:
+        named = [draw(st.sampled_from(group)) for group in removing]
+        options["partial-update.remove-record-on-sequence-group"] = ",".join(named)
+
+
+@st.composite
+def _sequence_field(draw: st.DrawFn, options: dict[str, str]) -> list[pa.Field]:
+    fields = [
+        pa.field(f"o{i}", draw(st.sampled_from(_SEQUENCES))) for i in range(draw(st.integers(1, 2)))
+    ]
+    options["sequence.field"] = ", ".join(f.name for f in fields)
+    options["sequence.field.sort-order"] = draw(st.sampled_from(["ascending", "descending"]))
+    return fields
+
+
+@st.composite
+def _filters(draw: st.DrawFn, options: dict[str, str]) -> None:
+    option = draw(st.sampled_from(["ignore-delete", "ignore-update-before", None, None]))
+    if option is not None:
+        options[option] = "true"
+
+
+def has_meaningless_retractions(schema: TableSchema) -> bool:
+    """Whether a retraction that meets another record is an error there."""
+    options = schema.options
+    return options["merge-engine"] == "partial-update" and not (
+        schema.sequence_groups
+        or options.get("partial-update.remove-record-on-delete") == "true"
+        or options.get("ignore-delete") == "true"
+    )
+
+
+@st.composite
+def keys_of(draw: st.DrawFn, schema: TableSchema) -> list[dict[str, Any]]:
+    """A few keys, for all commits of a table."""
+    key = st.fixed_dictionaries({name: _values(schema, name) for name in schema.primary_keys})
+    return draw(st.lists(key, min_size=1, max_size=5))
+
+
+@st.composite
+def commits(
+    draw: st.DrawFn, schema: TableSchema, keys: Sequence[dict[str, Any]], max_records: int = 8
+) -> Commit:
+    """One commit of a writer that owns some of the columns: whole groups, and any nullable columns besides."""
+    owned = draw(owned_columns(schema))
+    kinds = (
+        ["+I", "+I", "+U"]
+        if has_meaningless_retractions(schema)
+        else ["+I", "+I", "+U", "-D", "-U"]
+    )
+    values = {
+        name: _values(schema, name)
+        if not schema.field(name).type.nullable
+        else st.none() | _values(schema, name)
+        for name in owned
+        if name not in schema.primary_keys
+    }
+    record = st.tuples(st.sampled_from(kinds), st.sampled_from(keys), st.fixed_dictionaries(values))
+    drawn = draw(st.lists(record, max_size=max_records))
+    return Commit(owned, tuple((kind, {**key, **row}) for kind, key, row in drawn))
+
+
+@st.composite
+def owned_columns(draw: st.DrawFn, schema: TableSchema) -> tuple[str, ...]:
+    """Columns that one writer may carry: `check_columns` lets them pass."""
+    owned: set[str] = {*schema.required_names, *schema.sequence_fields}
+    grouped: set[str] = set()
+    for group in schema.sequence_groups:
+        grouped.update(group.columns)
+        if owned & set(group.columns) or draw(st.booleans()):
+            owned.update(group.columns)
+    owned.update(name for name in schema.names if name not in grouped and draw(st.booleans()))
+    return tuple(name for name in schema.names if name in owned)
+
+
+def _values(schema: TableSchema, name: str) -> st.SearchStrategy[Any]:
+    return _VALUES[schema.arrow_schema([name]).field(0).type]
