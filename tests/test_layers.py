@@ -25,6 +25,7 @@ STAGES = (
     ("lsm",),
     ("commit",),
     ("read",),
+    ("operations",),
     ("table", "catalog"),
 )
 STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}

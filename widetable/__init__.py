@@ -1,1 +1,29 @@
 """Wide primary-key tables in Apache Paimon's format, filled by many writers, each with its own columns."""
+
+from widetable.catalog import Catalog
+from widetable.commit.committer import CommitResult
+from widetable.errors import (
+    ConflictError,
+    DamagedError,
+    InvalidError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    WidetableError,
+)
+from widetable.table import Table
+from widetable.write.commit_message import CommitMessage
+
+__all__ = [
+    "Catalog",
+    "CommitMessage",
+    "CommitResult",
+    "ConflictError",
+    "DamagedError",
+    "InvalidError",
+    "NotFoundError",
+    "StorageError",
+    "Table",
+    "UnsupportedError",
+    "WidetableError",
+]

@@ -71,6 +71,8 @@ class CommitResult:
     None when it is not known. rows, files: added. retries: lost races.
     """
 
+    __module__ = "widetable"
+
     committed: bool
     snapshot_id: int | None
     kind: str

@@ -25,7 +25,9 @@ from widetable.types import DataField, arrow_type
 
 
 def parse_expression(expression: pc.Expression, schema: TableSchema) -> Node:
-    """A tree that is true wherever the expression is. Raises InvalidError for columns that `schema` lacks."""
+    """A tree that is true wherever the expression is. Raises InvalidError for columns that `schema`
+    lacks.
+    """
     try:
         tokens, values = _serialized(expression)
         parsed = _Parser(tokens, values).read()

@@ -16,7 +16,9 @@ from widetable.schema import TableSchema
 
 
 def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
-    """The predicate of a filter over the columns of `schema`, checked against their types before any row is read."""
+    """The predicate of a filter over the columns of `schema`, checked against their types before
+    any row is read.
+    """
     if isinstance(given, str):
         tree = parse_text(given, schema)
         return Predicate(tree, to_expression(tree))

@@ -71,7 +71,9 @@ class IsNull:
 
 @dataclass(frozen=True)
 class Like:
-    """pattern: SQL's, `%` and `_`, with backslash as the escape. prefix: what every match starts with."""
+    """pattern: SQL's, `%` and `_`, with backslash as the escape. prefix: what every match starts
+    with.
+    """
 
     column: DataField
     pattern: str
@@ -96,7 +98,8 @@ Node: TypeAlias = And | Or | Not | Compare | In | IsNull | Like | Truth | Opaque
 
 
 class Bound(NamedTuple):
-    """What is known of a column's values in some rows. lower, upper: comparables, None when not known.
+    """What is known of a column's values in some rows. lower, upper: comparables, None when not
+    known.
 
     exact: all values equal lower. nulls, values: whether there may be nulls, non-nulls.
     """
@@ -123,7 +126,9 @@ _ANY: Final = Outcomes(True, True)
 
 @dataclass(frozen=True)
 class Predicate:
-    """A filter, ready to prune and to be applied. tree: for pruning; expression: what decides about a row."""
+    """A filter, ready to prune and to be applied. tree: for pruning; expression: what decides about
+    a row.
+    """
 
     tree: Node
     expression: pc.Expression
@@ -133,11 +138,15 @@ class Predicate:
         return frozenset(columns_of(self.tree))
 
     def may_match(self, bounds: Mapping[str, Bound]) -> bool:
-        """False only if no row within the bounds (by column name; a missing column is not known) is kept."""
+        """False only if no row within the bounds (by column name; a missing column is not known) is
+        kept.
+        """
         return outcomes(self.tree, bounds).true
 
     def equal_values(self, column: str) -> tuple[Comparable, ...] | None:
-        """The values that `column` must have one of in every kept row, None when the filter does not say."""
+        """The values that `column` must have one of in every kept row, None when the filter does
+        not say.
+        """
         for part in conjuncts(self.tree):
             if isinstance(part, Compare) and part.column.name == column and part.op == "=":
                 return (part.value,)

@@ -26,6 +26,8 @@ class CommitMessage:
     compaction reads and leaves instead; a moved file is in both, with its old and its new level.
     """
 
+    __module__ = "widetable"
+
     partition: bytes
     bucket: int
     total_buckets: int

@@ -1,8 +1,9 @@
-"""Which tables can be read: what would change rows and is not honoured is refused by name.
+"""Which tables can be read and written: what would change rows and is not honoured is refused by
+name.
 
-In: a schema that any client may have written. Raises UnsupportedError naming the option or key;
-InvalidError when a known option has no right value. Options that change only how a client works are
-let through.
+In: a schema that any client may have made. Raises UnsupportedError naming the option or key,
+InvalidError when a known option has no right value. Options that change only how a client works
+are let through.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 from widetable import options as opt
 from widetable.errors import UnsupportedError
 from widetable.merge.engine import engine_of
+from widetable.option_checks import check_honoured
 from widetable.schema import TableSchema
 
 # Options of Paimon that change which rows a batch reader sees, and the value that is harmless.
@@ -59,6 +61,25 @@ def check_readable(schema: TableSchema) -> None:
             "1 or more",
         )
     engine_of(schema)
+
+
+def check_writable(schema: TableSchema) -> None:
+    """Refuse to write a table with options whose effects on files this version does not produce."""
+    check_readable(schema)
+    check_honoured(schema.options, made_here=False)
+    check_changelog_producer(schema)
+
+
+def check_changelog_producer(schema: TableSchema) -> None:
+    """Refuse a changelog that would not be written."""
+    producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
+    if producer != "none":
+        raise UnsupportedError(
+            f"option {opt.CHANGELOG_PRODUCER.key!r}",
+            found=repr(producer),
+            expected="'none'; this version writes no changelog",
+            action="Leave the option out, or write the table with another client.",
+        )
 
 
 def _unsupported(subject: str, found: str, expected: str) -> UnsupportedError:

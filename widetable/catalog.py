@@ -1,0 +1,187 @@
+"""A catalog: the tables of a warehouse directory.
+
+    <warehouse>/<db>.db/<table>      (format.md section 1)
+
+A table is there when its schema-0 is; it is published create-if-absent, so of two creators one
+wins. Raises InvalidError for names and schemas that break a rule, UnsupportedError for options that
+are not honoured, NotFoundError for a table that is not there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.commit.schema_store import SchemaStore
+from widetable.errors import InvalidError, NotFoundError
+from widetable.merge.engine import engine_of
+from widetable.operations.schema_change import SchemaChange, changed_schema
+from widetable.operations.supported import check_changelog_producer
+from widetable.option_checks import check_honoured
+from widetable.paths import TablePaths, database_dir
+from widetable.schema import TableSchema, new_schema
+from widetable.storage.file_io import FileIO
+from widetable.storage.locate import locate
+from widetable.table import Table
+
+_NAME: Final = re.compile(r"^[^\s./\\$@:][^/\\$@:]*$")
+_SUFFIX: Final = ".db"
+
+
+class Catalog:
+    """Tables below one directory. warehouse: path or file: URL; it need not exist yet. Holds
+    nothing open; picklable.
+    """
+
+    __module__ = "widetable"
+
+    def __init__(self, warehouse: str, *, file_io: FileIO | None = None) -> None:
+        located, self._root = locate(warehouse)
+        self._file_io = file_io or located
+        self._given_file_io = file_io
+
+    @property
+    def warehouse(self) -> str:
+        """The absolute path of the warehouse."""
+        return self._root
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema,
+        *,
+        primary_key: Sequence[str],
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Make the table `db.name`. schema: its columns in order; key columns become NOT NULL.
+
+        options: docs/options.md. if_not_exists: a table that is there is returned as it is,
+        whatever its schema.
+        """
+        new = new_schema(
+            schema,
+            primary_key=primary_key,
+            partition_by=partition_by,
+            options=options,
+            comment=comment,
+        )
+        check_honoured(new.options, made_here=True)
+        engine_of(new)
+        check_changelog_producer(new)
+        root = self._table_root(name)
+        store = self._schemas(root, new)
+        made = not store.ids() and store.publish(new)
+        if not made and not if_not_exists:
+            raise InvalidError(
+                f"table {name!r}",
+                found=f"a table at {root}",
+                expected="no table of that name",
+                action="Use another name, drop the table, or give if_not_exists=True.",
+            )
+        return self._open(root)
+
+    def table(self, name: str) -> Table:
+        """The table `db.name`."""
+        root = self._table_root(name)
+        if not SchemaStore(self._file_io, TablePaths(root)).ids():
+            database = name.partition(".")[0]
+            there = ", ".join(self.list_tables(database)) or "none"
+            raise NotFoundError(
+                f"table {name!r}",
+                found=f"no table at {root}",
+                expected=f"one of the tables of database {database!r}: {there}",
+                action="Check the name, or make the table first.",
+            )
+        return self._open(root)
+
+    def list_tables(self, database: str | None = None) -> list[str]:
+        """`db.name` of all tables, or of those of one database, sorted."""
+        if database is None:
+            entries = self._file_io.list(self._root)
+            databases = [
+                entry.name[: -len(_SUFFIX)]
+                for entry in entries
+                if entry.is_dir and entry.name.endswith(_SUFFIX)
+            ]
+        else:
+            databases = [database]
+        found = []
+        for each in databases:
+            directory = database_dir(self._root, each)
+            for entry in self._file_io.list(directory):
+                paths = TablePaths(f"{directory}/{entry.name}")
+                if entry.is_dir and SchemaStore(self._file_io, paths).ids():
+                    found.append(f"{each}.{entry.name}")
+        return sorted(found)
+
+    def drop_table(self, name: str, *, if_exists: bool = False) -> None:
+        """Delete the table and all its files. Not atomic: readers and writers of it get errors."""
+        root = self._table_root(name)
+        if not SchemaStore(self._file_io, TablePaths(root)).ids():
+            if if_exists:
+                return
+            self.table(name)
+        self._file_io.delete_dir(root)
+
+    def alter_table(
+        self,
+        name: str,
+        *,
+        set_options: Mapping[str, str] | None = None,
+        remove_options: Sequence[str] = (),
+        add_columns: pa.Schema | Sequence[pa.Field] = (),
+        drop_columns: Sequence[str] = (),
+        rename_columns: Mapping[str, str] | None = None,
+        change_types: Mapping[str, pa.DataType] | None = None,
+    ) -> Table:
+        """Give the table its next schema; data files are not touched. All changes are one step, in
+        terms of the names before it.
+
+        add_columns: nullable columns, put last. rename_columns: old name to new; options that name
+        the column follow.
+        change_types: name to a wider type. Key columns cannot be changed. Two callers at once: both
+        changes are made.
+        """
+        change = SchemaChange(
+            set_options=dict(set_options or {}),
+            remove_options=tuple(remove_options),
+            add_columns=tuple(add_columns),
+            drop_columns=tuple(drop_columns),
+            rename_columns=dict(rename_columns or {}),
+            change_types=dict(change_types or {}),
+        )
+        table = self.table(name)
+        store = SchemaStore(self._file_io, TablePaths(table.path))
+        while True:
+            new = changed_schema(store.latest(), change)
+            if opt.CHANGELOG_PRODUCER.key in change.set_options:
+                check_changelog_producer(new)
+            if store.publish(new):
+                return self._open(table.path)
+
+    def _table_root(self, name: str) -> str:
+        database, dot, table = name.partition(".")
+        for part in (database, table):
+            if not dot or not _NAME.match(part) or (part == table and "." in table):
+                raise InvalidError(
+                    f"table name {name!r}",
+                    found="a name that is not db.table",
+                    expected="two names joined by one dot, without / \\ $ @ : in them",
+                    action="Correct the name.",
+                )
+        return f"{database_dir(self._root, database)}/{table}"
+
+    def _schemas(self, root: str, schema: TableSchema) -> SchemaStore:
+        fsync = schema.typed_options.get(opt.FSYNC)
+        file_io = self._given_file_io or locate(self._root, fsync=fsync)[0]
+        return SchemaStore(file_io, TablePaths(root))
+
+    def _open(self, root: str) -> Table:
+        return Table.open(root, file_io=self._given_file_io)

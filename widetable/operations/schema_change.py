@@ -1,0 +1,160 @@
+"""Changes of a schema: columns added, dropped, renamed, widened, options set and removed.
+
+In: a schema and a change; out: the schema with the next id. Pure. Source: Paimon
+`SchemaManager.generateTableSchema`; format.md section 2. Ids never change or come back, so files
+written before are read by id. Raises InvalidError for what would break a key, an option or a merge
+rule, NotFoundError for a column that is not there, UnsupportedError for a type that values do not
+widen to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.errors import InvalidError
+from widetable.field_options import FIELD_OPTION
+from widetable.format.column_cast import column_cast
+from widetable.merge.engine import engine_of
+from widetable.option_checks import check_alter, check_honoured
+from widetable.schema import TableSchema, check_schema
+from widetable.types import DataField, arrow_type, assign_field_ids, type_from_arrow
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """What to change, in terms of the names before the change; added columns are nullable and come
+    last.
+    """
+
+    set_options: Mapping[str, str] = field(default_factory=dict)
+    remove_options: Sequence[str] = ()
+    add_columns: Sequence[pa.Field] = ()
+    drop_columns: Sequence[str] = ()
+    rename_columns: Mapping[str, str] = field(default_factory=dict)
+    change_types: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+
+def changed_schema(schema: TableSchema, change: SchemaChange) -> TableSchema:
+    """The next schema of the table. Raises before anything is written."""
+    _check_changed_columns(schema, change)
+    check_honoured(change.set_options, made_here=True)
+    fields = [
+        _changed_field(column, change)
+        for column in schema.fields
+        if column.name not in change.drop_columns
+    ]
+    added, highest = _added_fields(schema, change)
+    new = replace(
+        schema,
+        id=schema.id + 1,
+        fields=(*fields, *added),
+        highest_field_id=highest,
+        options=_changed_options(schema.options, change),
+        time_millis=int(time.time() * 1000),
+    )
+    check_alter(schema.options, new.options)
+    check_schema(new)
+    engine_of(new)
+    return new
+
+
+def _check_changed_columns(schema: TableSchema, change: SchemaChange) -> None:
+    asked = [*change.drop_columns, *change.rename_columns, *change.change_types]
+    for name in asked:
+        schema.field(name)
+        if name in schema.primary_keys:
+            raise InvalidError(
+                f"column {name!r}",
+                found="a change of a key column",
+                expected="a column outside of the primary key",
+                action="Make a new table with the other key and copy the rows.",
+            )
+    twice = [
+        name
+        for name in change.drop_columns
+        if name in change.rename_columns or name in change.change_types
+    ]
+    if twice:
+        raise InvalidError(
+            f"column {twice[0]!r}",
+            found="a drop and another change",
+            expected="one of them",
+            action="Leave one out.",
+        )
+
+
+def _changed_field(column: DataField, change: SchemaChange) -> DataField:
+    wanted = change.change_types.get(column.name)
+    if wanted is not None:
+        new_type = type_from_arrow(wanted, nullable=column.type.nullable)
+        if new_type.is_nested:
+            raise InvalidError(
+                f"column {column.name!r}",
+                found=f"a change to {wanted}",
+                expected="a plain type",
+                action="Add a column of the nested type instead.",
+            )
+        # The reader of old files is asked: it raises for a type that their values do not widen to.
+        column_cast(arrow_type(column.type), column.type, new_type, f"column {column.name!r}")
+        column = replace(column, type=new_type)
+    return replace(column, name=change.rename_columns.get(column.name, column.name))
+
+
+def _added_fields(schema: TableSchema, change: SchemaChange) -> tuple[list[DataField], int]:
+    added, next_id = [], schema.highest_field_id + 1
+    for column in change.add_columns:
+        if not column.nullable:
+            raise InvalidError(
+                f"column {column.name!r}",
+                found="a new column that is NOT NULL",
+                expected="a nullable one: the rows that are there have no value for it",
+                action="Add it as nullable.",
+            )
+        own_id, next_id = next_id, next_id + 1
+        numbered, next_id = assign_field_ids(type_from_arrow(column.type), next_id)
+        added.append(DataField(own_id, column.name, numbered))
+    return added, next_id - 1
+
+
+def _changed_options(options: Mapping[str, str], change: SchemaChange) -> dict[str, str]:
+    renamed: Callable[[str], str] = lambda name: change.rename_columns.get(name, name)  # noqa: E731
+    kept = {
+        _renamed_key(key, renamed): _renamed_value(key, value, renamed)
+        for key, value in options.items()
+    }
+    for key in change.remove_options:
+        kept.pop(key, None)
+    return {**kept, **{key: str(value) for key, value in change.set_options.items()}}
+
+
+def _renamed_key(key: str, renamed: Callable[[str], str]) -> str:
+    """`fields.<columns>.<what>` follows its columns."""
+    match = FIELD_OPTION.match(key)
+    if match is None or key == "fields.default-aggregate-function":
+        return key
+    return f"fields.{_renamed_list(match['columns'], renamed)}.{match['what']}"
+
+
+def _renamed_value(key: str, value: str, renamed: Callable[[str], str]) -> str:
+    """Values that list columns follow them; a change of an immutable one is refused later on."""
+    match = FIELD_OPTION.match(key)
+    lists_columns = key in (
+        opt.SEQUENCE_FIELD.key,
+        opt.ROWKIND_FIELD.key,
+        opt.REMOVE_RECORD_ON_SEQUENCE_GROUP.key,
+    )
+    if lists_columns or (match is not None and match["what"] == "sequence-group"):
+        return _renamed_list(value, renamed)
+    return value
+
+
+def _renamed_list(names: str, renamed: Callable[[str], str]) -> str:
+    return ",".join(
+        name.replace(name.strip(), renamed(name.strip())) if name.strip() else name
+        for name in names.split(",")
+    )

@@ -1,0 +1,99 @@
+"""Which snapshot a reader asks for: by id, time or tag, the newest by default.
+
+Raises NotFoundError that says which there are, InvalidError for a choice that is none.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.errors import InvalidError, NotFoundError
+from widetable.format.snapshot import Snapshot
+from widetable.operations.tags import TagStore
+
+
+def choose_snapshot(
+    store: SnapshotStore,
+    tags: TagStore,
+    snapshot_id: int | None,
+    timestamp: int | datetime | None,
+    tag: str | None,
+) -> Snapshot | None:
+    """None only for a table without snapshots. timestamp: epoch milliseconds, or a datetime
+    (without a zone: local time).
+    """
+    choices = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
+    given = [name for name, value in choices.items() if value is not None]
+    if len(given) > 1:
+        raise InvalidError(
+            " and ".join(given),
+            found="more than one of them",
+            expected="one at most",
+            action="Leave the others out.",
+        )
+    if snapshot_id is not None:
+        return load_snapshot(store, snapshot_id)
+    if tag is not None:
+        return tags.load(tag)
+    if timestamp is not None:
+        return _by_timestamp(store, timestamp)
+    return store.latest()
+
+
+def load_snapshot(store: SnapshotStore, snapshot_id: int) -> Snapshot:
+    """The snapshot of that id."""
+    if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
+        raise InvalidError(
+            "snapshot_id",
+            found=f"{snapshot_id!r}",
+            expected="a whole number",
+            action="Correct the argument.",
+        )
+    try:
+        return store.load(snapshot_id)
+    except NotFoundError as cause:
+        raise NotFoundError(
+            f"snapshot {snapshot_id}",
+            found="no such snapshot",
+            expected=_ids(store),
+            action="Choose one of these, or a tag.",
+        ) from cause
+
+
+def _ids(store: SnapshotStore) -> str:
+    first, last = store.earliest_id(), store.latest_id()
+    return (
+        "a table with snapshots; it has none yet"
+        if first is None
+        else f"an id from {first} to {last}"
+    )
+
+
+def _by_timestamp(store: SnapshotStore, timestamp: int | datetime) -> Snapshot:
+    if isinstance(timestamp, datetime):
+        timestamp = int(timestamp.timestamp() * 1000)
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+        raise InvalidError(
+            "timestamp",
+            found=f"{timestamp!r}",
+            expected="epoch milliseconds or a datetime",
+            action="Correct the argument.",
+        )
+    try:
+        return store.by_timestamp(timestamp)
+    except NotFoundError as cause:
+        earliest = store.earliest()
+        expected = (
+            "a table with snapshots; it has none yet"
+            if earliest is None
+            else (
+                f"a time from {earliest.time_millis} (epoch milliseconds) on, of snapshot {earliest.id}"
+            )
+        )
+        raise NotFoundError(
+            f"timestamp {timestamp}",
+            found="no snapshot as old",
+            expected=expected,
+            action="Use a later time, or a tag.",
+        ) from cause

@@ -1,0 +1,75 @@
+"""Tags: snapshots that are kept by name.
+
+On disk `tag/tag-<name>`, the JSON of the snapshot (format.md section 3; Paimon `TagManager`).
+Raises InvalidError for names that break a rule or are taken, NotFoundError that says which tags
+there are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable.errors import InvalidError, NotFoundError
+from widetable.format.snapshot import Snapshot, Tag, tag_from_json
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+
+_PREFIX: Final = "tag-"
+
+
+class TagStore:
+    """Without state: every call looks at the storage."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def names(self) -> list[str]:
+        """All tags, sorted by name."""
+        entries = self._file_io.list(f"{self._paths.root}/tag")
+        return [entry.name[len(_PREFIX) :] for entry in entries if entry.name.startswith(_PREFIX)]
+
+    def load(self, name: str) -> Snapshot:
+        """The snapshot that a tag keeps; it need not have a snapshot file any more."""
+        path = self._path(name)
+        try:
+            return tag_from_json(self._file_io.read(path), path).snapshot
+        except NotFoundError as cause:
+            raise self._not_found(name) from cause
+
+    def create(self, name: str, snapshot: Snapshot) -> None:
+        """Keep a snapshot. A tag that keeps it already is left as it is."""
+        if self._file_io.publish(self._path(name), Tag(snapshot=snapshot).to_json().encode()):
+            return
+        held = self.load(name)
+        if held.id != snapshot.id:
+            raise InvalidError(
+                f"tag {name!r}",
+                found=f"a tag of snapshot {held.id}",
+                expected="no tag of that name, or one of the same snapshot",
+                action="Use another name, or delete the tag first.",
+            )
+
+    def delete(self, name: str) -> None:
+        """The snapshot itself stays for as long as it is not expired."""
+        if not self._file_io.delete(self._path(name)):
+            raise self._not_found(name)
+
+    def _path(self, name: str) -> str:
+        if not name.strip() or name.isdigit() or "/" in name or "\\" in name:
+            raise InvalidError(
+                f"tag {name!r}",
+                found="a blank name, a number or a path",
+                expected="a name that is none of these",
+                action="Use another name.",
+            )
+        return self._paths.tag(name)
+
+    def _not_found(self, name: str) -> NotFoundError:
+        there = ", ".join(self.names())
+        return NotFoundError(
+            f"tag {name!r}",
+            found="no such tag",
+            expected=f"one of {there}" if there else "a table with tags; it has none",
+            action="Correct the name.",
+        )

@@ -1,0 +1,351 @@
+"""A table: write, compact, scan, snapshots, tags. The public face; the work is done by the packages
+below.
+
+Raises what the packages below raise: InvalidError for wrong data or arguments, NotFoundError for
+what is not there, UnsupportedError for tables that need what this version does not honour,
+ConflictError, DamagedError, StorageError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import options as opt
+from widetable.commit.committer import CommitResult, Committer
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
+from widetable.operations.compaction import compact_all, compact_touched
+from widetable.operations.find_commit import find_commit
+from widetable.operations.snapshot_choice import choose_snapshot, load_snapshot
+from widetable.operations.supported import check_readable, check_writable
+from widetable.operations.tags import TagStore
+from widetable.operations.write_source import WriteSource, source_of
+from widetable.paths import TablePaths
+from widetable.read.filters import parse
+from widetable.read.scan import TableScan
+from widetable.schema import TableSchema
+from widetable.storage.file_io import FileIO
+from widetable.storage.locate import locate
+from widetable.write.commit_message import CommitMessage
+from widetable.write.sequence import SequenceAllocator
+from widetable.write.table_state import TableState
+from widetable.write.table_writer import TableWriter
+from widetable.write.write_batch import ROW_KIND_COLUMN, BatchNormalizer, write_columns
+
+
+class Table:
+    """Made by `Catalog` or `Table.open`. Picklable; holds nothing open; one object may be used by
+    several threads.
+    """
+
+    __module__ = "widetable"
+
+    def __init__(self, path: str, file_io: FileIO) -> None:
+        self._path = path
+        self._file_io = file_io
+        self._paths = TablePaths(path)
+
+    @classmethod
+    def open(cls, path: str, *, file_io: FileIO | None = None) -> Table:
+        """The table at a path or file: URL. Raises NotFoundError when the directory is no table.
+
+        file_io: another storage than the one that the path names.
+        """
+        located, root = locate(path)
+        table = cls(root, file_io or located)
+        if file_io is None and not table.schema.typed_options.get(opt.FSYNC):
+            table = cls(root, locate(path, fsync=False)[0])
+        table._committer.schemas.latest()
+        return table
+
+    def __repr__(self) -> str:
+        return f"Table({self._path!r})"
+
+    def __getstate__(self) -> tuple[str, FileIO]:
+        return self._path, self._file_io
+
+    def __setstate__(self, state: tuple[str, FileIO]) -> None:
+        self._path, self._file_io = state
+        self._paths = TablePaths(self._path)
+
+    # What it is
+
+    @property
+    def path(self) -> str:
+        """The absolute path of the table's directory."""
+        return self._path
+
+    @property
+    def schema(self) -> TableSchema:
+        """The newest schema, looked up on each call."""
+        return self._committer.schemas.latest()
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The newest schema's columns, as scans give them and writes take them."""
+        return self.schema.arrow_schema()
+
+    @cached_property
+    def _committer(self) -> Committer:
+        return Committer(self._file_io, self._paths)
+
+    def _state(self, schema: TableSchema) -> TableState:
+        return TableState(self._file_io, self._paths, schema, self._committer.schemas.load)
+
+    @property
+    def _tags(self) -> TagStore:
+        return TagStore(self._file_io, self._paths)
+
+    # Writing
+
+    def write(
+        self,
+        data: Any,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+        row_kind: str = ROW_KIND_COLUMN,
+    ) -> CommitResult:
+        """Upsert rows in one commit, and compact the touched buckets where that is due (unless
+        `write-only`).
+
+        data: a pa.Table, RecordBatchReader, RecordBatch or an iterable of batches; its columns are
+        what it updates, the primary key among them. row_kind: the name of an optional column of +I,
+        -U, +U, -D. commit_user, commit_identifier: give both for exactly-once; identifiers of a
+        user grow, and one that is in already commits nothing. Without rows nothing is committed.
+        The result says what was committed; `committed` is False when nothing was.
+        """
+        found = self._already_in(commit_user, commit_identifier, COMMIT_KIND_APPEND)
+        if found is not None:
+            return found
+        messages = self._written(source_of(data), row_kind)
+        return self._discard_unless_committed(
+            messages, self.commit_append(messages, commit_user, commit_identifier)
+        )
+
+    def overwrite(
+        self,
+        data: Any,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+        row_kind: str = ROW_KIND_COLUMN,
+        *,
+        whole_table: bool = False,
+    ) -> CommitResult:
+        """Replace rows by those of `data`, in one commit: in the partitions that it has, or in the
+        whole table.
+
+        The whole table is replaced with whole_table, when it has no partitions, or with option
+        `dynamic-partition-overwrite` = false. Otherwise as `write`.
+        """
+        found = self._already_in(commit_user, commit_identifier, COMMIT_KIND_OVERWRITE)
+        if found is not None:
+            return found
+        messages = self._written(source_of(data), row_kind)
+        result = self.commit_overwrite(
+            messages, commit_user, commit_identifier, whole_table=whole_table
+        )
+        return self._discard_unless_committed(messages, result)
+
+    def compact(self, full: bool = False) -> CommitResult:
+        """Merge sorted runs: those that the universal rules pick, or with `full` all, into the
+        bottom level.
+
+        The rows of the table stay the same. Raises ConflictError when other compactors were faster
+        again and again.
+        """
+        schema = self.schema
+        check_writable(schema)
+        return compact_all(self._state(schema), self._committer, full=full)
+
+    def _written(self, source: WriteSource, row_kind: str) -> list[CommitMessage]:
+        if source.columns is None:
+            return []
+        with self.new_writer(source.columns, row_kind) as writer:
+            writer.write(source.batches)
+            return writer.finish()
+
+    def _already_in(
+        self, user: str | None, identifier: int | None, kind: str
+    ) -> CommitResult | None:
+        """Saves writing files that the commit would turn away."""
+        if user is None or identifier is None:
+            return None
+        found = find_commit(self._committer, user, identifier)
+        return (
+            None
+            if found is None
+            else CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
+        )
+
+    def _discard_unless_committed(
+        self, messages: Sequence[CommitMessage], result: CommitResult
+    ) -> CommitResult:
+        """These files were made for this call: when a commit of the same identifier was in first,
+        nobody names them.
+        """
+        if not result.committed:
+            self.discard(messages)
+        return result
+
+    # Writing in several tasks
+
+    def check_write_columns(self, arrow_schema: pa.Schema, row_kind: str = ROW_KIND_COLUMN) -> None:
+        """Raises what `write` would raise for data of this schema, before there is any."""
+        schema = self.schema
+        check_writable(schema)
+        chosen = write_columns(schema, arrow_schema.names, row_kind)
+        empty = pa.RecordBatch.from_arrays(
+            [pa.array([], field.type) for field in arrow_schema], schema=arrow_schema
+        )
+        BatchNormalizer(schema, chosen, SequenceAllocator(0)).row_batch(empty)
+
+    def sequence_base(self) -> int:
+        """Where the sequence numbers of a commit that starts now begin; the same for all its tasks."""
+        return self._committer.sequence_base()
+
+    def new_writer(
+        self,
+        columns: Sequence[str],
+        row_kind: str = ROW_KIND_COLUMN,
+        task: int = 0,
+        tasks: int = 1,
+        sequence_base: int | None = None,
+    ) -> TableWriter:
+        """A writer of level-0 files for task `task` of `tasks`; its messages go to `commit_append`
+        or `commit_overwrite`.
+
+        columns: of the data that it will get. sequence_base: of `sequence_base()`, taken once for
+        all tasks; by default taken now.
+        """
+        schema = self.schema
+        check_writable(schema)
+        base = self.sequence_base() if sequence_base is None else sequence_base
+        return TableWriter(
+            self._state(schema), columns, SequenceAllocator(base, task, tasks), row_kind
+        )
+
+    def commit_append(
+        self,
+        messages: Iterable[CommitMessage],
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Commit the files of writers in one snapshot, then compact as `write` does.
+
+        properties: texts to note in the snapshot. The files of messages that were in already stay;
+        nobody names them.
+        """
+        messages = list(messages)
+        result = self._committer.append(
+            messages, commit_user, commit_identifier, properties=properties
+        )
+        schema = self.schema
+        if result.committed and messages and not schema.typed_options.get(opt.WRITE_ONLY):
+            compact_touched(self._state(schema), self._committer, messages)
+        return result
+
+    def commit_overwrite(
+        self,
+        messages: Iterable[CommitMessage],
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+        whole_table: bool = False,
+    ) -> CommitResult:
+        """Commit the files of writers in place of what is live in their partitions, or in the whole
+        table (see `overwrite`).
+        """
+        messages = list(messages)
+        schema = self.schema
+        check_writable(schema)
+        dynamic = bool(schema.partition_keys) and schema.typed_options.get(
+            opt.DYNAMIC_PARTITION_OVERWRITE
+        )
+        scope = None if whole_table or not dynamic else {message.partition for message in messages}
+        return self._committer.overwrite(scope, messages, commit_user, commit_identifier)
+
+    def discard(self, messages: Iterable[CommitMessage]) -> None:
+        """Delete the files of messages that were never given to a commit, or that it turned away."""
+        state = self._state(self.schema)
+        for message in messages:
+            state.discard(message.partition, message.bucket, message.written_files())
+
+    def find_commit(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
+        """The snapshot that an append or overwrite of this user and identifier made; None when it
+        is not in, or has expired.
+        """
+        found = find_commit(self._committer, commit_user, commit_identifier)
+        return None if found is None else found.snapshot
+
+    # Reading
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,
+        snapshot_id: int | None = None,
+        timestamp: int | datetime | None = None,
+        tag: str | None = None,
+    ) -> TableScan:
+        """The rows of one snapshot: `.to_arrow()`, `.to_batches()`, `.splits()`.
+
+        columns: in the order wanted, None for all. filter: a SQL condition, or a pyarrow
+        expression, over any columns. One of snapshot_id, timestamp (epoch milliseconds or datetime:
+        the newest snapshot that is not younger) and tag chooses the snapshot, with the columns that
+        the table had then; by default it is the newest one, with the newest columns.
+        """
+        snapshot = choose_snapshot(
+            self._committer.snapshots, self._tags, snapshot_id, timestamp, tag
+        )
+        newest = self.schema
+        schema = newest
+        if snapshot is not None and any(
+            choice is not None for choice in (snapshot_id, timestamp, tag)
+        ):
+            schema = self._committer.schemas.load(snapshot.schema_id)
+        check_readable(schema)
+        return TableScan(
+            self._state(schema),
+            self._committer.live_files,
+            snapshot,
+            columns,
+            None if filter is None else parse(filter, schema),
+            rescaled=self._is_rescaled(newest),
+        )
+
+    def _is_rescaled(self, newest: TableSchema) -> bool:
+        """Whether the number of buckets was ever changed, which other clients allow."""
+        load = self._committer.schemas.load
+        return any(
+            load(id).options.get(opt.BUCKET.key) != newest.options.get(opt.BUCKET.key)
+            for id in range(newest.id)
+        )
+
+    # Snapshots and tags
+
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots that are kept, newest last."""
+        store = self._committer.snapshots
+        return [store.load(id) for id in store.ids()]
+
+    def create_tag(self, name: str, snapshot_id: int | None = None) -> None:
+        """Keep a snapshot, the newest by default, under a name: it can be read for as long as the
+        tag is there.
+        """
+        store = self._committer.snapshots
+        snapshot = store.latest() if snapshot_id is None else load_snapshot(store, snapshot_id)
+        self._tags.create(name, snapshot or load_snapshot(store, 1))
+
+    def delete_tag(self, name: str) -> None:
+        """Let a tag go."""
+        self._tags.delete(name)
+
+    def tags(self) -> dict[str, Snapshot]:
+        """Name to snapshot of all tags, sorted by name."""
+        tags = self._tags
+        return {name: tags.load(name) for name in tags.names()}
