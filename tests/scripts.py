@@ -39,7 +39,9 @@ def cases(path: Path) -> list[Case]:
             raise ValueError(f"{path}:{first}: found no ---- below the command")
         if rest:
             at = rest.index("----")
-            found.append(Case(first, comments + remarks, tuple(rest[:at]), "\n".join(rest[at + 1 :])))
+            found.append(
+                Case(first, comments + remarks, tuple(rest[:at]), "\n".join(rest[at + 1 :]))
+            )
             comments = ()
         else:
             comments += (*remarks, "")
@@ -52,14 +54,18 @@ def check_script(path: Path, answer: Callable[[tuple[str, ...]], str]) -> None:
     known = cases(path)
     assert known, f"{path} holds no case"
     if os.environ.get("REWRITE") == "1":
-        path.write_text(script_text([replace(c, expected=answer(c.command)) for c in known]), "utf-8")
+        path.write_text(
+            script_text([replace(c, expected=answer(c.command)) for c in known]), "utf-8"
+        )
         return
     wrong = []
     for case in known:
         found = answer(case.command)
         if found != case.expected:
             command = "\n".join(case.command)
-            wrong.append(f"{path}:{case.line}\n{command}\nexpected:\n{case.expected}\nfound:\n{found}")
+            wrong.append(
+                f"{path}:{case.line}\n{command}\nexpected:\n{case.expected}\nfound:\n{found}"
+            )
     assert not wrong, "\n\n".join(wrong)
 
 

@@ -1,13 +1,13 @@
 """Rows of all buckets of one writer, under one budget of memory.
 
 In: row batches per bucket, in arrival order; out: per bucket the sorted runs that its level-0 files are made of. When
-the rows in memory pass half of the budget (the other half is for sorting and writing them), the largest buckets are
-collapsed and spilled until a quarter is left. Raises StorageError when spilling fails; `release` removes what was
-spilled.
+the rows in memory pass a third of the budget (the rest is for sorting: joined columns and the sorted copy), the largest
+buckets are collapsed and spilled until half of that is left. Raises StorageError when spilling fails; `release` removes
+what was spilled.
 
 Layers (docs/decisions/0003) stay apart in the runs. Spilled runs of one bucket are merged again only where merging
-without older rows is harmless (docs/decisions/0002); elsewhere each becomes a file of its own, with the same
-rows for readers.
+without older rows is harmless (docs/decisions/0002); elsewhere each becomes a file of its own, with the same rows for
+readers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from widetable.row_kind import is_retraction
 from widetable.schema import VALUE_KIND, TableSchema
 from widetable.write.spill_space import SpilledRun, SpillSpace
 
+_PARTS_OF_BUDGET: Final = 3
 # Runs that are merged at once at most: more would need many files open and leave each but a few rows of memory.
 _MAX_MERGED_RUNS: Final = 64
 # Small batches of a bucket are joined when there are so many: an Arrow batch costs memory beside its rows.
@@ -90,7 +91,7 @@ class WriteBuffer:
         self._engine = engine
         self._columns = tuple(columns)
         self._budget_bytes = budget_bytes
-        self._limit_bytes = budget_bytes // 2
+        self._limit_bytes = budget_bytes // _PARTS_OF_BUDGET
         self._buckets: dict[BucketId, _Bucket] = {}
         self._space = SpillSpace()
         self._bytes = 0
