@@ -161,7 +161,7 @@ def stats_to_record(stats: Stats) -> Record:
 
 def stats_from_record(record: Record) -> Stats:
     """A null list of counts (old writers) becomes an empty tuple: nothing is known."""
-    return Stats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record["_NULL_COUNTS"] or ()))
+    return Stats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record.get("_NULL_COUNTS") or ()))
 
 
 def _as_tuple(items: list[Any] | None) -> tuple[Any, ...] | None:
