@@ -71,6 +71,10 @@ class DataFile:
         use_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Row batches of at most `batch_rows` rows, in file order. row_groups: indices, in order; None for all."""
+        if self._source.closed:
+            raise InvalidError(
+                self._path, found="a closed file", expected="an open one", action="Open it again."
+            )
         if row_groups is not None and not len(row_groups):
             return
         with _mapped_errors(self._path):
