@@ -9,7 +9,8 @@ expired, DamagedError for bytes that are no manifest and for a missing one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from itertools import chain, repeat
+from typing import Any, Final
 
 from widetable.commit.manifest_cache import (
     MANIFEST_CACHE,
@@ -126,13 +127,12 @@ def live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
     by their whole identity.
     """
     deleted = {entry.file.file_name for entry in entries if entry.kind == DELETE}
-    plain: list[ManifestEntry] = []
-    touched: list[ManifestEntry] = []
-    for entry in entries:
-        (touched if entry.file.file_name in deleted else plain).append(entry)
-    if len({entry.file.file_name for entry in plain}) < len(plain):
-        combine(plain)
-    return plain + [entry for entry in combine(touched) if entry.kind == ADD]
+    plain_names = [entry.file.file_name for entry in entries if entry.file.file_name not in deleted]
+    if len(set(plain_names)) < len(plain_names):
+        combine(entries)
+    touched = combine(entry for entry in entries if entry.file.file_name in deleted)
+    left = {id(entry) for entry in touched if entry.kind == ADD}
+    return [entry for entry in entries if entry.file.file_name not in deleted or id(entry) in left]
 
 
 def manifest_pruner(
@@ -160,25 +160,32 @@ def _bucket_ranges_meet(meta: ManifestFileMeta, lowest: int, highest: int) -> bo
 
 
 def _any_in_range(
-    meta: ManifestFileMeta, rows: Iterable[tuple[object, ...]], types: Sequence[DataType]
+    meta: ManifestFileMeta, rows: Iterable[tuple[Any, ...]], types: Sequence[DataType]
 ) -> bool:
     """Whether one of these partitions may be in a manifest; what its list does not say holds all."""
     stats = meta.partition_stats
     if int.from_bytes(stats.min_values[:4], "big") != len(types):
         return True
-    low = decode_row(stats.min_values, types, meta.file_name)
-    high = decode_row(stats.max_values, types, meta.file_name)
+    entries = meta.num_added_files + meta.num_deleted_files
+    bounds = list(
+        zip(
+            decode_row(stats.min_values, types, meta.file_name),
+            decode_row(stats.max_values, types, meta.file_name),
+            chain(stats.null_counts, repeat(None)),
+            map(value_order, types),
+            strict=False,
+        )
+    )
 
-    def may_be(row: tuple[object, ...]) -> bool:
-        for field, value in enumerate(row):
-            order = value_order(types[field])
+    def may_be(row: tuple[Any, ...]) -> bool:
+        for value, (low, high, nulls, order) in zip(row, bounds, strict=True):
             if value is None:
-                if field < len(stats.null_counts) and stats.null_counts[field] == 0:
-                    return False
-                continue
-            if low[field] is None or high[field] is None:
-                continue
-            if not order(low[field]) <= order(value) <= order(high[field]):
+                excluded = nulls == 0
+            elif low is None or high is None:
+                excluded = nulls == entries
+            else:
+                excluded = not order(low) <= order(value) <= order(high)
+            if excluded:
                 return False
         return True
 

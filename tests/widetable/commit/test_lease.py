@@ -1,0 +1,114 @@
+"""The compaction lease: one has it, it runs out, it can be taken over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.faults import FaultyFileIO
+from widetable.commit.lease import Lease, try_lease
+from widetable.paths import TablePaths
+from widetable.storage.local import LocalFileIO
+
+IO = LocalFileIO(fsync=False)
+
+
+class Hand:
+    """A clock that is turned by hand."""
+
+    def __init__(self) -> None:
+        self.millis = 1_000_000
+
+    def now_nanos(self) -> int:
+        return self.millis * 1_000_000
+
+    def monotonic_millis(self) -> float:
+        return self.millis
+
+    def sleep_millis(self, millis: float) -> None:
+        self.millis += int(millis)
+
+
+@pytest.fixture
+def clock() -> Hand:
+    return Hand()
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> TablePaths:
+    return TablePaths(str(tmp_path))
+
+
+def lease(paths: TablePaths, clock: Hand, owner: str) -> Lease | None:
+    return try_lease(IO, paths, owner, 1000, clock)
+
+
+def test_one_has_it_until_it_gives_it_back(paths: TablePaths, clock: Hand) -> None:
+    mine = lease(paths, clock, "a")
+    assert mine is not None
+    assert json.loads(IO.read(paths.lease)) == {"owner": "a", "expires_millis": 1_001_000}
+    assert lease(paths, clock, "b") is None
+    mine.release()
+    assert lease(paths, clock, "b") is not None
+
+
+def test_it_runs_out_unless_renewed(paths: TablePaths, clock: Hand) -> None:
+    mine = lease(paths, clock, "a")
+    assert mine is not None
+    clock.millis += 999
+    assert mine.renew()
+    clock.millis += 999
+    assert lease(paths, clock, "b") is None
+    clock.millis += 1
+    theirs = lease(paths, clock, "b")
+    assert theirs is not None
+    # Too late: it is somebody else's, and giving it back does not take it from them.
+    assert not mine.renew()
+    mine.release()
+    assert theirs.renew()
+
+
+def test_a_late_owner_that_nobody_replaced_still_has_it(paths: TablePaths, clock: Hand) -> None:
+    mine = lease(paths, clock, "a")
+    assert mine is not None
+    clock.millis += 5000
+    assert mine.renew()
+    assert lease(paths, clock, "b") is None
+
+
+def test_asking_again_renews(paths: TablePaths, clock: Hand) -> None:
+    assert lease(paths, clock, "a") is not None
+    clock.millis += 900
+    assert lease(paths, clock, "a") is not None
+    clock.millis += 900
+    assert lease(paths, clock, "b") is None
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"", b"{", b"[]", b'{"owner": "x"}', b'{"owner": "x", "expires_millis": "soon"}']
+)
+def test_a_lease_that_cannot_be_read_protects_nobody(
+    paths: TablePaths, clock: Hand, garbage: bytes
+) -> None:
+    IO.write_new(paths.lease, garbage)
+    assert lease(paths, clock, "a") is not None
+    assert lease(paths, clock, "b") is None
+
+
+def test_a_takeover_that_comes_second_gets_nothing(paths: TablePaths, clock: Hand) -> None:
+    assert lease(paths, clock, "a") is not None
+    clock.millis += 2000
+    file_io = FaultyFileIO(IO)
+    file_io.run_before("publish", lambda: lease(paths, clock, "b"), skip=1)
+    assert try_lease(file_io, paths, "c", 1000, clock) is None
+    assert json.loads(IO.read(paths.lease))["owner"] == "b"
+
+
+def test_a_lease_released_between_the_tries(paths: TablePaths, clock: Hand) -> None:
+    theirs = lease(paths, clock, "a")
+    assert theirs is not None
+    file_io = FaultyFileIO(IO)
+    file_io.run_before("read", theirs.release)
+    assert try_lease(file_io, paths, "b", 1000, clock) is not None
