@@ -21,6 +21,8 @@ from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
+# A task does not learn how many there are, so ranges of sequence numbers are kept apart for this many.
+MOST_TASKS = 16_384
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,13 @@ class TaskWriter:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         context = TaskContext.get()
         task = context.partitionId() if context else 0
-        tasks = context.numPartitions() if context else 1
         query_id = context.getLocalProperty(QUERY_ID_PROPERTY) if context else None
         table = Table.open(self.path)
         writer = table.new_writer(
             self.columns,
             row_kind=self.row_kind,
             task=task,
-            tasks=tasks,
+            tasks=MOST_TASKS,
             sequence_base=self.sequence_base,
         )
         rows = 0

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
 import widetable as wt
@@ -42,7 +43,7 @@ def _start(
 ) -> StreamingQuery:
     frame = spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(source))
     if mode == "complete":
-        frame = frame.groupBy("k").agg({"a_seq": "max", "a": "max"}).toDF("k", "a_seq", "a")
+        frame = frame.groupBy("k").agg(sf.max("a_seq").alias("a_seq"), sf.max("a").alias("a"))
     writer = frame.writeStream.format("widetable").outputMode(mode).options(**options)
     return (
         writer.option("path", table.path)

@@ -1,0 +1,165 @@
+"""Primary keys as bytes whose order is the order of the rows in a data file: the keys of a lookup cache.
+
+    key      = column*                         in the order of the trimmed primary key, never null
+    column   = fixed | bytes | wide decimal
+    fixed    = the value, big-endian, sign bit flipped (TINYINT 1 byte, SMALLINT 2, INT, DATE, TIME 4,
+               BIGINT, TIMESTAMP, DECIMAL p <= 18: 8)
+             | 00 or 01                        BOOLEAN
+             | IEEE 754 bits, big-endian, all bits flipped when negative, else the sign bit
+                                               FLOAT 4, DOUBLE 8; every NaN is 7FC0.. before that
+    wide     = 16 bytes, big-endian, sign bit flipped                        DECIMAL p > 18
+    bytes    = (byte | 00 -> 00 FF)* 00 01     STRING, CHAR, BINARY: 00 is escaped, so a prefix sorts first
+
+Caches are named after an immutable data file and can be built again, so this grammar is not frozen; a
+change of it must change `GRAMMAR_VERSION`, which is part of a cache's name.
+
+In: Arrow columns without nulls. Out: one bytes object per row. Raises InvalidError for a null and
+UnsupportedError for a type that cannot be a key. Rows are handled by kernels, never one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import InvalidError, UnsupportedError
+from widetable.kernels.arrow_buffers import bool_values, bytes_view, fixed_values, is_bytes
+from widetable.kernels.jit import kernel
+
+GRAMMAR_VERSION: Final = 1
+
+_Bytes = npt.NDArray[np.uint8]
+_Offsets = npt.NDArray[np.int64]
+
+
+def encode_keys(columns: Sequence[pa.Array], names: Sequence[str]) -> list[bytes]:
+    """One key per row. columns: equal lengths, in key order; names: for messages."""
+    parts = [_encode(column, name) for column, name in zip(columns, names, strict=True)]
+    data, offsets = parts[0]
+    for more, more_offsets in parts[1:]:
+        data, offsets = _concatenate(data, offsets, more, more_offsets)
+    return _as_list(data, offsets)
+
+
+def _encode(column: pa.Array, name: str) -> tuple[_Bytes, _Offsets]:
+    if column.null_count:
+        raise InvalidError(
+            f"key column {name!r}",
+            found="a null",
+            expected="a value in every row",
+            action="Leave keys with a null out: no row can have them.",
+        )
+    if is_bytes(column.type):
+        view = bytes_view(column)
+        return _escape(np.ascontiguousarray(view.data), np.ascontiguousarray(view.offsets))
+    fixed = _fixed(column, name)
+    rows, width = fixed.shape
+    return fixed.reshape(-1), np.arange(rows + 1, dtype=np.int64) * width
+
+
+def _fixed(column: pa.Array, name: str) -> _Bytes:
+    """Rows of big-endian, order-preserving bytes: uint8[n, width]."""
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return bool_values(column).astype(np.uint8).reshape(-1, 1)
+    if pa.types.is_floating(kind):
+        return _big_endian(_float_bits(column))
+    if pa.types.is_decimal128(kind):
+        return _decimal(column)
+    if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind):
+        raise UnsupportedError(
+            f"key column {name!r}",
+            found=f"the type {kind}",
+            expected="a plain type",
+            action="Cast the column to the table's key type.",
+        )
+    width = kind.bit_width // 8
+    values = fixed_values(column, np.dtype(f"u{width}"))
+    return _big_endian(values ^ values.dtype.type(1 << (8 * width - 1)))
+
+
+def _float_bits(column: pa.Array) -> npt.NDArray[Any]:
+    width = column.type.bit_width // 8
+    values = fixed_values(column, np.dtype(f"f{width}"))
+    clean = np.where(np.isnan(values), values.dtype.type(np.nan), values)
+    bits = clean.view(np.dtype(f"u{width}"))
+    sign = bits.dtype.type(1 << (8 * width - 1))
+    bits = np.where(np.isnan(values), bits & ~sign, bits)  # one NaN, positive: the largest value
+    return np.where(bits & sign, ~bits, bits | sign)
+
+
+def _decimal(column: pa.Array) -> _Bytes:
+    words = fixed_values(column, np.uint64).reshape(-1, 2)
+    sign = np.uint64(1 << 63)
+    if column.type.precision <= 18:
+        return _big_endian(words[:, 0] ^ sign)
+    return np.hstack([_big_endian(words[:, 1] ^ sign), _big_endian(words[:, 0])])
+
+
+def _big_endian(values: npt.NDArray[Any]) -> _Bytes:
+    width = values.dtype.itemsize
+    swapped = np.ascontiguousarray(values).astype(values.dtype.newbyteorder(">"))
+    return swapped.view(np.uint8).reshape(-1, width)
+
+
+def _as_list(data: _Bytes, offsets: _Offsets) -> list[bytes]:
+    lengths = np.diff(offsets)
+    if not len(lengths):
+        return []
+    width = int(lengths[0])
+    if width and bool((lengths == width).all()):
+        # A void dtype keeps trailing zero bytes, which dtype S would strip.
+        listed: list[bytes] = np.ascontiguousarray(data).view(f"V{width}").tolist()
+        return listed
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    values: list[bytes] = pa.Array.from_buffers(
+        pa.large_binary(), len(lengths), buffers
+    ).to_pylist()
+    return values
+
+
+@kernel
+def _escape(data: _Bytes, offsets: _Offsets) -> tuple[_Bytes, _Offsets]:
+    rows = len(offsets) - 1
+    ends = np.zeros(rows + 1, np.int64)
+    for row in range(rows):
+        size = offsets[row + 1] - offsets[row] + 2
+        for at in range(offsets[row], offsets[row + 1]):
+            if data[at] == 0:
+                size += 1
+        ends[row + 1] = ends[row] + size
+    out = np.empty(ends[rows], np.uint8)
+    for row in range(rows):
+        to = ends[row]
+        for at in range(offsets[row], offsets[row + 1]):
+            out[to] = data[at]
+            to += 1
+            if data[at] == 0:
+                out[to] = 0xFF
+                to += 1
+        out[to] = 0
+        out[to + 1] = 1
+    return out, ends
+
+
+@kernel
+def _concatenate(
+    left: _Bytes, left_offsets: _Offsets, right: _Bytes, right_offsets: _Offsets
+) -> tuple[_Bytes, _Offsets]:
+    rows = len(left_offsets) - 1
+    ends = np.zeros(rows + 1, np.int64)
+    out = np.empty(len(left) + len(right), np.uint8)
+    to = 0
+    for row in range(rows):
+        for at in range(left_offsets[row], left_offsets[row + 1]):
+            out[to] = left[at]
+            to += 1
+        for at in range(right_offsets[row], right_offsets[row + 1]):
+            out[to] = right[at]
+            to += 1
+        ends[row + 1] = to
+    return out[:to], ends
