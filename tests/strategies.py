@@ -196,11 +196,12 @@ def commits(
 @st.composite
 def owned_columns(draw: st.DrawFn, schema: TableSchema) -> tuple[str, ...]:
     """Columns that one writer may carry: `check_columns` lets them pass."""
-    owned: set[str] = {*schema.required_names, *schema.sequence_fields}
+    owned = {*schema.required_names, *schema.sequence_fields}
     grouped: set[str] = set()
     for group in schema.sequence_groups:
         grouped.update(group.columns)
-        if owned & set(group.columns) or draw(st.booleans()):
+        is_drawn = draw(st.booleans())
+        if is_drawn or not owned.isdisjoint(group.columns):
             owned.update(group.columns)
     owned.update(name for name in schema.names if name not in grouped and draw(st.booleans()))
     return tuple(name for name in schema.names if name in owned)

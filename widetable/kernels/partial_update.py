@@ -33,34 +33,6 @@ def last_marked(starts: Positions, floor: Positions, marked: Mask) -> Positions:
 
 
 @kernel
-def last_value(
-    starts: Positions,
-    floor: Positions,
-    marked: Mask,
-    rows: Positions,
-    bits: npt.NDArray[np.uint8],
-    bit_offset: int,
-) -> Positions:
-    """The last marked row of each key behind its floor that has a value.
-
-    rows[position] is the row of the column, -1 if the column is missing there; `bits` its validity bitmap (Arrow's,
-    row 0 at bit `bit_offset`), empty if no row is null.
-    """
-    found = np.empty(len(starts) - 1, np.int64)
-    for key in range(len(found)):
-        found[key] = -1
-        for position in range(starts[key + 1] - 1, max(starts[key], floor[key] + 1) - 1, -1):
-            row = rows[position]
-            if not marked[position] or row < 0:
-                continue
-            bit = row + bit_offset
-            if len(bits) == 0 or (bits[bit >> 3] >> (bit & 7)) & 1 != 0:
-                found[key] = position
-                break
-    return found
-
-
-@kernel
 def _accepts(lanes: Lanes, first: int, last: int, stored: int, incoming: int) -> bool:
     """Whether lanes first to last (exclusive) of the incoming row are >= those of the stored one; none stored: yes."""
     if stored >= 0:

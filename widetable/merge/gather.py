@@ -1,19 +1,17 @@
 """Carry out a merge plan: gather each column once from the rows that the plan names.
 
-Row numbers are translated once per pick and set of pieces that hold a column, not once per column. A run of consecutive
-rows of one piece is a slice without a copy.
+Where the rows lie is worked out once per pick and set of pieces that hold a column, not once per column. Consecutive
+rows of one piece are a slice without a copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.format.row_batch import row_batch_schema
-from widetable.kernels.gather import take
+from widetable.kernels.patched_take import Choice, take_patched
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
 
@@ -33,13 +31,13 @@ def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.Record
 
 
 def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:
-    positions: dict[tuple[bool, ...], npt.NDArray[np.int64]] = {}
+    choices: dict[tuple[bool, ...], Choice] = {}
     gathered = {}
     for name in pick.columns:
         presence = window.presence(name)
-        if not any(presence):
-            continue
-        if presence not in positions:
-            positions[presence] = window.positions(presence, pick.indices)
-        gathered[name] = take(window.column(name), positions[presence])
+        if any(presence):
+            if presence not in choices:
+                choices[presence] = window.choice(presence, pick.indices)
+            column = window.column(name)
+            gathered[name] = take_patched(column.large, column.rest, choices[presence])
     return gathered

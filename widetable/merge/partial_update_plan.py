@@ -16,21 +16,18 @@ import numpy.typing as npt
 from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.kernels.arrow_buffers import validity
-from widetable.kernels.gather import take
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.partial_update import (
     last_marked,
     last_removal,
-    last_value,
     sequence_winners,
 )
+from widetable.kernels.patched_take import take_patched
 from widetable.merge.key_order import Lanes
 from widetable.merge.plan import MergePlan, PickList
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, INSERT, TEXTS, UPDATE_BEFORE, is_retraction
 from widetable.schema import SequenceGroup, TableSchema
-
-_NO_BITS = np.empty(0, np.uint8)
 
 
 def partial_update_plan(window: Window, columns: Sequence[str]) -> MergePlan:
@@ -63,9 +60,8 @@ def sequences_of(window: Window, group: SequenceGroup, rows: npt.NDArray[np.int6
     columns = []
     has_sequence = np.zeros(len(rows), np.bool_)
     for name in group.sequence:
-        presence = window.presence(name)
-        if any(presence):
-            column = take(window.column(name), window.positions(presence, rows))
+        if any(window.presence(name)):
+            column = window.take(name, rows)
             valid = validity(column)
             has_sequence |= True if valid is None else valid
             columns.append(column)
@@ -206,18 +202,19 @@ def _pick_plain(records: _Records, columns: Sequence[str], picks: PickList) -> N
 def _last_value(records: _Records, name: str) -> npt.NDArray[np.int64]:
     window = records.window
     column = window.column(name)
-    positions = window.positions(window.presence(name), records.rows)
-    buffer = column.buffers()[0] if column.null_count else None
-    bits = _NO_BITS if buffer is None else np.frombuffer(buffer, np.uint8)
-    return last_value(records.starts, records.floor, records.adds, positions, bits, column.offset)
+    choice = window.choice(window.presence(name), records.rows)
+    marked = records.adds & (choice.positions >= 0)
+    if column.null_count:
+        valid = validity(take_patched(column.large, column.rest, choice))
+        marked &= True if valid is None else valid
+    return last_marked(records.starts, records.floor, marked)
 
 
 def _meaningless_retraction(window: Window, row: int) -> InvalidError:
     rows = np.array([row])
     values = []
     for name in window.schema.trimmed_primary_key:
-        column = take(window.column(name), window.positions(window.presence(name), rows))
-        values.append(f"{name}={column[0].as_py()!r}")
+        values.append(f"{name}={window.take(name, rows)[0].as_py()!r}")
     return InvalidError(
         "merge-engine partial-update",
         found=f"a {TEXTS[window.kinds[row]]} record of the key {', '.join(values)}",

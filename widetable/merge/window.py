@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import group_starts, merge_order, sort_order
+from widetable.kernels.patched_take import Choice, take_patched
 from widetable.kernels.run_cut import first_disorder
 from widetable.merge.key_order import KeyOrder, Lanes, arrival_keys
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -34,6 +35,40 @@ class Contested:
 
 
 @dataclass(frozen=True)
+class Column:
+    """One column of a window: the largest piece that holds it, and the other ones joined (None: there are none)."""
+
+    large: pa.Array
+    rest: pa.Array | None
+
+    @property
+    def null_count(self) -> int:
+        return int(self.large.null_count + (0 if self.rest is None else self.rest.null_count))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How columns that the same pieces hold lie. positions: by row number, and for row -1 by the last item."""
+
+    large: int
+    rest: tuple[int, ...]
+    positions: npt.NDArray[np.int64]
+
+
+def _layout(presence: tuple[bool, ...], offsets: npt.NDArray[np.int64]) -> _Layout:
+    held = [piece for piece, present in enumerate(presence) if present]
+    large = max(held, key=lambda piece: offsets[piece + 1] - offsets[piece])
+    rest = tuple(piece for piece in held if piece != large)
+    positions = np.full(offsets[-1] + 1, -1, np.int64)
+    position = 0
+    for piece in (large, *rest):
+        rows = int(offsets[piece + 1] - offsets[piece])
+        positions[offsets[piece] : offsets[piece + 1]] = np.arange(position, position + rows)
+        position += rows
+    return _Layout(large, rest, positions)
+
+
+@dataclass(frozen=True)
 class Window:
     """pieces: row batches. order int64[m]: row numbers by key, `sequence.field`s, arrival, retraction before add.
 
@@ -47,8 +82,13 @@ class Window:
     starts: npt.NDArray[np.int64]
     kinds: npt.NDArray[np.int8]
     sequence_numbers: npt.NDArray[np.int64]
-    _joined: dict[str, pa.Array] = field(default_factory=dict, repr=False)
-    _tables: dict[tuple[bool, ...], npt.NDArray[np.int64]] = field(default_factory=dict, repr=False)
+    _columns: dict[str, Column] = field(default_factory=dict, repr=False)
+    _layouts: dict[tuple[bool, ...], _Layout] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """int64[k + 1]: the row number at which each piece starts, and n."""
+        return np.cumsum([0, *(piece.num_rows for piece in self.pieces)], dtype=np.int64)
 
     @cached_property
     def last_rows(self) -> npt.NDArray[np.int64]:
@@ -76,37 +116,32 @@ class Window:
         """Which pieces hold the column."""
         return tuple(name in names for names in self._names)
 
-    def column(self, name: str) -> pa.Array:
-        """The column over the pieces that hold it, end to end. `positions` tells where a row's value is."""
-        joined = self._joined.get(name)
-        if joined is None:
-            pairs = zip(self.pieces, self.presence(name), strict=True)
-            chunks = [piece.column(name) for piece, present in pairs if present]
-            joined = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-            self._joined[name] = joined
-        return joined
+    def column(self, name: str) -> Column:
+        """The column over the pieces that hold it, at least one. `choice` tells where rows are in it."""
+        column = self._columns.get(name)
+        if column is None:
+            layout = self._layout(self.presence(name))
+            rest = [self.pieces[piece].column(name) for piece in layout.rest]
+            joined = pa.concat_arrays(rest) if len(rest) > 1 else rest[0] if rest else None
+            column = Column(self.pieces[layout.large].column(name), joined)
+            self._columns[name] = column
+        return column
 
-    def positions(
-        self, presence: tuple[bool, ...], rows: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
-        """Where the values of these rows are in a column with that presence; -1 for -1 and where it is missing."""
-        if all(presence):
-            return rows
-        table = self._tables.get(presence)
-        if table is None:
-            table = self._tables[presence] = self._position_table(presence)
-        return table[rows]
+    def choice(self, presence: tuple[bool, ...], rows: npt.NDArray[np.int64]) -> Choice:
+        """Where these rows are in the columns that these pieces hold, at least one; -1 is null."""
+        layout = self._layout(presence)
+        return Choice(layout.positions[rows], self.pieces[layout.large].num_rows)
 
-    def _position_table(self, presence: tuple[bool, ...]) -> npt.NDArray[np.int64]:
-        """By row number; the last item answers for row -1."""
-        table = np.full(sum(piece.num_rows for piece in self.pieces) + 1, -1, np.int64)
-        row = position = 0
-        for piece, present in zip(self.pieces, presence, strict=True):
-            if present:
-                table[row : row + piece.num_rows] = np.arange(position, position + piece.num_rows)
-                position += piece.num_rows
-            row += piece.num_rows
-        return table
+    def take(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
+        """The values of one column, which some piece holds."""
+        column = self.column(name)
+        return take_patched(column.large, column.rest, self.choice(self.presence(name), rows))
+
+    def _layout(self, presence: tuple[bool, ...]) -> _Layout:
+        layout = self._layouts.get(presence)
+        if layout is None:
+            layout = self._layouts[presence] = _layout(presence, self.offsets)
+        return layout
 
     def layer(self, chosen: npt.NDArray[np.bool_]) -> Window:
         """The window of the positions in `order` that are chosen: bool[m]. Keys without any are left out."""

@@ -1,0 +1,158 @@
+"""Gather rows of a column that lies in two arrays: a large one, and a rest that patches it.
+
+A merge takes most rows of a column from one run. Joining the runs' arrays first would copy the large one for nothing;
+here the large array is gathered without a branch, then the rows from the rest and the missing ones are written over it.
+Rows are worked out once (`Choice`) for all columns that lie alike. Measured (64 K rows in cache, one in ten from the
+rest, CPU ns per value): 8-byte values 0.8 against 1.0 for joining and taking, 1.7 against 2.2 with nulls; strings are
+joined and taken, 5.
+
+Raises pyarrow.ArrowInvalid if strings of 32-bit offsets pass 2 GiB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.kernels.arrow_buffers import ArrowArray, fixed_values, validity
+from widetable.kernels.gather import take
+from widetable.kernels.jit import kernel
+
+Rows = npt.NDArray[np.int64]
+
+_WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which rows are taken. positions int64[n]: of the large array, then of the rest behind it; -1 is null."""
+
+    positions: Rows
+    large_rows: int
+
+    @cached_property
+    def is_slice(self) -> bool:
+        """All rows are consecutive ones of the large array."""
+        rows = self.positions
+        count = len(rows)
+        ends = count == 0 or (rows[-1] - rows[0] == count - 1 and 0 <= rows[0] < self.large_rows)
+        return bool(ends) and not self.patch[0].size and not self.missing.size and _ascends(rows)
+
+    @cached_property
+    def large(self) -> Rows:
+        """Rows of the large array; any row where another is written over it."""
+        return np.where(
+            (self.positions >= 0) & (self.positions < self.large_rows), self.positions, 0
+        )
+
+    @cached_property
+    def patch(self) -> tuple[Rows, Rows]:
+        """(rows of the rest, where they go)."""
+        target = np.flatnonzero(self.positions >= self.large_rows)
+        return self.positions[target] - self.large_rows, target
+
+    @cached_property
+    def missing(self) -> Rows:
+        """Where nulls go, whatever the column."""
+        return np.flatnonzero(self.positions < 0)
+
+    @cached_property
+    def validity(self) -> pa.Buffer | None:
+        """The validity of a column whose arrays have no nulls."""
+        if not self.missing.size:
+            return None
+        valid = np.ones(len(self.positions), np.bool_)
+        valid[self.missing] = False
+        return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def take_patched(large: ArrowArray, rest: ArrowArray | None, choice: Choice) -> ArrowArray:
+    """The chosen rows as one array; a slice without a copy where they are consecutive. No rest: no row is from it."""
+    if choice.is_slice:
+        first = int(choice.positions[0]) if len(choice.positions) else 0
+        return large.slice(first, len(choice.positions))
+    if not _is_plain_fixed_width(large.type):
+        return take(large if rest is None else pa.concat_arrays([large, rest]), choice.positions)
+    rest = large.slice(0, 0) if rest is None else rest
+    validity, nulls = _validity(large, rest, choice)
+    buffers = [validity, pa.py_buffer(_values(large, rest, choice))]
+    return pa.Array.from_buffers(large.type, len(choice.positions), buffers, null_count=nulls)
+
+
+def _is_plain_fixed_width(kind: pa.DataType) -> bool:
+    types = pa.types
+    is_plain = types.is_integer(kind) or types.is_floating(kind) or types.is_temporal(kind)
+    return (is_plain and kind.bit_width in _WORDS) or types.is_decimal128(kind)
+
+
+def _values(large: ArrowArray, rest: ArrowArray, choice: Choice) -> npt.NDArray[np.uint64]:
+    width = large.type.bit_width
+    dtype, words = (np.uint64, 2) if width == 128 else (_WORDS[width], 1)
+    values = np.empty(len(choice.positions) * words, dtype)
+    _take_all(fixed_values(large, dtype), words, choice.large, values)
+    _put(fixed_values(rest, dtype), words, *choice.patch, values)
+    _put_zeros(words, choice.missing, values)
+    return values
+
+
+def _validity(large: ArrowArray, rest: ArrowArray, choice: Choice) -> tuple[pa.Buffer | None, int]:
+    """Gathered as bytes, one per row: unpacking and packing bits is cheaper than reading them one by one."""
+    if not large.null_count and not rest.null_count:
+        return choice.validity, len(choice.missing)
+    valid = np.empty(len(choice.positions), np.uint8)
+    _take_all(_valid(large), 1, choice.large, valid)
+    _put(_valid(rest), 1, *choice.patch, valid)
+    _put_zeros(1, choice.missing, valid)
+    nulls = len(valid) - int(np.count_nonzero(valid))
+    return (pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None), nulls
+
+
+def _valid(array: ArrowArray) -> npt.NDArray[np.uint8]:
+    valid = validity(array)
+    return np.ones(len(array), np.uint8) if valid is None else valid.view(np.uint8)
+
+
+@kernel
+def _ascends(rows: Rows) -> bool:
+    for i in range(1, len(rows)):
+        if rows[i] != rows[i - 1] + 1:
+            return False
+    return True
+
+
+@kernel
+def _take_all(
+    source: npt.NDArray[np.uint64], words: int, rows: Rows, values: npt.NDArray[np.uint64]
+) -> None:
+    if words == 1:
+        for i in range(len(rows)):
+            values[i] = source[rows[i]]
+    else:
+        for i in range(len(rows)):
+            for word in range(words):
+                values[i * words + word] = source[rows[i] * words + word]
+
+
+@kernel
+def _put(
+    source: npt.NDArray[np.uint64],
+    words: int,
+    rows: Rows,
+    target: Rows,
+    values: npt.NDArray[np.uint64],
+) -> None:
+    for i in range(len(rows)):
+        for word in range(words):
+            values[target[i] * words + word] = source[rows[i] * words + word]
+
+
+@kernel
+def _put_zeros(words: int, target: Rows, values: npt.NDArray[np.uint64]) -> None:
+    """What lies behind a missing row is zero, so that the bytes of a result depend on its rows alone."""
+    for i in range(len(target)):
+        for word in range(words):
+            values[target[i] * words + word] = 0
