@@ -72,8 +72,8 @@ class Catalog:
             options=options,
             comment=comment,
         )
+        engine_of(new)  # first: what breaks a rule is wrong whether it is honoured or not
         check_honoured(new.options, made_here=True)
-        engine_of(new)
         check_changelog_producer(new)
         root = self._table_root(name)
         store = self._schemas(root, new)
