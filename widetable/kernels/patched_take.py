@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,8 @@ from widetable.kernels.arrow_buffers import ArrowArray, fixed_values, validity
 from widetable.kernels.gather import take
 from widetable.kernels.jit import kernel
 
-Rows = npt.NDArray[np.int64]
+Rows: TypeAlias = npt.NDArray[np.int64]
+Items: TypeAlias = npt.NDArray[Any]  # of one unsigned type in each call
 
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
@@ -89,7 +91,7 @@ def _is_plain_fixed_width(kind: pa.DataType) -> bool:
     return (is_plain and kind.bit_width in _WORDS) or types.is_decimal128(kind)
 
 
-def _values(large: ArrowArray, rest: ArrowArray, choice: Choice) -> npt.NDArray[np.uint64]:
+def _values(large: ArrowArray, rest: ArrowArray, choice: Choice) -> Items:
     width = large.type.bit_width
     dtype, words = (np.uint64, 2) if width == 128 else (_WORDS[width], 1)
     values = np.empty(len(choice.positions) * words, dtype)
@@ -125,9 +127,7 @@ def _ascends(rows: Rows) -> bool:
 
 
 @kernel
-def _take_all(
-    source: npt.NDArray[np.uint64], words: int, rows: Rows, values: npt.NDArray[np.uint64]
-) -> None:
+def _take_all(source: Items, words: int, rows: Rows, values: Items) -> None:
     if words == 1:
         for i in range(len(rows)):
             values[i] = source[rows[i]]
@@ -139,11 +139,11 @@ def _take_all(
 
 @kernel
 def _put(
-    source: npt.NDArray[np.uint64],
+    source: Items,
     words: int,
     rows: Rows,
     target: Rows,
-    values: npt.NDArray[np.uint64],
+    values: Items,
 ) -> None:
     for i in range(len(rows)):
         for word in range(words):
@@ -151,7 +151,7 @@ def _put(
 
 
 @kernel
-def _put_zeros(words: int, target: Rows, values: npt.NDArray[np.uint64]) -> None:
+def _put_zeros(words: int, target: Rows, values: Items) -> None:
     """What lies behind a missing row is zero, so that the bytes of a result depend on its rows alone."""
     for i in range(len(target)):
         for word in range(words):

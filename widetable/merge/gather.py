@@ -40,4 +40,5 @@ def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:
                 choices[presence] = window.choice(presence, pick.indices)
             column = window.column(name)
             gathered[name] = take_patched(column.large, column.rest, choices[presence])
+            window.forget(name)
     return gathered

@@ -127,6 +127,10 @@ class Window:
             self._columns[name] = column
         return column
 
+    def forget(self, name: str) -> None:
+        """Give back the memory of a column that is needed no more."""
+        self._columns.pop(name, None)
+
     def choice(self, presence: tuple[bool, ...], rows: npt.NDArray[np.int64]) -> Choice:
         """Where these rows are in the columns that these pieces hold, at least one; -1 is null."""
         layout = self._layout(presence)
