@@ -1,0 +1,164 @@
+"""Damaged, foreign and dotted data files: each is read right or refused by name."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.damage import damaged_copies, refused_subject
+from tests.widetable.format.data_files import (
+    IO,
+    SIMPLE,
+    batch_of,
+    read,
+    simple_rows,
+    table_schema,
+    write,
+)
+from widetable.errors import DamagedError, InvalidError, UnsupportedError
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import open_data_file
+from widetable.schema import TableSchema, new_schema
+
+
+@pytest.fixture
+def written(path: Path) -> DataFileMeta:
+    return write(path, SIMPLE, [batch_of(SIMPLE, simple_rows(*range(500)))])
+
+
+def refused(path: Path, meta: DataFileMeta, schema: TableSchema = SIMPLE) -> DamagedError:
+    with pytest.raises(DamagedError) as caught:
+        read(path, meta, schema)
+    return caught.value
+
+
+def test_size_that_the_meta_does_not_say_is_damage(path: Path, written: DataFileMeta) -> None:
+    error = refused(path, replace(written, file_size=written.file_size - 1))
+    assert error.subject == str(path)
+    assert str(written.file_size) in error.found
+    assert str(written.file_size - 1) in error.expected
+
+
+def test_row_count_that_the_meta_does_not_say_is_damage(path: Path, written: DataFileMeta) -> None:
+    assert "500 rows" in refused(path, replace(written, row_count=499)).found
+
+
+@pytest.mark.parametrize("keep", [0, 3, 8, 100, -1])
+def test_truncated_file_is_damage(path: Path, written: DataFileMeta, keep: int) -> None:
+    data = path.read_bytes()[:keep]
+    path.write_bytes(data)
+    assert refused(path, written).subject == str(path)
+    assert refused(path, replace(written, file_size=len(data))).subject == str(path)
+
+
+def test_file_of_another_format_is_told(path: Path, written: DataFileMeta) -> None:
+    path.write_bytes(b"ORC" + bytes(500))
+    assert refused(path, replace(written, file_size=503)).subject == str(path)
+    with pytest.raises(UnsupportedError, match="orc"):
+        read(path, replace(written, file_name="data-1.orc"), SIMPLE)
+
+
+def test_missing_not_null_column_is_damage(path: Path, written: DataFileMeta) -> None:
+    schema = table_schema(
+        {"k": "INT", "v": "STRING", "n": "BIGINT", "w": "DOUBLE", "z": "INT NOT NULL"}
+    )
+    error = refused(path, written, schema)
+    assert "'z'" in error.subject
+    assert str(path) in error.subject
+
+
+def test_column_of_another_type_than_its_schema_is_damage(
+    path: Path, written: DataFileMeta
+) -> None:
+    schema = table_schema({"k": "INT", "v": "DATE", "n": "BIGINT NOT NULL", "w": "DOUBLE"})
+    error = refused(path, written, schema)
+    assert "'v'" in error.subject
+    assert "string" in error.found
+
+
+def test_nulls_where_the_schema_has_none_are_damage(path: Path) -> None:
+    loose = table_schema({"k": "INT", "n": "BIGINT"})
+    meta = write(path, loose, [batch_of(loose, {"k": [1], "n": [None]})])
+    assert "'n'" in refused(path, meta, table_schema({"k": "INT", "n": "BIGINT NOT NULL"})).subject
+
+
+@pytest.mark.parametrize("column", ["_SEQUENCE_NUMBER", "_VALUE_KIND"])
+def test_missing_system_column_is_damage(path: Path, written: DataFileMeta, column: str) -> None:
+    pq.write_table(pq.read_table(path).drop_columns([column]), path)
+    error = refused(path, replace(written, file_size=path.stat().st_size))
+    assert column in error.subject
+
+
+def test_unknown_row_kind_is_damage(path: Path, written: DataFileMeta) -> None:
+    table = pq.read_table(path)
+    for kinds in ([4] + [0] * 499, [0] * 499 + [-1], [300] + [0] * 499):
+        pq.write_table(table.set_column(1, "_VALUE_KIND", pa.array(kinds, pa.int32())), path)
+        refused(path, replace(written, file_size=path.stat().st_size))
+
+
+def test_row_kind_as_int32_is_read(path: Path, written: DataFileMeta) -> None:
+    table = pq.read_table(path)
+    kinds = table.column("_VALUE_KIND").cast(pa.int32())
+    pq.write_table(table.set_column(1, "_VALUE_KIND", kinds), path)
+    back = read(path, replace(written, file_size=path.stat().st_size), SIMPLE)
+    assert back.schema.field("_VALUE_KIND").type == pa.int8()
+
+
+def test_wrong_bytes_raise_nothing_else(
+    path: Path, written: DataFileMeta, rng: random.Random
+) -> None:
+    data, told = path.read_bytes(), 0
+    for _ in range(60):
+        for copy in damaged_copies(data, rng):
+            path.write_bytes(copy)
+            meta = replace(written, file_size=len(copy))
+            subject = refused_subject(partial(read, path, meta, SIMPLE))
+            assert subject is None or str(path) in subject
+            told += subject is not None
+    assert told > 200
+
+
+def test_wrong_byte_in_a_page_is_noticed(
+    path: Path, written: DataFileMeta, rng: random.Random
+) -> None:
+    data = bytearray(path.read_bytes())
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(3)
+    at = chunk.data_page_offset + chunk.total_compressed_size - 1 - rng.randrange(100)
+    data[at] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+    assert refused(path, written).subject == str(path)
+
+
+def test_closed_file_is_not_read(path: Path, written: DataFileMeta) -> None:
+    file = open_data_file(IO, str(path), written, SIMPLE, SIMPLE)
+    file.close()
+    with pytest.raises(InvalidError, match="closed"):
+        next(file.batches(10))
+
+
+def test_wrong_schema_is_refused(path: Path, written: DataFileMeta) -> None:
+    with pytest.raises(InvalidError, match="schema 3"):
+        read(path, replace(written, schema_id=3), SIMPLE)
+
+
+def test_dotted_names_are_columns_of_their_own(path: Path) -> None:
+    arrow = pa.schema(
+        [("a.b", pa.int32()), ("a", pa.struct([("b", pa.int32())])), ("k", pa.int32())]
+    )
+    schema = new_schema(arrow, primary_key=["k", "a.b"])
+    rows: dict[str, list[Any]] = {"k": [1], "a.b": [2], "a": [{"b": 3}]}
+    meta = write(path, schema, [batch_of(schema, rows)])
+    assert (
+        read(path, meta, schema).to_pylist()[0] | {"k": 1, "a.b": 2, "a": {"b": 3}}
+        == (read(path, meta, schema).to_pylist()[0])
+    )
+    assert read(path, meta, schema, ["a.b"]).column_names[2:] == ["a.b", "k"]
+    with open_data_file(IO, str(path), meta, schema, schema) as file:
+        assert file.row_group_key_ranges()[0].minima == (1, None)
