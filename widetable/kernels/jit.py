@@ -3,6 +3,8 @@
 A kernel takes scalars and contiguous arrays, holds no GIL, is compiled on first use and cached on
 disk. It never gets a tuple of arrays (an index into a tuple costs reference counts: 4 to 40 times
 slower), and never `parallel=True`: callers use threads over columns or key ranges.
+
+A kernel calls kernels of its own file only: the cache notices changes of that file and of no other.
 """
 
 from __future__ import annotations

@@ -181,6 +181,15 @@ def test_nulls_come_first_whatever_the_direction() -> None:
     assert last[:, 0].argsort().tolist() == [1, 3, 2, 0]
 
 
+@pytest.mark.parametrize("column", [pa.array([5, 6, 7, 8]), pa.array(["ab", "b", "c", "d" * 99])])
+def test_what_lies_behind_a_null_does_not_matter(column: pa.Array) -> None:
+    buffers = [pa.py_buffer(bytes([0b0101])), *column.buffers()[1:]]
+    with_nulls = pa.Array.from_buffers(column.type, 4, buffers)
+    assert with_nulls.null_count == 2
+    lanes = [tuple(row) for row in key_lanes([with_nulls]).tolist()]
+    assert lanes[1] == lanes[3] < lanes[0] < lanes[2]
+
+
 def test_all_nans_are_equal_and_greatest() -> None:
     patterns = [0x7FF8000000000000, 0xFFF8000000000001, 0x7FF0000000000000, 0x0]
     values = np.array(patterns, np.uint64).view(np.float64)

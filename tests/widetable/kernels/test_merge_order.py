@@ -31,9 +31,11 @@ def random_rows(
 
 
 def sorted_runs(
-    rng: np.random.Generator, sizes: list[int], width: int, distinct: int
+    rng: np.random.Generator, sizes: list[int], width: int, distinct: int, rising: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Runs in order; `rising`: no run has a lower sequence than one before it."""
     lanes, sequence = random_rows(rng, sum(sizes), width, distinct)
+    sequence = np.sort(sequence) if rising else sequence
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     for start, end in itertools.pairwise(offsets):
         order = slow_order(lanes[start:end], sequence[start:end])
@@ -59,9 +61,11 @@ def test_sort_order(seed: int, rows: int, width: int, distinct: int) -> None:
     st.lists(st.integers(0, 120), min_size=1, max_size=9),
     st.integers(1, 3),
     st.sampled_from([1, 2, 5, 1000]),
+    st.booleans(),
 )
-def test_merge_order(seed: int, sizes: list[int], width: int, distinct: int) -> None:
-    lanes, sequence, offsets = sorted_runs(np.random.default_rng(seed), sizes, width, distinct)
+def test_merge_order(seed: int, sizes: list[int], width: int, distinct: int, rising: bool) -> None:
+    rng = np.random.default_rng(seed)
+    lanes, sequence, offsets = sorted_runs(rng, sizes, width, distinct, rising)
     order = merge_order(lanes, sequence, offsets)
     assert order.dtype == np.int64
     assert order.tolist() == slow_order(lanes, sequence)
@@ -70,8 +74,9 @@ def test_merge_order(seed: int, sizes: list[int], width: int, distinct: int) -> 
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("sizes", [[3000, 5, 2000], [1] * 64, [100] * 64, [0, 0], [4000, 4000]])
 def test_merge_order_of_long_and_many_runs(sizes: list[int], width: int) -> None:
-    for distinct in (3, 10_000):
-        lanes, sequence, offsets = sorted_runs(np.random.default_rng(7), sizes, width, distinct)
+    for distinct, rising in itertools.product((3, 10_000), (False, True)):
+        rng = np.random.default_rng(7)
+        lanes, sequence, offsets = sorted_runs(rng, sizes, width, distinct, rising)
         assert merge_order(lanes, sequence, offsets).tolist() == slow_order(lanes, sequence)
 
 
