@@ -1,0 +1,65 @@
+"""Answers requests to read tables with pypaimon; run by the Python of .venv/interop, with the project on its path.
+
+A request is one line of JSON on standard input: {"warehouse", "table", and perhaps "snapshot", "tag",
+"filter" ([column, value]: equality, pushed down), "project" ([columns]), or "write" (an Arrow file
+whose rows are committed)}. The answer is one line: {"rows": [...]} or {"error": text}. One process
+serves all tests: starting it takes as long as reading many tables.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pyarrow as pa
+from pypaimon import CatalogFactory
+
+from tests.plain_rows import plain
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """The rows that pypaimon sees, or why it refuses."""
+    try:
+        return {"rows": write(request) if "write" in request else read(request)}
+    except Exception as error:  # noqa: BLE001  # the test wants to know what went wrong
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def read(request: dict[str, Any]) -> list[Any]:
+    """All rows, as plain values."""
+    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["table"])
+    if "snapshot" in request:
+        table = table.copy({"scan.snapshot-id": str(request["snapshot"])})
+    if "tag" in request:
+        table = table.copy({"scan.tag-name": request["tag"]})
+    builder = table.new_read_builder()
+    if "filter" in request:
+        builder = builder.with_filter(builder.new_predicate_builder().equal(*request["filter"]))
+    if "project" in request:
+        builder = builder.with_projection(request["project"])
+    splits = builder.new_scan().plan().splits()
+    return [plain(row) for row in builder.new_read().to_arrow(splits).to_pylist()]
+
+
+def write(request: dict[str, Any]) -> list[Any]:
+    """One commit of the rows of a file; gives no rows."""
+    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["table"])
+    builder = table.new_batch_write_builder()
+    writer, commit = builder.new_write(), builder.new_commit()
+    writer.write_arrow(pa.ipc.open_file(request["write"]).read_all())
+    commit.commit(writer.prepare_commit())
+    writer.close()
+    commit.close()
+    return []
+
+
+def main() -> None:
+    """One answer per line until the input ends."""
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""pypaimon as an independent reader: one process of .venv/interop answers for all tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.plain_rows import row_texts
+
+Reader = Callable[..., list[str]]
+
+
+class PypaimonProcess:
+    """client_server.py, asked one question at a time."""
+
+    def __init__(self, python: str) -> None:
+        self._process = subprocess.Popen(
+            [python, str(Path(__file__).parent / "client_server.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        )
+
+    def ask(self, table: wt.Table, **how: Any) -> Any:
+        """The answer about one table; fails the test when pypaimon refuses."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        path = Path(table.path)
+        name = f"{path.parent.name.removesuffix('.db')}.{path.name}"
+        request = {"warehouse": str(path.parent.parent), "table": name, **how}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, answer
+        return answer["rows"]
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="session")
+def pypaimon_process(interop_python: str) -> Iterator[PypaimonProcess]:
+    process = PypaimonProcess(interop_python)
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def pypaimon_rows(pypaimon_process: PypaimonProcess) -> Reader:
+    """read(table, snapshot=, tag=, filter=, project=): the rows that pypaimon sees, as sorted texts."""
+
+    def read(table: wt.Table, **how: Any) -> list[str]:
+        return row_texts(pypaimon_process.ask(table, **how))
+
+    return read
+
+
+@pytest.fixture
+def pypaimon_write(
+    pypaimon_process: PypaimonProcess, tmp_path: Path
+) -> Callable[[wt.Table, pa.Table], None]:
+    """write(table, rows): one commit by pypaimon."""
+
+    def write(table: wt.Table, rows: pa.Table) -> None:
+        path = tmp_path / "to-write.arrow"
+        with pa.ipc.new_file(path, rows.schema) as writer:
+            writer.write_table(rows)
+        pypaimon_process.ask(table, write=str(path))
+
+    return write
