@@ -39,8 +39,8 @@ def first_disorder(lanes: Lanes, offsets: Positions) -> int:
 def rows_before_cut(lanes: Lanes, offsets: Positions, more: npt.NDArray[np.bool_]) -> Positions:
     """How many rows of each slice may be merged now.
 
-    more[i]: rows may follow slice i (which then is not empty), with its last key or greater ones. The cut is the
-    smallest last key of such slices; rows with smaller keys are counted. Without such a slice all rows are.
+    more[i]: the last row of slice i (which then is not empty) stands for what follows. The cut is the smallest last key
+    of such slices; rows with smaller keys are counted. Without such a slice all rows are.
     """
     runs = len(offsets) - 1
     cut = -1

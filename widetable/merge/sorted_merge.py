@@ -1,8 +1,9 @@
 """Merge sorted runs into one, and collapse the rows of a commit: the two ways rows of equal key meet.
 
-`merge_runs` goes key range by key range: it looks at the heads of all runs, cuts them at the smallest last key behind
-which a run may still hold rows, merges what lies before the cut, and goes on. Memory is bounded by the batches that the
-runs give and a head of `batch_rows` rows each; only a key with more rows than that makes a head grow.
+`merge_runs` goes key range by key range: it looks at the heads of all runs, cuts them at the smallest key that stands
+behind a head, merges what lies before the cut, and goes on. So a run's own batches stay whole where nothing overlaps
+them. Memory is bounded by the batches that the runs give and a head of `batch_rows` rows each; only a key with more
+rows than that makes a head grow.
 Pure: row batches in, row batches out. Raises what the engine raises, DamagedError for a run that is not in key order.
 """
 
@@ -115,7 +116,8 @@ class _Run:
         self.rows = 0
 
     def load(self) -> None:
-        while self.rows < self._head_rows and not self._is_read_out:
+        """So much that the row behind the head is there, if there is one."""
+        while self.rows <= self._head_rows and not self._is_read_out:
             batch = next(self._batches, None)
             if batch is None:
                 self._is_read_out = True
@@ -124,13 +126,14 @@ class _Run:
                 self.rows += batch.num_rows
 
     @property
-    def head_rows(self) -> int:
-        return min(self._head_rows, self.rows)
+    def seen_rows(self) -> int:
+        """The head, and the row behind it."""
+        return min(self._head_rows + 1, self.rows)
 
     @property
     def has_more(self) -> bool:
-        """Whether rows may follow the head."""
-        return self.rows > self._head_rows or not self._is_read_out
+        """Whether a row stands behind the head."""
+        return self.rows > self._head_rows
 
     def head(self, rows: int) -> list[pa.RecordBatch]:
         """The first rows, without copies."""
@@ -161,8 +164,8 @@ class _Run:
 
 def _next_window(key_order: KeyOrder, runs: Sequence[_Run]) -> Window | None:
     """The rows before the next cut, taken out of the runs; None when the heads must grow first."""
-    pieces = [piece for run in runs for piece in run.head(run.head_rows)]
-    offsets = np.concatenate([[0], np.cumsum([run.head_rows for run in runs])])
+    pieces = [piece for run in runs for piece in run.head(run.seen_rows)]
+    offsets = np.concatenate([[0], np.cumsum([run.seen_rows for run in runs])])
     lanes = key_order.key_lanes(pieces)
     _check_key_order(lanes, offsets, runs)
     counts = rows_before_cut(lanes, offsets, np.array([run.has_more for run in runs]))
