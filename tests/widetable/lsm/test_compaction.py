@@ -124,3 +124,200 @@ def test_the_rules_picks_give_the_model_s_rows(data: st.DataObject) -> None:
                     table.apply([compact_bucket(table.state, *key, total, choice)])
             table.check()
             assert table.rows() == model.rows()
+
+
+NO_FSYNC = {"bucket": "1", "widetable.fsync": "false"}
+
+
+def small_table(root: Path, options: dict[str, str], *columns: str) -> TableFiles:
+    """Key k INT, and BIGINT columns."""
+    arrow = pa.schema([("k", pa.int32()), *((name, pa.int64()) for name in columns)])
+    schema = new_schema(arrow, primary_key=["k"], options={**NO_FSYNC, **options})
+    return TableFiles(root, schema)
+
+
+def compact_all(table: TableFiles, *, full: bool = True) -> None:
+    for key, files in table.buckets.items():
+        choice = plan_bucket(table.state, files, full=full)
+        if choice is not None:
+            table.apply([compact_bucket(table.state, *key, table.schema.num_buckets, choice)])
+    table.check()
+
+
+def levels_and_deletes(table: TableFiles) -> list[tuple[int, int, int | None]]:
+    """(level, rows, deletes) of all files."""
+    files = (file for files in table.buckets.values() for file in files)
+    return sorted((file.level, file.row_count, file.delete_row_count) for file in files)
+
+
+def test_deletes_by_arrival_go_when_nothing_older_is_left(tmp_path: Path) -> None:
+    table = small_table(tmp_path, {}, "v")
+    table.write(["k", "v"], [("+I", {"k": 1, "v": 1}), ("-D", {"k": 2, "v": 2})])
+    compact_all(table)
+    assert levels_and_deletes(table) == [(5, 1, 0)]
+
+
+def test_a_file_of_deletes_alone_leaves_nothing(tmp_path: Path) -> None:
+    table = small_table(tmp_path, {}, "v")
+    table.write(["k", "v"], [("-D", {"k": 2, "v": 2})])
+    compact_all(table)
+    assert levels_and_deletes(table) == []
+    assert table.rows() == []
+
+
+def test_deletes_with_a_sequence_field_stay_and_block_what_comes_late(tmp_path: Path) -> None:
+    table = small_table(tmp_path, {"sequence.field": "s"}, "s")
+    table.write(["k", "s"], [("-D", {"k": 1, "s": 9})])
+    compact_all(table)
+    assert levels_and_deletes(table) == [(5, 1, 1)]
+    table.write(["k", "s"], [("+I", {"k": 1, "s": 3})])
+    assert table.rows() == []
+    compact_all(table)
+    assert table.rows() == []
+
+
+def test_deletes_stay_while_older_runs_are_below(tmp_path: Path) -> None:
+    options = {"num-sorted-run.compaction-trigger": "3"}
+    table = small_table(tmp_path, options, "v")
+    table.write(["k", "v"], [("+I", {"k": k, "v": k}) for k in range(20_000)])
+    compact_all(table)
+    table.write(["k", "v"], [("-D", {"k": 7, "v": 7})])
+    table.write(["k", "v"], [("-D", {"k": 8, "v": 7})])
+    compact_all(table, full=False)
+    assert levels_and_deletes(table) == [(2, 2, 2), (3, 20_000, 0)]
+    assert len(table.rows()) == 19_998
+
+
+def test_a_removal_is_not_merged_without_its_base(tmp_path: Path) -> None:
+    """-D and a later +I would become a +I that forgets the removal (decision 0002)."""
+    options = {
+        "merge-engine": "partial-update",
+        "partial-update.remove-record-on-delete": "true",
+        "num-sorted-run.compaction-trigger": "3",
+    }
+    table = small_table(tmp_path, options, "a", "b")
+    table.write(["k", "a", "b"], [("+I", {"k": k, "a": 1, "b": 1}) for k in range(20_000)])
+    compact_all(table)
+    table.write(["k", "a", "b"], [("-D", {"k": 7})])
+    table.write(["k", "a", "b"], [("+I", {"k": 7, "a": 2})])
+    compact_all(table, full=False)
+    assert levels_and_deletes(table) == [(3, 20_000, 0)]
+    assert table.rows()[7] == {"k": 7, "a": 2, "b": None}
+
+
+def test_partial_update_with_a_sequence_field_is_only_moved(tmp_path: Path) -> None:
+    """a=1 at 5, b=3 at 7, then a=9 at 6: a merged row has one place in the order only."""
+    options = {"merge-engine": "partial-update", "sequence.field": "s"}
+    table = small_table(tmp_path, options, "s", "a", "b")
+    table.write(["k", "s", "a"], [("+I", {"k": 1, "s": 5, "a": 1})])
+    table.write(["k", "s", "b"], [("+I", {"k": 1, "s": 7, "b": 3})])
+    table.write(["k", "s", "a", "b"], [("+I", {"k": 2, "s": 1, "a": 8, "b": 8})])
+    compact_all(table)
+    table.write(["k", "s", "a"], [("+I", {"k": 1, "s": 6, "a": 9})])
+    compact_all(table)
+    assert table.rows()[0] == {"k": 1, "s": 7, "a": 9, "b": 3}
+    assert [level for level, _, _ in levels_and_deletes(table)] == [0, 0, 0, 5]
+
+
+def test_a_large_full_width_file_is_moved_and_a_narrow_one_rewritten(tmp_path: Path) -> None:
+    options = {"merge-engine": "partial-update", "target-file-size": "1b"}
+    for columns in (["k", "a", "b"], ["k", "a"]):
+        table = small_table(tmp_path / str(len(columns)), options, "a", "b")
+        messages = table.write(columns, [("+I", {"k": 1, "a": 1, "b": 1})])
+        name = messages[0].new_files[0].file_name
+        compact_all(table)
+        assert (table.live_names() == {name}) == (len(columns) == 3)
+        assert levels_and_deletes(table) == [(5, 1, 0)]
+
+
+def test_a_file_that_does_not_count_its_deletes_is_rewritten(tmp_path: Path) -> None:
+    """Only files of other clients lack the count; raw readers would take its deletes for rows."""
+    table = small_table(tmp_path, {}, "v")
+    table.write(["k", "v"], [("-D", {"k": 1, "v": 1}), ("+I", {"k": 2, "v": 2})])
+    (files,) = table.buckets.values()
+    files[0] = replace(files[0], delete_row_count=None)
+    compact_all(table)
+    assert levels_and_deletes(table) == [(5, 1, 0)]
+
+
+def test_output_is_cut_into_files_of_the_target_size(tmp_path: Path) -> None:
+    options = {"target-file-size": "64kb", "num-levels": "3"}
+    table = small_table(tmp_path, options, "v", "w")
+    for start in range(2):
+        rows = [("+I", {"k": k, "v": k * 7919, "w": k}) for k in range(start, 60_000, 2)]
+        table.write(["k", "v", "w"], rows, batch_rows=100_000)
+    compact_all(table)
+    (files,) = table.buckets.values()
+    assert len(files) > 3
+    assert {file.level for file in files} == {2}
+    assert sum(file.row_count for file in files) == 60_000
+    assert sorted(file.file_size for file in files)[-1] < 3 * 64 * 1024
+
+
+def test_rows_far_apart_in_keys_are_sections_of_their_own(tmp_path: Path) -> None:
+    """Old large files outside of what is touched keep their bytes: cost follows the keys touched."""
+    table = small_table(tmp_path, {"target-file-size": "1b"}, "v")
+    table.write(["k", "v"], [("+I", {"k": k, "v": k}) for k in range(3)])
+    compact_all(table)
+    (files,) = table.buckets.values()
+    kept = [file.file_name for file in files if file.min_key == files[2].min_key]
+    table.write(["k", "v"], [("+I", {"k": 0, "v": 5})])
+    compact_all(table)
+    assert set(kept) <= table.live_names()
+    assert [row["v"] for row in table.rows()] == [5, 1, 2]
+
+
+def full_choice(table: TableFiles) -> tuple[BucketKey, Choice]:
+    ((key, files),) = table.buckets.items()
+    choice = plan_bucket(table.state, files, full=True)
+    assert choice is not None
+    return key, choice
+
+
+@pytest.mark.parametrize("operation", ["open_output", "sync", "open_input"])
+def test_a_failed_compaction_leaves_nothing_behind(tmp_path: Path, operation: str) -> None:
+    file_io = FaultyFileIO(LocalFileIO(fsync=False))
+    table = small_table(tmp_path, {"target-file-size": "1b"}, "v")
+    table.file_io = file_io
+    for v in range(3):
+        table.write(["k", "v"], [("+I", {"k": k, "v": v}) for k in range(5)])
+    key, choice = full_choice(table)
+    before = table.names_on_disk()
+    file_io.fail(operation, Fault.FULL, skip=2)
+    with pytest.raises(StorageError):
+        compact_bucket(table.state, *key, 1, choice)
+    file_io.heal()
+    assert table.names_on_disk() == before
+    assert [row["v"] for row in table.rows()] == [2] * 5
+
+
+def test_discard_deletes_what_was_written_and_not_what_was_moved(tmp_path: Path) -> None:
+    table = small_table(tmp_path, {"target-file-size": "1b"}, "v")
+    table.write(["k", "v"], [("+I", {"k": 9, "v": 9})])
+    for v in range(2):
+        table.write(["k", "v"], [("+I", {"k": 1, "v": v})])
+    before = table.names_on_disk()
+    key, choice = full_choice(table)
+    message = compact_bucket(table.state, *key, 1, choice)
+    assert len(message.written_files()) == 1
+    assert len(message.compact_after) == 2
+    discard(table.state, message)
+    assert table.names_on_disk() == before
+
+
+def test_batches_shrink_with_the_width_of_rows_and_the_number_of_runs(tmp_path: Path) -> None:
+    schema = new_schema(
+        pa.schema([("k", pa.int64()), *((f"c{i}", pa.int64()) for i in range(1000))]),
+        primary_key=["k"],
+        options={"write-buffer-size": "64mb"},
+    )
+    table = small_table(tmp_path, {}, "v")
+    for v in range(4):
+        table.write(["k", "v"], [("+I", {"k": 1, "v": v})])
+    (files,) = table.buckets.values()
+    (section,) = sections(files, table.schema)
+    rows = merge_batch_rows(section, schema, schema.typed_options)
+    assert rows * 8000 * 4 <= (64 << 20) // 4
+    (single,) = sections(files[:1], table.schema)
+    assert merge_batch_rows(single, schema, schema.typed_options) > 2 * rows
+    assert schema.fields[0].type == DataType("BIGINT", nullable=False)
