@@ -1,18 +1,15 @@
 """Avro object container files: the form of manifests and manifest lists.
 
-On disk: never change (Avro 1.11 specification, "Object Container Files"; codec by Paimon
-`manifest.compression`):
+On disk: never change (Avro 1.11 specification, "Object Container Files"; codec by Paimon `manifest.compression`):
 
     file   = "Obj" 0x01 meta sync block*
     meta   = map of text to bytes; avro.schema (JSON) and avro.codec (absent: null)
     sync   = 16 random bytes
     block  = long count, long size, size bytes of count records in the codec, sync
 
-Written with the codec zstandard; null, deflate, snappy and zstandard are read. A field is matched
-by its name, whatever the records are called; nullable fields may be missing and unknown fields are
-skipped by whoever asks for others.
-Logical types are not applied: a timestamp stays its long. All damage raises DamagedError naming the
-subject.
+Written by fastavro with the codec zstandard. Read here, into one list per field, as manifests are long and every
+record of them is wanted: null, deflate, snappy and zstandard. Logical types are not applied: a timestamp stays its
+long. All damage raises DamagedError naming the subject, another codec UnsupportedError.
 """
 
 from __future__ import annotations
@@ -25,35 +22,19 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
 import fastavro
+import numpy as np
 import pyarrow as pa
-from fastavro.schema import SchemaParseException
 
-from widetable.errors import DamagedError, UnsupportedError
+from widetable.errors import UnsupportedError
+from widetable.format.avro_schema import Leaf, Schema, avro_damage, plan_columns
+from widetable.kernels.avro_records import decode_records
 
-Schema: TypeAlias = dict[str, Any]
 Record: TypeAlias = dict[str, Any]
+Columns: TypeAlias = dict[str, list[Any]]
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 1 << 20
-_INTEGERS: Final = frozenset({"int", "long"})
-
-
-def nullable(kind: Any) -> list[Any]:
-    """The union of null and `kind`."""
-    return ["null", kind]
-
-
-def field(name: str, kind: Any) -> Schema:
-    """One field of a record; a nullable one has the default null, as Java writes it."""
-    if isinstance(kind, list):
-        return {"name": name, "type": kind, "default": None}
-    return {"name": name, "type": kind}
-
-
-def array(items: Any) -> Schema:
-    """An array type."""
-    return {"type": "array", "items": items}
 
 
 def write_avro(schema: Schema, records: Iterable[Record]) -> bytes:
@@ -63,59 +44,39 @@ def write_avro(schema: Schema, records: Iterable[Record]) -> bytes:
     return out.getvalue()
 
 
-def read_avro(data: bytes, expected: Schema, subject: str) -> list[Record]:
-    """All records of a container file as dictionaries by the file's field names.
+def read_avro(data: bytes, expected: Schema, subject: str) -> Columns:
+    """The fields of all records, by path ("_FILE._KEY_STATS._MIN_VALUES"), each a list in record order.
 
-    expected: the schema as we write it; each of its fields that is not nullable must be in the
-    file, and each that is in the file must have the expected type. subject: the file's path, for
-    messages.
+    Values are int, bytes, str, and tuples of these for arrays; None for null, and for fields that the file lacks.
+    expected: the schema as we write it, see `avro_schema`. subject: the file's path, for messages.
     """
     container = _open(data, subject)
-    _check_schema(container.schema, expected, subject)
-    # Blocks are handed on without their codec, as one file: the record decoder then sees no logical
-    # types and needs no codec of its own.
-    plain = _Plain(container)
-    try:
-        return list(fastavro.reader(io.BytesIO(plain.data)))  # type: ignore[arg-type]
-    except _DECODE_ERRORS as cause:
-        raise _damaged(subject, f"records that do not decode: {cause!r}") from cause
-
-
-_DECODE_ERRORS: Final = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    SchemaParseException,
-    TypeError,
-    ValueError,
-)
+    plan = plan_columns(container.schema, expected, subject)
+    # Each field that is wanted takes a byte at least: what claims more records is not given room.
+    if container.records * plan.outputs > len(container.payload):
+        raise avro_damage(subject, f"{container.records} records in {len(container.payload)} bytes")
+    payload = np.frombuffer(container.payload, np.uint8)
+    ranges = decode_records(payload, container.records, plan.steps, plan.nodes, plan.outputs)
+    if ranges is None:
+        raise avro_damage(subject, "records that do not decode")
+    reader = _ColumnReader(container.payload, subject)
+    columns = {}
+    for leaf in plan.leaves:
+        if leaf.output is None:
+            columns[leaf.path] = [None] * container.records
+        else:
+            low, high = ranges[2 * leaf.output], ranges[2 * leaf.output + 1]
+            columns[leaf.path] = reader.column(leaf, low.tolist(), high.tolist())
+    return columns
 
 
 @dataclass(frozen=True)
 class _Container:
-    """schema: the writer's, without logical types. records: how many. payload: all blocks, decompressed."""
+    """schema: the writer's. records: how many. payload: all blocks, decompressed."""
 
     schema: Any
     records: int
     payload: bytes
-
-
-class _Plain:
-    """The container again, as one block in the codec null."""
-
-    def __init__(self, container: _Container) -> None:
-        meta = {"avro.schema": json.dumps(container.schema).encode(), "avro.codec": b"null"}
-        sync = bytes(_SYNC_BYTES)
-        parts = [_MAGIC, _long(len(meta))]
-        for key, value in meta.items():
-            parts += [_long(len(key)), key.encode(), _long(len(value)), value]
-        parts += [_long(0), sync]
-        if container.records:
-            size = _long(len(container.payload))
-            parts += [_long(container.records), size, container.payload, sync]
-        self.data: Final = b"".join(parts)
 
 
 class _Cursor:
@@ -159,7 +120,7 @@ class _Cursor:
         return entries
 
     def fail(self, found: str) -> NoReturn:
-        raise _damaged(self.subject, found)
+        raise avro_damage(self.subject, found)
 
 
 def _open(data: bytes, subject: str) -> _Container:
@@ -187,17 +148,9 @@ def _open(data: bytes, subject: str) -> _Container:
 
 def _parse_schema(text: bytes, subject: str) -> Any:
     try:
-        return _without_logical_types(json.loads(text))
+        return json.loads(text)
     except (ValueError, RecursionError) as cause:
-        raise _damaged(subject, "a header without a schema in JSON") from cause
-
-
-def _without_logical_types(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {k: _without_logical_types(v) for k, v in node.items() if k != "logicalType"}
-    if isinstance(node, list):
-        return [_without_logical_types(item) for item in node]
-    return node
+        raise avro_damage(subject, "a header without a schema in JSON") from cause
 
 
 def _decompressor(codec: bytes, subject: str) -> Callable[[bytes, str], bytes]:
@@ -220,7 +173,7 @@ def _inflate(block: bytes, subject: str) -> bytes:
     try:
         return zlib.decompress(block, -zlib.MAX_WBITS)
     except zlib.error as cause:
-        raise _damaged(subject, f"a deflate block that does not decompress: {cause}") from cause
+        raise avro_damage(subject, f"a deflate block that does not decompress: {cause}") from cause
 
 
 def _unzstd(block: bytes, subject: str) -> bytes:
@@ -228,7 +181,7 @@ def _unzstd(block: bytes, subject: str) -> bytes:
         with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
             return bytes(stream.read())
     except (OSError, pa.ArrowException) as cause:
-        raise _damaged(subject, f"a zstd block that does not decompress: {cause}") from cause
+        raise avro_damage(subject, f"a zstd block that does not decompress: {cause}") from cause
 
 
 def _unsnappy(block: bytes, subject: str) -> bytes:
@@ -242,13 +195,13 @@ def _unsnappy(block: bytes, subject: str) -> bytes:
     # Snappy writes 64 bytes for 3 at best: a size beyond that is damage, not a block to make room
     # for.
     if len(block) < 5 or size > 64 * len(block):
-        raise _damaged(subject, f"a snappy block of {len(block)} bytes that claims {size}")
+        raise avro_damage(subject, f"a snappy block of {len(block)} bytes that claims {size}")
     try:
         plain = pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True)
     except (OSError, pa.ArrowException) as cause:
-        raise _damaged(subject, f"a snappy block that does not decompress: {cause}") from cause
+        raise avro_damage(subject, f"a snappy block that does not decompress: {cause}") from cause
     if zlib.crc32(plain) != int.from_bytes(block[-4:], "big"):
-        raise _damaged(subject, "a snappy block with a wrong checksum")
+        raise avro_damage(subject, "a snappy block with a wrong checksum")
     return bytes(plain)
 
 
@@ -260,85 +213,78 @@ _DECOMPRESSORS: Final[dict[bytes, Callable[[bytes, str], bytes]]] = {
 }
 
 
-def _check_schema(found: Any, expected: Schema, subject: str) -> None:
-    named: dict[str, Any] = {}
-    _collect_named(found, named)
-    _check_record(found, expected, named, subject)
+class _ColumnReader:
+    """Turns byte ranges of the payload into values. Equal bytes and arrays are the same object: most repeat."""
+
+    def __init__(self, payload: bytes, subject: str) -> None:
+        self._payload = payload
+        self._subject = subject
+        self._bytes: dict[bytes, bytes] = {}
+
+    def column(self, leaf: Leaf, low: list[int], high: list[int]) -> list[Any]:
+        """Values of one leaf; see `kernels.avro_records` for what the ranges mean."""
+        if leaf.kind == "int":
+            return [value if there else None for value, there in zip(low, high, strict=True)]
+        payload, seen = self._payload, self._bytes
+        spans = [
+            None if start < 0 else payload[start:end] for start, end in zip(low, high, strict=True)
+        ]
+        if leaf.kind == "bytes":
+            return [None if span is None else seen.setdefault(span, span) for span in spans]
+        return self._parsed(spans, _PARSERS[leaf.kind])
+
+    def _parsed(
+        self, spans: list[bytes | None], parse: Callable[[bytes, str], object]
+    ) -> list[Any]:
+        parsed: dict[bytes | None, object] = {None: None}
+        for span in spans:
+            if span not in parsed:
+                assert span is not None
+                parsed[span] = parse(span, self._subject)
+        return [parsed[span] for span in spans]
 
 
-def _collect_named(node: Any, named: dict[str, Any]) -> None:
-    """Records by name: a later field may refer to an earlier record by its name only."""
-    if isinstance(node, list):
-        for branch in node:
-            _collect_named(branch, named)
-    elif isinstance(node, dict):
-        if isinstance(node.get("name"), str) and "type" in node and "fields" in node:
-            named[node["name"].rpartition(".")[2]] = node
-        for key in ("type", "items", "values"):
-            _collect_named(node.get(key), named)
-        for member in node.get("fields") or ():
-            _collect_named(member, named)
+def _text(span: bytes, subject: str) -> str:
+    try:
+        return span.decode()
+    except UnicodeDecodeError as cause:
+        raise avro_damage(subject, f"text that is no UTF-8: {cause}") from cause
 
 
-def _check_record(found: Any, expected: Schema, named: dict[str, Any], subject: str) -> None:
-    if not isinstance(found, dict) or not isinstance(found.get("fields"), list):
-        raise _damaged(subject, f"the schema {str(found)[:80]!r} in place of a record")
-    fields = {f.get("name"): f.get("type") for f in found["fields"] if isinstance(f, dict)}
-    for wanted in expected["fields"]:
-        name, optional = wanted["name"], isinstance(wanted["type"], list)
-        if name not in fields:
-            if not optional:
-                raise _damaged(subject, f"no field {name!r}")
-            continue
-        _check_type(fields[name], wanted["type"], name, named, subject)
+def _array_of(item: Callable[[_Cursor], object]) -> Callable[[bytes, str], object]:
+    """Parses the bytes of an array; the kernel has stepped over them, so they end where it does."""
+
+    def parse(span: bytes, subject: str) -> tuple[object, ...]:
+        cursor = _Cursor(span, subject)
+        items: list[object] = []
+        while (count := cursor.long()) != 0:
+            if count < 0:
+                count = -count
+                cursor.long()
+            if count > len(span):
+                cursor.fail(f"an array of {count} items in {len(span)} bytes")
+            items.extend(item(cursor) for _ in range(count))
+        if cursor.at != len(span):
+            cursor.fail(f"{len(span) - cursor.at} bytes behind the end of an array")
+        return tuple(items)
+
+    return parse
 
 
-def _check_type(found: Any, expected: Any, name: str, named: dict[str, Any], subject: str) -> None:
-    found_core, found_null = _core(found)
-    expected_core, expected_null = _core(expected)
-    if isinstance(found_core, str):
-        found_core = named.get(found_core.rpartition(".")[2], found_core)
-    if not (found_null and not expected_null):
-        if isinstance(expected_core, str):
-            both = {str(found_core), expected_core}
-            if len(both) == 1 or both == _INTEGERS:
-                return
-        elif expected_core["type"] == "record":
-            _check_record(found_core, expected_core, named, subject)
-            return
-        elif isinstance(found_core, dict) and found_core.get("type") == "array":
-            items = found_core.get("items")
-            _check_type(items, expected_core["items"], f"{name} items", named, subject)
-            return
-    raise _damaged(subject, f"the field {name!r} of type {found}, not {expected}")
+def _nullable_long(cursor: _Cursor) -> int | None:
+    branch = cursor.long()
+    if branch not in (0, 1):
+        cursor.fail(f"the branch {branch} of a union of two")
+    return cursor.long() if branch else None
 
 
-def _core(kind: Any) -> tuple[Any, bool]:
-    """The type itself and whether it may be null; {"type": "long"} is "long"."""
-    may_be_null = False
-    if isinstance(kind, list):
-        others = [branch for branch in kind if branch != "null"]
-        may_be_null = len(others) < len(kind)
-        kind = others[0] if len(others) == 1 else kind
-    if isinstance(kind, dict) and set(kind) <= {"type", "logicalType"}:
-        kind = kind.get("type", kind)
-    return kind, may_be_null
+def _array_text(cursor: _Cursor) -> str:
+    return _text(cursor.take(cursor.long()), cursor.subject)
 
 
-def _long(value: int) -> bytes:
-    zigzag = value << 1
-    out = bytearray()
-    while zigzag > 0x7F:
-        out.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    out.append(zigzag)
-    return bytes(out)
-
-
-def _damaged(subject: str, found: str) -> DamagedError:
-    return DamagedError(
-        subject,
-        found=found,
-        expected="an Avro file as Paimon writes its manifests",
-        action="Restore the file, or go back to an older snapshot.",
-    )
+_PARSERS: Final[dict[str, Callable[[bytes, str], object]]] = {
+    "string": _text,
+    "array of int": _array_of(_Cursor.long),
+    "array of nullable int": _array_of(_nullable_long),
+    "array of string": _array_of(_array_text),
+}

@@ -1,9 +1,7 @@
 """One line of a manifest: a data file is added to a bucket, or taken from it.
 
 Source: Paimon `ManifestEntry`, `FileEntry.mergeEntries`; format.md section 4. Records are the
-dictionaries that Avro encodes. `from_record` raises KeyError, TypeError or ValueError for records
-that lack a required field or hold another type (`manifest_file` turns them into DamagedError);
-`combine` raises DamagedError.
+dictionaries that Avro encodes; `manifest_file` reads them back. `combine` raises DamagedError.
 """
 
 from __future__ import annotations
@@ -112,44 +110,6 @@ def to_record(entry: ManifestEntry) -> Record:
     }
 
 
-def from_record(record: Record) -> ManifestEntry:
-    """The entry of an Avro record; trailing fields that older writers lack are None."""
-    return ManifestEntry(
-        record["_KIND"],
-        record["_PARTITION"],
-        record["_BUCKET"],
-        record["_TOTAL_BUCKETS"],
-        _file_from_record(record["_FILE"]),
-    )
-
-
-def _file_from_record(file: Record) -> DataFileMeta:
-    get = file.get
-    return DataFileMeta(
-        file["_FILE_NAME"],
-        file["_FILE_SIZE"],
-        file["_ROW_COUNT"],
-        file["_MIN_KEY"],
-        file["_MAX_KEY"],
-        stats_from_record(file["_KEY_STATS"]),
-        stats_from_record(file["_VALUE_STATS"]),
-        file["_MIN_SEQUENCE_NUMBER"],
-        file["_MAX_SEQUENCE_NUMBER"],
-        file["_SCHEMA_ID"],
-        file["_LEVEL"],
-        tuple(file["_EXTRA_FILES"]),
-        get("_CREATION_TIME"),
-        get("_DELETE_ROW_COUNT"),
-        get("_EMBEDDED_FILE_INDEX"),
-        get("_FILE_SOURCE"),
-        _as_tuple(get("_VALUE_STATS_COLS")),
-        get("_EXTERNAL_PATH"),
-        get("_FIRST_ROW_ID"),
-        _as_tuple(get("_WRITE_COLS")),
-        _as_tuple(get("_WRITE_COLS_SEQUENCES")),
-    )
-
-
 def stats_to_record(stats: Stats) -> Record:
     """The Avro record of stats."""
     return {
@@ -157,15 +117,6 @@ def stats_to_record(stats: Stats) -> Record:
         "_MAX_VALUES": stats.max_values,
         "_NULL_COUNTS": list(stats.null_counts),
     }
-
-
-def stats_from_record(record: Record) -> Stats:
-    """A null list of counts (old writers) becomes an empty tuple: nothing is known."""
-    return Stats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record.get("_NULL_COUNTS") or ()))
-
-
-def _as_tuple(items: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if items is None else tuple(items)
 
 
 def _as_list(items: tuple[Any, ...] | None) -> list[Any] | None:

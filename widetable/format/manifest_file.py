@@ -7,14 +7,16 @@ naming the subject, nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from widetable.errors import DamagedError
-from widetable.format.avro_file import Schema, array, field, nullable, read_avro, write_avro
+from widetable.format.avro_file import Columns, read_avro, write_avro
+from widetable.format.avro_schema import Schema, array, field, nullable
 from widetable.format.column_stats import Stats
-from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, from_record, to_record
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, to_record
 
 _NAMESPACE: Final = "org.apache.paimon.avro.generated"
 
@@ -105,13 +107,30 @@ def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
 
 def read_manifest(data: bytes, subject: str) -> list[ManifestEntry]:
     """The entries of a manifest, in file order. subject: its path, for messages."""
-    entries = [from_record(record) for record in read_avro(data, MANIFEST_SCHEMA, subject)]
-    for entry in entries:
-        if entry.kind not in (ADD, DELETE):
-            raise DamagedError(
-                subject,
-                found=f"the entry kind {entry.kind}",
-                expected=f"{ADD} (added) or {DELETE} (deleted)",
-                action="Restore the file, or go back to an older snapshot.",
-            )
-    return entries
+    columns = read_avro(data, MANIFEST_SCHEMA, subject)
+    kinds = columns["_KIND"]
+    wrong = set(kinds) - {ADD, DELETE}
+    if wrong:
+        raise DamagedError(
+            subject,
+            found=f"the entry kind {min(wrong)}",
+            expected=f"{ADD} (added) or {DELETE} (deleted)",
+            action="Restore the file, or go back to an older snapshot.",
+        )
+    heads = [columns[name] for name in ("_PARTITION", "_BUCKET", "_TOTAL_BUCKETS")]
+    return list(map(ManifestEntry, kinds, *heads, _files(columns)))
+
+
+def _files(columns: Columns) -> Iterator[DataFileMeta]:
+    """DataFileMeta takes its fields in the order of `_FILE_FIELDS`."""
+    values: list[Iterable[Any]] = []
+    for member in _FILE_FIELDS:
+        path = f"_FILE.{member['name']}"
+        values.append(columns[path] if path in columns else read_stats(columns, path))
+    return map(DataFileMeta, *values)
+
+
+def read_stats(columns: Columns, path: str) -> Iterator[Stats]:
+    """The stats of all records. path: of their field. A null list of counts (old writers) is an empty one."""
+    counts = [c if c is not None else () for c in columns[f"{path}._NULL_COUNTS"]]
+    return map(Stats, columns[f"{path}._MIN_VALUES"], columns[f"{path}._MAX_VALUES"], counts)

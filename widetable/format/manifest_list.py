@@ -11,9 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from widetable.format.avro_file import Record, field, nullable, read_avro, write_avro
-from widetable.format.manifest_entry import ENTRY_VERSION, stats_from_record, stats_to_record
-from widetable.format.manifest_file import ManifestFileMeta, record_schema, stats_schema
+from widetable.format.avro_file import Record, read_avro, write_avro
+from widetable.format.avro_schema import field, nullable
+from widetable.format.manifest_entry import ENTRY_VERSION, stats_to_record
+from widetable.format.manifest_file import (
+    ManifestFileMeta,
+    read_stats,
+    record_schema,
+    stats_schema,
+)
 
 # On disk: never change.
 MANIFEST_LIST_SCHEMA: Final = record_schema(
@@ -44,7 +50,15 @@ def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
 
 def read_manifest_list(data: bytes, subject: str) -> list[ManifestFileMeta]:
     """The manifests that a list names, in file order. subject: its path, for messages."""
-    return [_from_record(record) for record in read_avro(data, MANIFEST_LIST_SCHEMA, subject)]
+    columns = read_avro(data, MANIFEST_LIST_SCHEMA, subject)
+    # ManifestFileMeta takes its fields in the order of the schema, but for the version.
+    values = [
+        columns[member["name"]]
+        if member["name"] in columns
+        else read_stats(columns, member["name"])
+        for member in MANIFEST_LIST_SCHEMA["fields"][1:]
+    ]
+    return list(map(ManifestFileMeta, *values))
 
 
 def _to_record(meta: ManifestFileMeta) -> Record:
@@ -63,20 +77,3 @@ def _to_record(meta: ManifestFileMeta) -> Record:
         "_MIN_ROW_ID": meta.min_row_id,
         "_MAX_ROW_ID": meta.max_row_id,
     }
-
-
-def _from_record(record: Record) -> ManifestFileMeta:
-    return ManifestFileMeta(
-        file_name=record["_FILE_NAME"],
-        file_size=record["_FILE_SIZE"],
-        num_added_files=record["_NUM_ADDED_FILES"],
-        num_deleted_files=record["_NUM_DELETED_FILES"],
-        partition_stats=stats_from_record(record["_PARTITION_STATS"]),
-        schema_id=record["_SCHEMA_ID"],
-        min_bucket=record.get("_MIN_BUCKET"),
-        max_bucket=record.get("_MAX_BUCKET"),
-        min_level=record.get("_MIN_LEVEL"),
-        max_level=record.get("_MAX_LEVEL"),
-        min_row_id=record.get("_MIN_ROW_ID"),
-        max_row_id=record.get("_MAX_ROW_ID"),
-    )

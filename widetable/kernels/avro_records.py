@@ -1,0 +1,218 @@
+"""Avro records, decoded field by field into columns of numbers and byte ranges.
+
+Avro has no lengths or offsets for fields: a record is read from its first byte to its last. A plan made of the file's
+schema says what to do with each field in turn (a step), and how to step over what nobody asked for (a node):
+
+    step      STEP_INT      zigzag varint               range[0] = value, range[1] = 1
+              STEP_BYTES    length and bytes            range = where the bytes start and end
+              STEP_NODE     any node                    range = where its bytes start and end
+              a null gives (-1, -1), a null number (0, 0); null_branch is the branch of a union with null, or -1
+    node      NODE_FIXED    `width` bytes (null: 0)
+              NODE_VARINT, NODE_BYTES                   as above
+              NODE_RECORD   its children in turn;  NODE_UNION    the child that a varint names
+              NODE_ARRAY, NODE_MAP    blocks: count, items (a map's with a key before); a negative count has the block's
+                                      size in bytes behind it; count 0 is the end
+
+Kernels raise nothing: a position of -1 says that the bytes end too early or name what is not there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable.kernels.jit import kernel
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+STEP_INT, STEP_BYTES, STEP_NODE = 0, 1, 2
+NODE_FIXED, NODE_VARINT, NODE_BYTES, NODE_RECORD, NODE_UNION, NODE_ARRAY, NODE_MAP = range(7)
+
+MAX_DEPTH = 64
+
+
+class Steps(NamedTuple):
+    """One step per field, in file order. output: the pair of rows of the result, -1 for fields nobody asked for."""
+
+    kinds: Numbers
+    outputs: Numbers
+    null_branches: Numbers
+    nodes: Numbers
+
+
+class Nodes(NamedTuple):
+    """Node i: kind, width in bytes, and its children, children[first[i] : first[i + 1]] (indices of nodes)."""
+
+    kinds: Numbers
+    widths: Numbers
+    first: Numbers
+    children: Numbers
+
+
+def decode_records(
+    data: Bytes, records: int, steps: Steps, nodes: Nodes, outputs: int
+) -> Numbers | None:
+    """int64[2 * outputs, records]: rows 2 i and 2 i + 1 hold the ranges of output i; None when the bytes are wrong.
+
+    All of `data` must be used up.
+    """
+    ranges = np.zeros((2 * outputs, records), np.int64)
+    end = _records(
+        data,
+        records,
+        *steps,
+        *nodes,
+        np.empty(MAX_DEPTH, np.int64),
+        np.empty(MAX_DEPTH, np.int64),
+        ranges,
+    )
+    return ranges if end == len(data) else None
+
+
+@kernel
+def _varint(data: Bytes, at: int) -> tuple[Any, int]:
+    """(value, position behind it); position -1 for a number without an end."""
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= np.uint64(byte & 0x7F) << shift
+        if byte < 0x80:
+            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), at
+        shift += np.uint64(7)
+    return np.int64(0), -1
+
+
+@kernel
+def _over_bytes(data: Bytes, at: int) -> tuple[int, int]:
+    """(start of the bytes, position behind them)."""
+    length, start = _varint(data, at)
+    if start < 0 or length < 0 or length > len(data) - start:
+        return 0, -1
+    return start, start + length
+
+
+@kernel
+def _over_node(
+    data: Bytes,
+    at: int,
+    root: int,
+    kinds: Numbers,
+    widths: Numbers,
+    first: Numbers,
+    children: Numbers,
+    stack: Numbers,
+    left: Numbers,
+) -> int:
+    """The position behind a node's value. stack, left: room for MAX_DEPTH open nodes and what is left of each."""
+    depth = 0
+    node = root
+    while True:
+        # Step over `node`, or open it.
+        while kinds[node] == NODE_UNION:
+            branch, at = _varint(data, at)
+            if at < 0 or branch < 0 or branch >= first[node + 1] - first[node]:
+                return -1
+            node = children[first[node] + branch]
+        kind = kinds[node]
+        if kind == NODE_FIXED:
+            at += widths[node]
+            if at > len(data):
+                return -1
+        elif kind == NODE_VARINT:
+            _, at = _varint(data, at)
+        elif kind == NODE_BYTES:
+            _, at = _over_bytes(data, at)
+        else:
+            if depth == MAX_DEPTH:
+                return -1
+            stack[depth] = node
+            left[depth] = first[node + 1] - first[node] if kind == NODE_RECORD else 0
+            depth += 1
+        if at < 0:
+            return -1
+        # Find the next node: in the innermost open one, or where that is done, in the one around it.
+        while True:
+            if depth == 0:
+                return at
+            node = stack[depth - 1]
+            kind = kinds[node]
+            if left[depth - 1] == 0 and kind != NODE_RECORD:
+                count, at = _varint(data, at)
+                if count < 0:
+                    size, at = _varint(data, at)
+                    if at < 0 or size < 0 or size > len(data) - at:
+                        return -1
+                    at += size
+                    continue
+                # An item takes a byte at least: none of a manifest's is empty.
+                if at < 0 or count > len(data) - at:
+                    return -1
+                left[depth - 1] = count
+            if left[depth - 1] == 0:
+                depth -= 1
+                continue
+            if kind == NODE_MAP:
+                _, at = _over_bytes(data, at)
+                if at < 0:
+                    return -1
+            child = first[node + 1] - left[depth - 1] if kind == NODE_RECORD else first[node]
+            left[depth - 1] -= 1
+            node = children[child]
+            break
+
+
+@kernel
+def _records(
+    data: Bytes,
+    records: int,
+    step_kinds: Numbers,
+    outputs: Numbers,
+    null_branches: Numbers,
+    step_nodes: Numbers,
+    kinds: Numbers,
+    widths: Numbers,
+    first: Numbers,
+    children: Numbers,
+    stack: Numbers,
+    left: Numbers,
+    ranges: Numbers,
+) -> int:
+    at = 0
+    for record in range(records):
+        for step in range(len(step_kinds)):
+            kind = step_kinds[step]
+            low: Any = np.int64(-1)
+            high: Any = np.int64(-1)
+            is_null = False
+            if null_branches[step] >= 0:
+                branch, at = _varint(data, at)
+                if at < 0 or branch < 0 or branch > 1:
+                    return -1
+                is_null = branch == null_branches[step]
+            if is_null:
+                if kind == STEP_INT:
+                    low, high = np.int64(0), np.int64(0)
+            elif kind == STEP_INT:
+                low, at = _varint(data, at)
+                high = np.int64(1)
+            elif kind == STEP_BYTES:
+                low, at = _over_bytes(data, at)
+                high = at
+            else:
+                low = at
+                at = _over_node(
+                    data, at, step_nodes[step], kinds, widths, first, children, stack, left
+                )
+                high = at
+            if at < 0:
+                return -1
+            output = outputs[step]
+            if output >= 0:
+                ranges[2 * output, record] = low
+                ranges[2 * output + 1, record] = high
+    return at
