@@ -24,15 +24,17 @@ from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
 
 
-def parse_expression(expression: pc.Expression, schema: TableSchema) -> Node:
-    """A tree that is true wherever the expression is. Raises InvalidError for columns that `schema`
-    lacks.
+def parse_expression(expression: pc.Expression, schema: TableSchema) -> tuple[Node, frozenset[str]]:
+    """A tree that is true wherever the expression is, and the columns that the expression reads.
+
+    Raises InvalidError for columns that `schema` lacks.
     """
     try:
         tokens, values = _serialized(expression)
         parsed = _Parser(tokens, values).read()
     except (_NotUnderstood, pa.ArrowException, StopIteration, ValueError, KeyError, IndexError):
-        return Opaque(_bound_columns(expression, schema))
+        names = _bound_columns(expression, schema)
+        return Opaque(names), frozenset(names)
     for name in parsed.columns():
         if name not in schema.by_name:
             raise InvalidError(
@@ -41,7 +43,7 @@ def parse_expression(expression: pc.Expression, schema: TableSchema) -> Node:
                 expected=f"one of {', '.join(schema.names)}",
                 action="Correct the column's name in the filter.",
             )
-    return _node(parsed, schema)
+    return _node(parsed, schema), frozenset(parsed.columns())
 
 
 class _NotUnderstood(Exception):

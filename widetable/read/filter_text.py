@@ -103,7 +103,8 @@ class _Reader:
         value = self._value(e.this)
         if not isinstance(value, int | Decimal | float):
             self._refuse(e)
-        return -value
+        # Decimal's own minus would round to 28 digits.
+        return value.copy_negate() if isinstance(value, Decimal) else -value
 
     def plain(self, e: exp.Literal) -> Any:
         if e.is_string:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from widetable.errors import InvalidError
 from widetable.read.filter_expression import parse_expression
 from widetable.read.filter_text import parse_text
-from widetable.read.predicate import Predicate, to_expression
+from widetable.read.predicate import Predicate, columns_of, to_expression
 from widetable.schema import TableSchema
 
 
@@ -21,7 +21,7 @@ def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
     """
     if isinstance(given, str):
         tree = parse_text(given, schema)
-        return Predicate(tree, to_expression(tree))
+        return Predicate(tree, to_expression(tree), frozenset(columns_of(tree)))
     if not isinstance(given, pc.Expression):
         raise InvalidError(
             "filter",
@@ -29,7 +29,8 @@ def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
             expected="text with a SQL condition, or a pyarrow expression",
             action="Correct the argument.",
         )
-    predicate = Predicate(parse_expression(given, schema), given)
+    tree, columns = parse_expression(given, schema)
+    predicate = Predicate(tree, given, columns)
     _check(predicate, schema)
     return predicate
 

@@ -18,7 +18,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
@@ -32,6 +32,7 @@ Comparable: TypeAlias = Any
 
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _EPOCH_TIME: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_EXACT: Final = Context(prec=40)  # Python's default would round the 38 digits of the widest DECIMAL
 _NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _BITS: Final = {
     "TINYINT": 8,
@@ -65,7 +66,7 @@ def comparable_of(t: DataType, value: Any) -> Comparable:
     if t.root in _FLOATS:
         return float_comparable(value)
     if t.root == "DECIMAL":
-        return int(Decimal(value).scaleb(t.scale or 0))
+        return int(Fraction(value) * 10 ** (t.scale or 0))
     if t.root == "DATE" and isinstance(value, dt.date):
         return value.toordinal() - _EPOCH
     return value
@@ -99,7 +100,7 @@ def value_of(t: DataType, value: Comparable) -> Any:
     if t.root in _FLOATS:
         return math.nan if value[0] else value[1]
     if t.root == "DECIMAL":
-        return Decimal(value).scaleb(-(t.scale or 0))
+        return Decimal(value).scaleb(-(t.scale or 0), _EXACT)
     if t.root == "DATE":
         return dt.date.fromordinal(value + _EPOCH)
     return value

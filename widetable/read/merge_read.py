@@ -161,8 +161,8 @@ class _Shape:
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One row batch."""
         if self._predicate is not None:
-            whole = _with_columns(batch, self._all)
-            return _with_columns(whole.filter(self._predicate.expression), self._schema)
+            kept = self._predicate.rows_of(_with_columns(batch, self._all))
+            return _with_columns(kept, self._schema)
         return _with_columns(batch, self._schema)
 
 

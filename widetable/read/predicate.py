@@ -2,7 +2,7 @@
 
 Logic is SQL's: a comparison with null is null, and rows for which the filter is null are left out.
 NaN is larger than every number and equal to itself. Pruning asks "may this be true, may this be
-false for some row within these bounds?" and errs towards yes. Pure: no I/O, nothing raised.
+false for some row within these bounds?" and errs towards yes. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.errors import InvalidError
 from widetable.read.literal import Comparable, column_array, grid_range, holds, is_grid, scalar_of
 from widetable.types import DataField
 
@@ -126,16 +127,26 @@ _ANY: Final = Outcomes(True, True)
 
 @dataclass(frozen=True)
 class Predicate:
-    """A filter, ready to prune and to be applied. tree: for pruning; expression: what decides about
-    a row.
+    """A filter, ready to prune and to be applied.
+
+    tree: for pruning. expression: what decides about a row; columns: what it reads.
     """
 
     tree: Node
     expression: pc.Expression
+    columns: frozenset[str]
 
-    @cached_property
-    def columns(self) -> frozenset[str]:
-        return frozenset(columns_of(self.tree))
+    def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are kept. Raises InvalidError when Arrow cannot compute a caller's expression."""
+        try:
+            return batch.filter(self.expression)
+        except pa.ArrowException as cause:
+            raise InvalidError(
+                f"filter {self.expression}",
+                found=str(cause).splitlines()[0],
+                expected="an expression that can be computed for every row",
+                action="Correct the filter, for instance the types of its literals.",
+            ) from cause
 
     def may_match(self, bounds: Mapping[str, Bound]) -> bool:
         """False only if no row within the bounds (by column name; a missing column is not known) is
