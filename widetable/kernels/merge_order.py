@@ -1,7 +1,7 @@
 """The order in which rows are merged: by key lanes, then sequence number, then position.
 
 In: `lanes` (n, L) uint64, C-contiguous (key_lanes.py), and a sequence number per row. Out: int64 row
-numbers. Nothing is raised; lengths are the caller's promise. Two functions, by what is known of the input:
+numbers. Lengths are the caller's promise. Two functions, by what is known of the input:
 
 `sort_order` knows nothing. Radix sort on the first lane, then only the rows that tie on it by the next
 lane, and so on; input that is in order already is recognised in one pass.
@@ -45,7 +45,7 @@ def sort_order(lanes: Lanes, sequence: npt.NDArray[np.int64]) -> Rows:
     """Row numbers ordered by (lanes, sequence, row number)."""
     rows = lanes.shape[0]
     order = np.arange(rows, dtype=np.int64)
-    if rows < 2 or _in_order(lanes, sequence):
+    if rows < 2 or _first_unordered(lanes, sequence, 0, rows) < 0:
         return order
     if not _ascending(sequence):
         lanes = np.concatenate([lanes, _sequence_lane(sequence)], axis=1)
@@ -62,10 +62,18 @@ def merge_order(
     Rows run_offsets[i] : run_offsets[i + 1] are in that order already (k + 1 offsets, from 0 to n), so
     of two equal rows the one of the lower run comes first. Runs given oldest first, none with a lower
     sequence number than a run before it, are merged by lanes alone, which is faster. Beside the result
-    this takes 2 * 8 * (L + 1) bytes per row.
+    this takes 2 * 8 * (L + 1) bytes per row. Raises ValueError for a run that is not in order: merging
+    from both ends would write past the arrays.
     """
     rows = lanes.shape[0]
     order = np.arange(rows, dtype=np.int64)
+    unordered = _first_unordered_of_runs(lanes, sequence, run_offsets)
+    if unordered >= 0:
+        run = int(np.searchsorted(run_offsets, unordered, side="right")) - 1
+        raise ValueError(
+            f"merge: found row {unordered - run_offsets[run]} of run {run} before the row ahead of it, "
+            "expected runs in order of key, then sequence number"
+        )
     plan = _merge_plan(run_offsets)
     if not len(plan) or rows < 2:
         return order
@@ -96,18 +104,30 @@ def _ascending(sequence: npt.NDArray[np.int64]) -> bool:
 
 
 @kernel
-def _in_order(lanes: Lanes, sequence: npt.NDArray[np.int64]) -> bool:
-    for row in range(1, len(sequence)):
+def _first_unordered(lanes: Lanes, sequence: npt.NDArray[np.int64], start: int, end: int) -> int:
+    """The first of rows start + 1 to end - 1 that belongs before the row ahead of it, or -1."""
+    for row in range(start + 1, end):
         tied = True
         for lane in range(lanes.shape[1]):
             if lanes[row, lane] != lanes[row - 1, lane]:
                 if lanes[row, lane] < lanes[row - 1, lane]:
-                    return False
+                    return row
                 tied = False
                 break
         if tied and sequence[row] < sequence[row - 1]:
-            return False
-    return True
+            return row
+    return -1
+
+
+@kernel
+def _first_unordered_of_runs(
+    lanes: Lanes, sequence: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]
+) -> int:
+    for run in range(len(run_offsets) - 1):
+        row = _first_unordered(lanes, sequence, run_offsets[run], run_offsets[run + 1])
+        if row >= 0:
+            return row
+    return -1
 
 
 # Sorting

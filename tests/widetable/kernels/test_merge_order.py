@@ -103,6 +103,18 @@ def test_a_lower_sequence_in_a_later_run_comes_first() -> None:
     assert order.tolist() == [2, 0, 1]
 
 
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_run_that_is_not_in_order_is_refused(width: int) -> None:
+    lanes = np.repeat(np.arange(100, dtype=np.uint64), width).reshape(-1, width)
+    offsets, sequence = np.array([0, 50, 100]), np.zeros(100, np.int64)
+    merge_order(lanes, sequence, offsets)
+    lanes[70, 0] = 68
+    with pytest.raises(ValueError, match="row 20 of run 1"):
+        merge_order(lanes, sequence, offsets)
+    with pytest.raises(ValueError, match="row 1 of run 0"):
+        merge_order(lanes * np.uint64(0), -np.arange(100), offsets)
+
+
 def test_large_ties_on_the_first_lane() -> None:
     rng = np.random.default_rng(3)
     lanes, sequence = random_rows(rng, 20_000, 3, 2)
