@@ -66,17 +66,13 @@ class CommitFiles:
 
     def base(self, latest: Snapshot | None, *, reclaim: bool) -> ListFile:
         """The list of all that was there before. reclaim: see `choose_fold`."""
-        self.drop_base()
+        self._drop(self._base, ())  # of an attempt that lost
+        self._base = None
         metas = self._live_files.manifests(latest) if latest is not None else ()
         if latest is not None:
             metas = self._fold(metas, latest, reclaim=reclaim)
         self._base = self._list(metas)
         return self._base
-
-    def drop_base(self) -> None:
-        """After a lost race: the base list of that attempt is of no use any more."""
-        self._drop(self._base, ())
-        self._base = None
 
     def _fold(
         self, metas: tuple[ManifestFileMeta, ...], latest: Snapshot, *, reclaim: bool

@@ -207,7 +207,6 @@ class Committer:
         )
         try:
             while (result := self._attempt(run)) is None:
-                run.files.drop_base()
                 self._wait(run)
         except WidetableError:
             if not run.may_be_in:

@@ -304,7 +304,7 @@ class Interleaving:
 
 KINDS = st.sampled_from(["append", "append", "compact", "overwrite"])
 STEPS = st.lists(
-    st.tuples(KINDS, st.integers(0, 1), st.one_of(st.none(), KINDS)), min_size=1, max_size=12
+    st.tuples(KINDS, st.integers(0, 1), st.one_of(st.none(), KINDS)), min_size=1, max_size=8
 )
 
 

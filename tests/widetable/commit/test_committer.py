@@ -281,8 +281,17 @@ def test_a_repeated_compaction_conflicts_with_itself(tmp_path: Path) -> None:
     with pytest.raises(ConflictError):
         table.compact([message], "job", 1)
     assert live_names(table) == ["a2"]
-    # A compaction does not use up the identifier of the append that it belongs to.
-    assert table.append([written(data_file("b"))], "job", 1).committed
+
+
+def test_an_append_and_its_compaction_share_an_identifier(tmp_path: Path) -> None:
+    table = committer(make_table(tmp_path))
+    a, b = data_file("a"), data_file("b")
+    table.append([written(a)], "job", 1)
+    assert table.compact([compacted([a], [upgrade(a, 5)])], "job", 1).committed
+    assert table.append([written(b)], "job", 2).committed
+    assert table.compact([compacted([b], [upgrade(b, 4)])], "job", 3).committed
+    assert table.append([written(data_file("c"))], "job", 3).committed
+    assert live_names(table) == ["a", "b", "c"]
 
 
 def test_overwrite_of_partitions_leaves_the_others(tmp_path: Path) -> None:
