@@ -72,9 +72,7 @@ def _run(workspace: Workspace, console: Console, options: argparse.Namespace) ->
             spark,
             workspace,
             table,
-            lambda seconds, rows: console.progress(
-                seconds, {name: rows[name] / totals[name] for name in rows}
-            ),
+            lambda rows: console.progress({name: rows[name] / totals[name] for name in rows}),
         )
     finally:
         spark.stop()
@@ -141,7 +139,8 @@ def _summarise(console: Console, findings: Findings, workspace: Workspace) -> No
     console.line()
     console.line(
         f"{run.row_count:,} records in {run.seconds:.1f} s "
-        f"({run.row_count / run.seconds:,.0f} records/s, four streams together); "
+        f"({run.rows_per_second:,.0f} records/s, four streams together; {run.startup_seconds:.1f} s "
+        "until the first batch began); "
         f"the whole demo took {findings.total_seconds:.0f} s."
     )
     verdict = "equal to the full join" if findings.audit.passed else "NOT equal to the full join"

@@ -41,12 +41,12 @@ class Console:
             sys.stdout.write("\r\033[K")
         print(text, flush=True)
 
-    def progress(self, seconds: float, shares: dict[str, float]) -> None:
+    def progress(self, shares: dict[str, float]) -> None:
         """How far each of several things is: shares from 0 to 1."""
         done = all(share >= 1 for share in shares.values())
-        if not self._live and not done and seconds - self._last_progress < _QUIET_SECONDS:
+        if not self._live and not done and self.seconds - self._last_progress < _QUIET_SECONDS:
             return
-        self._last_progress = seconds
+        self._last_progress = self.seconds
         parts = [f"{name} {_bar(share)} {share:4.0%}" for name, share in shares.items()]
         text = f"      {self.seconds:6.1f} s  {'   '.join(parts)}"
         if self._live:

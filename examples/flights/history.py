@@ -23,7 +23,7 @@ _SAMPLED_SNAPSHOTS = 20
 
 @dataclass(frozen=True)
 class Commit:
-    """One snapshot. `seconds` since the start of the streams; rows and files as written by a stream."""
+    """One snapshot. `seconds` since the first batch; rows and files as written by a stream."""
 
     snapshot_id: int
     seconds: float
@@ -70,9 +70,7 @@ class History:
 
 def read_history(table: wt.Table, run: PipelineRun, months: Sequence[str]) -> History:
     """Read all snapshots, and the table at some of them. `months`: all partitions of the table."""
-    writers = {stream.query_id: stream.group for stream in run.streams}
-    snapshots = table.snapshots()
-    commits = tuple(_commit(snapshot, writers, run) for snapshot in snapshots)
+    commits = _commits(table, run)
     last_of_streams = max(commit.snapshot_id for commit in commits if commit.writer != MAINTAINER)
     sampled = _evenly_spaced(commits, last_of_streams)
     return History(
@@ -83,15 +81,18 @@ def read_history(table: wt.Table, run: PipelineRun, months: Sequence[str]) -> Hi
     )
 
 
-def _commit(snapshot: wt.Snapshot, writers: dict[str, str], run: PipelineRun) -> Commit:
-    noted = snapshot.properties
-    return Commit(
-        snapshot_id=snapshot.id,
-        seconds=snapshot.time_millis / 1000 - run.started,
-        writer=writers.get(snapshot.commit_user, MAINTAINER),
-        row_count=int(noted.get("widetable.rows", "0")),
-        file_count=int(noted.get("widetable.files", "0")),
-        retry_count=int(noted.get("widetable.retries", "0")),
+def _commits(table: wt.Table, run: PipelineRun) -> tuple[Commit, ...]:
+    writers = {stream.query_id: stream.group for stream in run.streams}
+    return tuple(
+        Commit(
+            snapshot_id=snapshot.id,
+            seconds=snapshot.time_millis / 1000 - run.started,
+            writer=writers.get(snapshot.commit_user, MAINTAINER),
+            row_count=int(snapshot.properties.get("widetable.rows", "0")),
+            file_count=int(snapshot.properties.get("widetable.files", "0")),
+            retry_count=int(snapshot.properties.get("widetable.retries", "0")),
+        )
+        for snapshot in table.snapshots()
     )
 
 

@@ -17,11 +17,15 @@ import widetable as wt
 
 @dataclass(frozen=True)
 class CompactionRound:
-    """One call of `table.compact`: when it began (epoch seconds), and how long it took (seconds)."""
+    """One call of `table.compact` that had something to do.
+
+    started: epoch seconds. seconds: how long it took. file_count: files it wrote.
+    """
 
     started: float
     seconds: float
     full: bool
+    file_count: int
 
 
 class Maintainer:
@@ -53,8 +57,10 @@ class Maintainer:
     def compact(self, *, full: bool = False) -> None:
         """One round now, in the caller's thread. Not to be called while the context is open."""
         started = time.time()
-        self._table.compact(full=full)
-        self.rounds.append(CompactionRound(started, time.time() - started, full))
+        result = self._table.compact(full=full)
+        if result.committed:
+            seconds = time.time() - started
+            self.rounds.append(CompactionRound(started, seconds, full, result.files))
 
     def _work(self) -> None:
         while not self._stop.wait(self._pause_seconds):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -34,13 +35,18 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class StreamRun:
-    """What one streaming query did. `seconds`: from the start of all queries to its last commit."""
+    """What one streaming query did. started, ended: of its first and last batch, epoch seconds."""
 
     group: str
     query_id: str
     row_count: int
     batch_count: int
-    seconds: float
+    started: float
+    ended: float
+
+    @property
+    def seconds(self) -> float:
+        return self.ended - self.started
 
     @property
     def rows_per_second(self) -> float:
@@ -49,20 +55,33 @@ class StreamRun:
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """All queries and the maintainer. `started`: epoch seconds; `seconds`: until the last query ended."""
+    """All queries and the maintainer. startup_seconds: from the call until the first batch began."""
 
-    started: float
-    seconds: float
+    startup_seconds: float
     streams: tuple[StreamRun, ...]
     compactions: tuple[CompactionRound, ...]
+
+    @property
+    def started(self) -> float:
+        """The beginning of the first batch of any stream, epoch seconds."""
+        return min(stream.started for stream in self.streams)
+
+    @property
+    def seconds(self) -> float:
+        """From there to the end of the last batch of any stream."""
+        return max(stream.ended for stream in self.streams) - self.started
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.row_count / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def row_count(self) -> int:
         return sum(stream.row_count for stream in self.streams)
 
 
-# Called about twice a second with the seconds since the start and the rows done per group.
-OnProgress = Callable[[float, dict[str, int]], None]
+# Called about twice a second with the rows done per group.
+OnProgress = Callable[[dict[str, int]], None]
 
 
 def create_table(workspace: Workspace) -> wt.Table:
@@ -81,23 +100,22 @@ def run_pipeline(
     spark: SparkSession, workspace: Workspace, table: wt.Table, on_progress: OnProgress
 ) -> PipelineRun:
     """Run the four queries to the end of their files, then compact once more, fully."""
-    started = time.time()
+    called = time.time()
     maintainer = Maintainer(table, COMPACTION_PAUSE_SECONDS)
     with maintainer:
         queries: dict[str, StreamingQuery] = {}
         try:
             for group in GROUPS:
                 queries[group.name] = _start_query(spark, workspace, table, group.name)
-            ended = _wait_for(queries, started, on_progress)
+            _wait_for(queries, on_progress)
+            streams = tuple(_outcome(name, query) for name, query in queries.items())
         finally:
             for query in queries.values():
                 query.stop()
-    seconds = time.time() - started
     maintainer.compact(full=True)
     return PipelineRun(
-        started=started,
-        seconds=seconds,
-        streams=tuple(_outcome(name, query, ended[name]) for name, query in queries.items()),
+        startup_seconds=min(stream.started for stream in streams) - called,
+        streams=streams,
         compactions=tuple(maintainer.rounds),
     )
 
@@ -118,32 +136,34 @@ def _start_query(
     )
 
 
-def _wait_for(
-    queries: dict[str, StreamingQuery], started: float, on_progress: OnProgress
-) -> dict[str, float]:
-    """Wait until all queries ended; return after how many seconds each did."""
-    ended: dict[str, float] = {}
-    while len(ended) < len(queries):
+def _wait_for(queries: dict[str, StreamingQuery], on_progress: OnProgress) -> None:
+    """Wait until all queries have come to the end of their files."""
+    waiting = set(queries)
+    while waiting:
         time.sleep(_POLL_SECONDS)
-        for name, query in queries.items():
-            if name not in ended and not query.isActive:
-                query.awaitTermination()  # raises the query's own error, if it failed
-                ended[name] = time.time() - started
-        rows = {name: _row_count(query) for name, query in queries.items()}
-        on_progress(time.time() - started, rows)
-    return ended
+        for name in sorted(waiting):
+            if not queries[name].isActive:
+                queries[name].awaitTermination()  # raises the query's own error, if it failed
+                waiting.remove(name)
+        on_progress({name: _row_count(query) for name, query in queries.items()})
 
 
 def _row_count(query: StreamingQuery) -> int:
     return sum(progress.numInputRows for progress in query.recentProgress)
 
 
-def _outcome(name: str, query: StreamingQuery, seconds: float) -> StreamRun:
+def _outcome(name: str, query: StreamingQuery) -> StreamRun:
     batches = [progress for progress in query.recentProgress if progress.numInputRows]
     return StreamRun(
         group=name,
         query_id=str(query.id),
-        row_count=_row_count(query),
+        row_count=sum(batch.numInputRows for batch in batches),
         batch_count=len(batches),
-        seconds=seconds,
+        started=_epoch_seconds(batches[0].timestamp),
+        ended=_epoch_seconds(batches[-1].timestamp) + batches[-1].batchDuration / 1000,
     )
+
+
+def _epoch_seconds(timestamp: str) -> float:
+    """Of the ISO text in UTC by which Spark tells when a trigger began."""
+    return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp()

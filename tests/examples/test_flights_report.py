@@ -112,10 +112,11 @@ def _findings(audit: Audit) -> Findings:
     return Findings(
         profiles=[InputProfile(name, 2, 110, 5, 4, 3, 2) for name in names],
         run=PipelineRun(
-            started=1_000.0,
-            seconds=10.0,
-            streams=tuple(StreamRun(name, f"id-{name}", 110, 2, 9.0) for name in names),
-            compactions=(CompactionRound(1_004.0, 0.5, full=False),),
+            startup_seconds=3.0,
+            streams=tuple(
+                StreamRun(name, f"id-{name}", 110, 2, 1_000.0, 1_009.0) for name in names
+            ),
+            compactions=(CompactionRound(1_004.0, 0.5, full=False, file_count=3),),
         ),
         history=History(
             commits=tuple(
