@@ -18,11 +18,13 @@ Measured in M rows/s, one thread, 1 to 2.6 M rows:
     sorted runs                 2 M + 3 * 0.2 M   4 equal   16 equal   64 equal   4 equal, 3 lanes
     merge_order                       165           140         91         67         62
     numpy stable argsort, lexsort     200           105        54         35         3.7
-    k-way merge by a loser tree        95            56        28         19         52
+    k-way merge by a loser tree        95            56        28         19          -
     sort_order                         63            60        65         64         33
 
-So merging wins up to 64 runs, at one lane and at several. A k-way merge mispredicts a branch per
-comparison and follows row numbers through memory; a merge of two does neither.
+So merging by twos beats a k-way merge throughout and sorting up to 64 runs, where the two meet. numpy's
+sort, which finds runs by itself, is ahead only at one lane and one run much longer than the others; it
+checks no order and knows no sequence. A k-way merge mispredicts a branch per comparison and follows row
+numbers through memory; a merge of two does neither.
 """
 
 from __future__ import annotations
