@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tests.model import Record, Row, ordered
 from widetable import options as opt
+from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
-from widetable.format.binary_row import encode_rows, with_arity
 from widetable.lsm.sorted_run import key_types, sections, sort_key
 from widetable.merge.sorted_merge import merge_runs
 from widetable.paths import TablePaths
@@ -129,9 +129,10 @@ class TableFiles:
         assert int(is_retraction(kinds).sum()) == file.delete_row_count
         names = self.schema.trimmed_primary_key
         keys = [
-            tuple(ordered(v) for v in row) for row in zip(*(table[n].to_pylist() for n in names))
+            tuple(ordered(v) for v in row)
+            for row in zip(*(table[n].to_pylist() for n in names), strict=True)
         ]
-        assert all(a < b for a, b in zip(keys, keys[1:]))
+        assert all(a < b for a, b in pairwise(keys))
         assert file.min_key == self._key_bytes(table.slice(0, 1))
         assert file.max_key == self._key_bytes(table.slice(table.num_rows - 1))
         assert self.file_io.size(self.state.data_file(*key, file.file_name)) == file.file_size
@@ -145,7 +146,7 @@ class TableFiles:
     def _check_disjoint(self, level: Sequence[DataFileMeta]) -> None:
         types = key_types(self.schema)
         ranges = sorted((sort_key(f.min_key, types), sort_key(f.max_key, types)) for f in level)
-        assert all(a[1] < b[0] for a, b in zip(ranges, ranges[1:]))
+        assert all(a[1] < b[0] for a, b in pairwise(ranges))
 
     def names_on_disk(self) -> set[str]:
         return {path.name for path in self.root.rglob("*") if path.is_file()}

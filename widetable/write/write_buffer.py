@@ -28,6 +28,7 @@ from widetable.write.spill_space import SpilledRun, SpillSpace
 _PARTS_OF_BUDGET: Final = 3
 # Runs that are merged at once at most: more would need many files open and leave each but a few rows of memory.
 _MAX_MERGED_RUNS: Final = 64
+_MIN_CHUNK_ROWS: Final = 16
 # Small batches of a bucket are joined when there are so many: an Arrow batch costs memory beside its rows.
 _MAX_SMALL_BATCHES: Final = 64
 _SMALL_BATCH_ROWS: Final = 64 << 10
@@ -179,7 +180,8 @@ class WriteBuffer:
 
     def _chunk_rows(self, held: _Bucket) -> int:
         """Rows of a batch so small that those of all merged runs take a quarter of the budget."""
-        return max(1, self._budget_bytes // (4 * _MAX_MERGED_RUNS) // held.row_bytes)
+        rows = self._budget_bytes // (4 * _MAX_MERGED_RUNS) // held.row_bytes
+        return max(rows, _MIN_CHUNK_ROWS)
 
 
 def _pieces(batch: pa.RecordBatch, rows: int) -> Run:

@@ -118,7 +118,8 @@ def test_the_rules_picks_give_the_model_s_rows(data: st.DataObject) -> None:
             table.write(commit.columns, commit.records)
             model.write(commit.records)
             for key in sorted(table.buckets):
-                choice = plan_bucket(table.state, table.buckets[key], full=data.draw(st.booleans()))
+                full = data.draw(st.booleans(), "full")
+                choice = plan_bucket(table.state, table.buckets[key], full=full)
                 if choice is not None:
                     total = schema.num_buckets
                     table.apply([compact_bucket(table.state, *key, total, choice)])

@@ -21,7 +21,7 @@ from widetable.lsm.sorted_run import key_types, sections, sort_key
 from widetable.schema import TableSchema, new_schema
 
 INT_KEY = new_schema(pa.schema([("k", pa.int32()), ("v", pa.int32())]), primary_key=["k"])
-ORDERED = {
+ORDERED: dict[pa.DataType, list[Any]] = {
     pa.string(): ["", "a", "a\x00", "aa", "z", "ä", "€", "\uffff", "𝄞"],
     pa.binary(): [b"", b"\x00", b"a", b"\x80", b"\xff\x00"],
     pa.float64(): [float("-inf"), -2.0, -0.0, 0.0, 1e-300, 2.0, float("inf"), float("nan")],

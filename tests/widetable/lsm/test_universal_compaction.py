@@ -1,4 +1,4 @@
-"""Picks of universal compaction: scripts computed by hand from the rules, and the history of a table that Java wrote."""
+"""Picks of universal compaction: scripts computed by hand, and the history of a table that Java wrote."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fixture_tables import JAVA_TABLES
 from tests.scripts import check_script
-from widetable.format.column_stats import EMPTY_ROW, EMPTY_STATS
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.format.binary_row import EMPTY_ROW
+from widetable.format.column_stats import EMPTY_STATS
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.levels import Levels, levels_of
 from widetable.lsm.universal_compaction import Choice, pick, widen
 from widetable.options import TableOptions
+from widetable.paths import TablePaths
+from widetable.storage.local import LocalFileIO
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "testdata/universal_compaction"
 _RUN = re.compile(r"L(\d+) (\d+)")
@@ -149,3 +156,26 @@ def test_add_and_remove_leave_the_old_value() -> None:
     assert levels.files == {one}
     assert grown.files == {one, two}
     assert grown.remove([one]).files == {two}
+
+
+def test_picks_are_those_of_java_over_seven_tiny_commits() -> None:
+    """fx.levels, trigger 3: after each APPEND we pick the files, and the level, of Java's COMPACT."""
+    (table,) = (t for t in JAVA_TABLES if t.path.name == "levels")
+    paths, file_io = TablePaths(str(table.path)), LocalFileIO()
+    snapshots, live_files = SnapshotStore(file_io, paths), LiveFiles(file_io, paths, [])
+    options, compacted = table.schema.typed_options, []
+    for id in snapshots.ids():
+        snapshot = snapshots.load(id)
+        if snapshot.commit_kind != "APPEND":
+            continue
+        live = [entry.file for entry in live_files.live_entries(snapshot)]
+        choice = pick(levels_of(live, options), options, full=False)
+        following: list[ManifestEntry] = []
+        if id + 1 in snapshots.ids() and snapshots.load(id + 1).commit_kind == "COMPACT":
+            following = live_files.delta_entries(snapshots.load(id + 1))
+            compacted.append(id + 1)
+        gone = {entry.file.file_name for entry in following if entry.kind == 1}
+        assert {file.file_name for file in (choice.files if choice else ())} == gone
+        if choice is not None:
+            assert {e.file.level for e in following if e.kind == 0} == {choice.output_level} == {3}
+    assert compacted == [4, 7, 10]

@@ -1,0 +1,156 @@
+"""Compacting a whole table by real commits: progress per group, and what losing a race costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.model import Record
+from tests.table_files import TableFiles
+from widetable.commit.committer import Committer
+from widetable.commit.schema_store import SchemaStore
+from widetable.errors import ConflictError, StorageError
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.lsm import compaction_job
+from widetable.lsm.compaction_job import CompactionResult, compact_table
+from widetable.schema import new_schema
+from widetable.write.commit_message import CommitMessage
+
+
+class CommittedTable:
+    """Real files and real snapshots."""
+
+    def __init__(self, root: Path, buckets: int = 3) -> None:
+        options = {
+            "bucket": str(buckets),
+            "widetable.fsync": "false",
+            "merge-engine": "partial-update",
+        }
+        arrow = pa.schema([("k", pa.int64()), ("a", pa.int64()), ("b", pa.int64())])
+        schema = new_schema(arrow, primary_key=["k"], options=options)
+        self.files = TableFiles(root, schema)
+        assert SchemaStore(self.files.file_io, self.files.state.paths).publish(schema)
+        self.committer = Committer(self.files.file_io, self.files.state.paths)
+
+    def append(self, value: int, keys: range = range(100)) -> None:
+        records: list[Record] = [("+I", {"k": k, "a": value}) for k in keys]
+        self.committer.append(self.files.write(["k", "a"], records))
+
+    def live_entries(self) -> list[ManifestEntry]:
+        return self.committer.live_files.live_entries(self.committer.snapshots.latest())
+
+    def commit(self, messages: list[CommitMessage]) -> object:
+        return self.committer.compact(messages)
+
+    def compact(self, *, full: bool = False) -> CompactionResult:
+        return compact_table(self.files.state, self.live_entries, self.commit, full=full)
+
+    def check(self, value: int) -> None:
+        """The live files hold these rows, and every data file on disk was named by some snapshot."""
+        self.files.buckets = {}
+        for entry in self.live_entries():
+            self.files.buckets.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+        self.files.check()
+        assert [row["a"] for row in self.files.rows()] == [value] * 100
+        named = set()
+        for id in self.committer.snapshots.ids():
+            snapshot = self.committer.snapshots.load(id)
+            named |= {e.file.file_name for e in self.committer.live_files.live_entries(snapshot)}
+        on_disk = {name for name in self.files.names_on_disk() if name.endswith(".parquet")}
+        assert on_disk == named
+
+    def levels(self) -> set[int]:
+        return {entry.file.level for entry in self.live_entries()}
+
+
+def test_a_full_compaction_leaves_one_file_per_bucket(tmp_path: Path) -> None:
+    table = CommittedTable(tmp_path)
+    for value in range(3):
+        table.append(value)
+    assert table.compact(full=True) == CompactionResult(1, 3, 9, 3, 0, 0)
+    assert table.levels() == {5}
+    table.check(2)
+    assert table.compact(full=True) == CompactionResult()
+
+
+def test_nothing_is_committed_when_no_bucket_is_picked(tmp_path: Path) -> None:
+    table = CommittedTable(tmp_path)
+    table.append(1)
+    assert table.compact() == CompactionResult()
+    assert table.committer.snapshots.ids() == [1]
+
+
+def test_many_buckets_are_committed_in_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction_job, "_GROUP_BUCKETS", 2)
+    table = CommittedTable(tmp_path, buckets=5)
+    for value in range(2):
+        table.append(value)
+    assert table.compact(full=True).commits == 3
+    table.check(1)
+
+
+def test_an_append_meanwhile_does_not_disturb(tmp_path: Path) -> None:
+    table = CommittedTable(tmp_path)
+    for value in range(3):
+        table.append(value)
+
+    def commit(messages: list[CommitMessage]) -> object:
+        table.append(7)
+        return table.commit(messages)
+
+    result = compact_table(table.files.state, table.live_entries, commit, full=True)
+    assert (result.commits, result.conflicts) == (1, 0)
+    assert table.levels() == {0, 5}
+    table.check(7)
+
+
+def test_who_lost_against_another_compactor_drops_its_files_and_plans_again(tmp_path: Path) -> None:
+    table = CommittedTable(tmp_path)
+    for value in range(3):
+        table.append(value)
+    others = 2
+
+    def commit(messages: list[CommitMessage]) -> object:
+        nonlocal others
+        if others:
+            others -= 1
+            table.compact(full=True)
+            table.append(50 + others)
+        return table.commit(messages)
+
+    result = compact_table(table.files.state, table.live_entries, commit, full=True)
+    assert (result.commits, result.conflicts) == (1, 2)
+    table.check(50)
+
+
+def test_losing_every_round_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    table = CommittedTable(tmp_path)
+    for value in range(3):
+        table.append(value)
+
+    def commit(messages: list[CommitMessage]) -> object:
+        raise ConflictError("t", found="a race", expected="none", action="Plan again.")
+
+    with pytest.raises(ConflictError):
+        compact_table(table.files.state, table.live_entries, commit, full=True)
+    table.check(2)
+
+
+def test_after_an_unknown_outcome_no_file_is_deleted(tmp_path: Path) -> None:
+    """The commit went through, its answer got lost: deleting the files would destroy the table."""
+    table = CommittedTable(tmp_path)
+    for value in range(3):
+        table.append(value)
+
+    def commit(messages: list[CommitMessage]) -> object:
+        table.commit(messages)
+        raise StorageError("t", found="no answer", expected="one", action="Retry.")
+
+    with pytest.raises(StorageError):
+        compact_table(table.files.state, table.live_entries, commit, full=True)
+    assert table.levels() == {5}
+    table.check(2)
