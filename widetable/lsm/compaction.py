@@ -46,12 +46,19 @@ _DECODED_PER_FILE_BYTE: Final = 4
 
 
 def plan_bucket(state: TableState, files: Iterable[DataFileMeta], *, full: bool) -> Choice | None:
-    """What to compact in a bucket with these live files, or None; widened where the engine asks for the base."""
+    """What to compact in a bucket with these live files, or None; widened where the engine asks for the base.
+
+    Where rows are only merged when they are read, files are moved in a full compaction and left alone otherwise: else
+    every commit would look at all of them again.
+    """
     levels = levels_of(files, state.options)
     choice = pick(levels, state.options, full=full)
-    if choice is not None and _partial_merge(state, choice) is PartialMerge.WITH_BASE:
+    if choice is None:
+        return None
+    allowed = _partial_merge(state, choice)
+    if allowed is PartialMerge.WITH_BASE:
         return widen(levels)
-    return choice
+    return choice if full or allowed is PartialMerge.ALWAYS else None
 
 
 def compact_bucket(

@@ -94,13 +94,14 @@ class AggregateFunction:
 
 def aggregate_function(schema: TableSchema, column: str) -> AggregateFunction | None:
     """The function of a column, its own or the default one; None for keys and columns that order records."""
-    sequences = {name for group in schema.sequence_groups for name in group.sequence}
-    if column in schema.primary_keys or column in sequences or column in schema.sequence_fields:
+    keys = (f"fields.{column}.aggregate-function", DEFAULT_FUNCTION_KEY)
+    key = next((key for key in keys if key in schema.options), None)
+    # Options first: asked for thousands of columns, nearly all without a function.
+    if key is None or column in schema.primary_keys or column in schema.sequence_fields:
         return None
-    for key in (f"fields.{column}.aggregate-function", DEFAULT_FUNCTION_KEY):
-        if key in schema.options:
-            return AggregateFunction(schema.options[key], key)
-    return None
+    if any(column in group.sequence for group in schema.sequence_groups):
+        return None
+    return AggregateFunction(schema.options[key], key)
 
 
 def functions_are_known(schema: TableSchema) -> None:

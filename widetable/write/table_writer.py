@@ -52,8 +52,8 @@ class TableWriter:
     ) -> None:
         self._state = state
         schema = state.schema
-        chosen = write_columns(schema, columns, row_kind)
-        self._normalizer = BatchNormalizer(schema, chosen, allocator)
+        chosen = write_columns(schema, columns, row_kind, state.engine)
+        self._normalizer = BatchNormalizer(schema, chosen, allocator, state.engine)
         budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
         self._slice_bytes = max(1, min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET))
         self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes)

@@ -72,13 +72,17 @@ class WriteColumns:
 
 
 def write_columns(
-    schema: TableSchema, given: Sequence[str], row_kind: str | None = ROW_KIND_COLUMN
+    schema: TableSchema,
+    given: Sequence[str],
+    row_kind: str | None = ROW_KIND_COLUMN,
+    engine: MergeEngine | None = None,
 ) -> WriteColumns:
     """Check the columns of a user's data before any row is read.
 
     given: all column names of the data. row_kind: the name of a column of row kinds (texts or 0 to 3), if the data has
-    it and the table has not. Raises InvalidError for unknown, repeated or missing columns and for sets of columns that
-    the merge engine cannot take (MergeEngine.check_columns); UnsupportedError for columns with a default value.
+    it and the table has not. engine: of the table, if the caller has it already.
+    Raises InvalidError for unknown, repeated or missing columns and for sets of columns that the merge engine cannot
+    take (MergeEngine.check_columns); UnsupportedError for columns with a default value.
     """
     for field in schema.fields:
         if field.default is not None:
@@ -95,7 +99,7 @@ def write_columns(
     if from_field is not None:
         kind_column = _rowkind_field(from_field, given, kind_column)
     names = in_schema_order(schema, [name for name in given if name in schema.by_name])
-    engine_of(schema).check_columns(schema, names)
+    (engine or engine_of(schema)).check_columns(schema, names)
     return WriteColumns(names, kind_column)
 
 
@@ -140,12 +144,16 @@ class BatchNormalizer:
     """Turns batches with one set of columns into row batches. Not thread-safe: numbers are given in order of calls."""
 
     def __init__(
-        self, schema: TableSchema, columns: WriteColumns, allocator: SequenceAllocator
+        self,
+        schema: TableSchema,
+        columns: WriteColumns,
+        allocator: SequenceAllocator,
+        engine: MergeEngine | None = None,
     ) -> None:
         self._schema = schema
         self._columns = columns
         self._allocator = allocator
-        self._engine: MergeEngine = engine_of(schema)
+        self._engine = engine or engine_of(schema)
         self._arrow = row_batch_schema(schema, columns.names)
         self._fields = [schema.field(name) for name in columns.names]
         extra = () if columns.kind_column is None else (columns.kind_column,)
@@ -222,7 +230,7 @@ class BatchNormalizer:
 
 def _kinds_of_numbers(column: pa.Array, name: str) -> npt.NDArray[np.int8]:
     valid = pc.is_in(column, value_set=pa.array(range(len(TEXTS)), column.type))
-    if not pc.all(valid).as_py():
+    if not pc.all(valid, min_count=0).as_py():
         wrong = column.filter(pc.invert(valid))[0].as_py()
         raise _invalid(
             name,

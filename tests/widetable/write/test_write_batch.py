@@ -316,3 +316,12 @@ def test_what_could_lose_something_is_refused(kind: Any, array: pa.Array) -> Non
         cast(kind, array)
     assert isinstance(told.value, WidetableError)
     assert str(parse_type(kind)) in told.value.expected
+
+
+def test_an_empty_batch_is_checked_like_any_other() -> None:
+    """Streams check the columns and types before the first row."""
+    empty = {name: column.slice(0, 0) for name, column in data().items()}
+    for kinds in (pa.array([], pa.string()), pa.array([], pa.int8())):
+        assert row_batch(table(), {**empty, "_row_kind": kinds}).num_rows == 0
+    with pytest.raises(InvalidError, match="'v'"):
+        row_batch(table(), {**empty, "v": pa.array([], pa.string())})
