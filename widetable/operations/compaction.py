@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+import pyarrow as pa
+
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.lease import try_lease
 from widetable.errors import ConflictError, WidetableError
@@ -63,7 +65,7 @@ def compact_touched(
                 _compact(state, committer, live_entries, full=False)
     except ConflictError as lost:
         _log.info("compaction of %s is left to the next: %s", state.paths.root, lost)
-    except WidetableError:
+    except (WidetableError, pa.ArrowException, OSError):
         _log.warning("compaction of %s after an append failed", state.paths.root, exc_info=True)
 
 

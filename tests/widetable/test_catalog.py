@@ -1,0 +1,305 @@
+"""Catalogs: making, finding, dropping tables, and changing their schemas."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.plain_rows import row_texts
+
+KEY = pa.field("k", pa.int64(), nullable=False)
+SCHEMA = pa.schema([KEY, pa.field("a", pa.int32()), pa.field("b", pa.string())])
+FAST = {"widetable.fsync": "false"}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> wt.Catalog:
+    return wt.Catalog(str(tmp_path / "warehouse"))
+
+
+def create(catalog: wt.Catalog, name: str = "db.t", **how: Any) -> wt.Table:
+    how = {"primary_key": ["k"], "options": FAST, **how}
+    return catalog.create_table(name, how.pop("schema", SCHEMA), **how)
+
+
+def keyed(keys: list[int], **columns: Any) -> pa.Table:
+    return pa.table({"k": pa.array(keys, pa.int64()), **columns})
+
+
+def rows(table: wt.Table, **how: Any) -> list[str]:
+    return row_texts(table.scan(**how).to_arrow().to_pylist())
+
+
+# Tables
+
+
+def test_a_table_lies_where_paimon_looks_for_it(catalog: wt.Catalog) -> None:
+    table = create(catalog, comment="flights", options={**FAST, "bucket": "4"})
+    assert table.path == f"{catalog.warehouse}/db.db/t"
+    schema = json.loads(Path(table.path, "schema/schema-0").read_text(encoding="utf-8"))
+    assert schema["version"] == 3
+    assert [field["type"] for field in schema["fields"]] == ["BIGINT NOT NULL", "INT", "STRING"]
+    assert schema["primaryKeys"] == ["k"]
+    assert schema["options"] == {**FAST, "bucket": "4"}
+    assert schema["comment"] == "flights"
+
+
+def test_key_columns_become_not_null(catalog: wt.Catalog) -> None:
+    table = create(catalog, schema=pa.schema([("k", pa.int64()), ("v", pa.int64())]))
+    assert table.arrow_schema == pa.schema([KEY, pa.field("v", pa.int64())])
+
+
+def test_tables_are_listed_by_name(catalog: wt.Catalog) -> None:
+    assert catalog.list_tables() == []
+    for name in ("db.t", "db.a", "other.t"):
+        create(catalog, name)
+    Path(catalog.warehouse, "db.db/no_table").mkdir()
+    Path(catalog.warehouse, "no_database").mkdir()
+    assert catalog.list_tables() == ["db.a", "db.t", "other.t"]
+    assert catalog.list_tables("other") == ["other.t"]
+    assert catalog.list_tables("nope") == []
+
+
+def test_a_table_is_made_once(catalog: wt.Catalog) -> None:
+    create(catalog).write(keyed([1]))
+    with pytest.raises(wt.InvalidError, match=r"db\.t"):
+        create(catalog)
+    again = create(catalog, schema=pa.schema([KEY]), if_not_exists=True)
+    assert again.arrow_schema == SCHEMA
+    assert len(rows(again)) == 1
+
+
+def test_one_of_many_creators_wins(catalog: wt.Catalog) -> None:
+    outcomes: list[str] = []
+
+    def make() -> None:
+        try:
+            create(catalog)
+            outcomes.append("made")
+        except wt.InvalidError:
+            outcomes.append("there")
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["made"] + ["there"] * 7
+
+
+def test_a_missing_table_says_which_there_are(catalog: wt.Catalog) -> None:
+    create(catalog, "db.there")
+    for call in (catalog.table, catalog.drop_table, catalog.alter_table):
+        with pytest.raises(wt.NotFoundError, match=r"db\.there"):
+            call("db.nope")
+
+
+def test_a_dropped_table_is_gone_and_its_name_free(catalog: wt.Catalog) -> None:
+    create(catalog).write(keyed([1]))
+    catalog.drop_table("db.t")
+    assert catalog.list_tables() == []
+    catalog.drop_table("db.t", if_exists=True)
+    assert rows(create(catalog)) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["t", "", "db.", ".t", "a.b.c", "db/x.t", "db.t/x", "db...", "db.t$snapshots", "../x.t"]
+)
+def test_names_that_no_table_may_have(catalog: wt.Catalog, name: str) -> None:
+    for call in (catalog.table, catalog.drop_table, lambda name: create(catalog, name)):
+        with pytest.raises(wt.InvalidError, match="table name"):
+            call(name)
+    assert catalog.list_tables() == []
+
+
+REFUSED: list[tuple[dict[str, Any], type[wt.WidetableError], str]] = [
+    ({"primary_key": []}, wt.InvalidError, "primary_key"),
+    ({"primary_key": ["nope"]}, wt.InvalidError, "nope"),
+    ({"primary_key": ["k", "k"]}, wt.InvalidError, "twice"),
+    ({"partition_by": ["nope"]}, wt.InvalidError, "nope"),
+    ({"partition_by": ["a"]}, wt.UnsupportedError, "partition"),
+    ({"options": {"buckets": "3"}}, wt.UnsupportedError, "buckets"),
+    ({"options": {"bucket": "-1"}}, wt.UnsupportedError, "bucket"),
+    ({"options": {"bucket": "x"}}, wt.InvalidError, "bucket"),
+    ({"options": {"merge-engine": "first-row"}}, wt.UnsupportedError, "merge-engine"),
+    ({"options": {"merge-engine": "aggregation"}}, wt.UnsupportedError, "merge-engine"),
+    ({"options": {"merge-engine": "nope"}}, wt.InvalidError, "merge-engine"),
+    ({"options": {"changelog-producer": "lookup"}}, wt.UnsupportedError, "changelog-producer"),
+    ({"options": {"changelog-producer": "input"}}, wt.UnsupportedError, "changelog-producer"),
+    ({"options": {"deletion-vectors.enabled": "true"}}, wt.UnsupportedError, "deletion-vectors"),
+    ({"options": {"file.format": "orc"}}, wt.InvalidError, "file.format"),
+    ({"options": {"fields.nope.sequence-group": "a"}}, wt.InvalidError, "nope"),
+    ({"options": {"sequence.field": "nope"}}, wt.InvalidError, "nope"),
+    ({"schema": pa.schema([KEY, ("v", pa.uint8())])}, wt.UnsupportedError, "uint8"),
+    ({"schema": pa.schema([KEY, ("_LEVEL", pa.int8())])}, wt.InvalidError, "_LEVEL"),
+    ({"schema": pa.schema([KEY, ("v", pa.int8()), ("v", pa.int8())])}, wt.InvalidError, "'v'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "says"), REFUSED, ids=[str(i) for i in range(len(REFUSED))]
+)
+def test_what_no_table_may_have_is_refused_by_name(
+    catalog: wt.Catalog, how: Mapping[str, Any], error: type[wt.WidetableError], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        create(catalog, **how)
+    assert catalog.list_tables() == []
+
+
+# Changes of the schema
+
+
+def test_columns_are_added_dropped_renamed_and_widened(catalog: wt.Catalog) -> None:
+    table = create(catalog)
+    table.write(keyed([1, 2], a=pa.array([1, 2], pa.int32()), b=["x", "y"]))
+    catalog.alter_table(
+        "db.t",
+        add_columns=[pa.field("c", pa.float64())],
+        drop_columns=["b"],
+        rename_columns={"a": "a2"},
+        change_types={"a": pa.int64()},
+    )
+    assert table.arrow_schema == pa.schema(
+        [KEY, pa.field("a2", pa.int64()), pa.field("c", pa.float64())]
+    )
+    assert rows(table) == row_texts([{"k": 1, "a2": 1, "c": None}, {"k": 2, "a2": 2, "c": None}])
+    table.write(keyed([2], a2=[2**40], c=[0.5]))
+    expected = row_texts([{"k": 1, "a2": 1, "c": None}, {"k": 2, "a2": 2**40, "c": 0.5}])
+    assert rows(table) == expected
+    assert rows(table, filter="a2 = 1") == expected[:1]
+    table.compact(full=True)
+    assert rows(table) == expected
+    assert rows(table, snapshot_id=1) == row_texts(
+        [{"k": 1, "a": 1, "b": "x"}, {"k": 2, "a": 2, "b": "y"}]
+    )
+
+
+def test_a_dropped_name_comes_back_empty(catalog: wt.Catalog) -> None:
+    table = create(catalog)
+    table.write(keyed([1], b=["old"]))
+    catalog.alter_table("db.t", drop_columns=["b"])
+    catalog.alter_table("db.t", add_columns=pa.schema([("b", pa.string())]))
+    assert rows(table) == row_texts([{"k": 1, "a": None, "b": None}])
+    table.compact(full=True)
+    assert rows(table) == row_texts([{"k": 1, "a": None, "b": None}])
+    assert table.schema.field("b").id == 3
+
+
+def test_names_may_be_swapped(catalog: wt.Catalog) -> None:
+    table = create(catalog, schema=pa.schema([KEY, ("a", pa.int64()), ("b", pa.int64())]))
+    table.write(keyed([1], a=[1], b=[2]))
+    catalog.alter_table("db.t", rename_columns={"a": "b", "b": "a"})
+    assert rows(table) == row_texts([{"k": 1, "b": 1, "a": 2}])
+
+
+def test_nested_columns_take_ids_of_their_own(catalog: wt.Catalog) -> None:
+    table = create(catalog)
+    nested = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.struct([("z", pa.int32())])))])
+    catalog.alter_table("db.t", add_columns=[pa.field("n", nested), pa.field("m", pa.int8())])
+    assert [field.id for field in table.schema.fields] == [0, 1, 2, 3, 7]
+    assert table.schema.highest_field_id == 7
+    table.write(keyed([1], n=pa.array([{"x": 1, "y": [{"z": 2}]}], nested)))
+    assert '"z": 2' in rows(table)[0]
+
+
+def test_options_are_set_and_removed(catalog: wt.Catalog) -> None:
+    table = create(catalog)
+    catalog.alter_table("db.t", set_options={"target-file-size": "1 mb", "write-only": "true"})
+    assert table.schema.options == {**FAST, "target-file-size": "1 mb", "write-only": "true"}
+    catalog.alter_table("db.t", remove_options=["write-only"])
+    assert table.schema.options == {**FAST, "target-file-size": "1 mb"}
+
+
+def test_options_follow_a_renamed_column(catalog: wt.Catalog) -> None:
+    fields = [KEY, *(pa.field(name, pa.int64()) for name in ("g", "h", "a", "b"))]
+    options = {**FAST, "merge-engine": "partial-update", "fields.g,h.sequence-group": "a,b"}
+    table = create(catalog, schema=pa.schema(fields), options=options)
+    table.write(keyed([1], g=[5], h=[5], a=[1], b=[1]))
+    catalog.alter_table("db.t", rename_columns={"h": "h2", "a": "a2"})
+    assert table.schema.options["fields.g,h2.sequence-group"] == "a2,b"
+    table.write(keyed([1], g=[5], h2=[4], a2=[9], b=[9]))
+    assert rows(table) == row_texts([{"k": 1, "g": 5, "h2": 5, "a2": 1, "b": 1}])
+    ordered = create(catalog, "db.ordered", options={**FAST, "sequence.field": "a, b"})
+    catalog.alter_table("db.ordered", rename_columns={"b": "b2"})
+    assert ordered.schema.sequence_fields == ("a", "b2")
+
+
+GROUPED = {
+    **FAST,
+    "merge-engine": "partial-update",
+    "fields.a.sequence-group": "b",
+    "partial-update.remove-record-on-sequence-group": "a",
+}
+NOT_ALLOWED: list[tuple[dict[str, str], dict[str, Any], type[wt.WidetableError], str]] = [
+    (FAST, {"drop_columns": ["k"]}, wt.InvalidError, "'k'"),
+    (FAST, {"rename_columns": {"k": "x"}}, wt.InvalidError, "'k'"),
+    (FAST, {"change_types": {"k": pa.string()}}, wt.InvalidError, "'k'"),
+    (FAST, {"drop_columns": ["nope"]}, wt.NotFoundError, "nope"),
+    (FAST, {"rename_columns": {"nope": "x"}}, wt.NotFoundError, "nope"),
+    (FAST, {"rename_columns": {"a": "b"}}, wt.InvalidError, "'b'"),
+    (FAST, {"add_columns": [pa.field("a", pa.int8())]}, wt.InvalidError, "'a'"),
+    (FAST, {"add_columns": [pa.field("c", pa.int8(), False)]}, wt.InvalidError, "'c'"),
+    (FAST, {"change_types": {"a": pa.int16()}}, wt.UnsupportedError, "'a'"),
+    (FAST, {"change_types": {"b": pa.int32()}}, wt.UnsupportedError, "'b'"),
+    (FAST, {"change_types": {"a": pa.list_(pa.int32())}}, wt.InvalidError, "'a'"),
+    (FAST, {"drop_columns": ["a"], "rename_columns": {"a": "x"}}, wt.InvalidError, "'a'"),
+    (FAST, {"set_options": {"bucket": "2"}}, wt.InvalidError, "bucket"),
+    (FAST, {"set_options": {"merge-engine": "partial-update"}}, wt.InvalidError, "merge-engine"),
+    (FAST, {"set_options": {"nope": "1"}}, wt.UnsupportedError, "nope"),
+    (FAST, {"set_options": {"target-file-size": "big"}}, wt.InvalidError, "target-file-size"),
+    (FAST, {"set_options": {"changelog-producer": "input"}}, wt.UnsupportedError, "changelog"),
+    ({**FAST, "ignore-delete": "true"}, {"set_options": {"ignore-delete": "false"}},
+     wt.InvalidError, "ignore-delete"),
+    ({**FAST, "sequence.field": "a"}, {"drop_columns": ["a"]}, wt.InvalidError, "sequence.field"),
+    ({**FAST, "rowkind.field": "b"}, {"rename_columns": {"b": "x"}}, wt.InvalidError, "rowkind"),
+    (GROUPED, {"drop_columns": ["b"]}, wt.InvalidError, "sequence-group"),
+    (GROUPED, {"drop_columns": ["a"]}, wt.InvalidError, "fields.a"),
+    (GROUPED, {"rename_columns": {"a": "x"}}, wt.InvalidError, "remove-record"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "error", "says"),
+    NOT_ALLOWED,
+    ids=[str(i) for i in range(len(NOT_ALLOWED))],
+)
+def test_changes_that_would_break_a_table_are_refused(
+    catalog: wt.Catalog,
+    options: dict[str, str],
+    change: dict[str, Any],
+    error: type[wt.WidetableError],
+    says: str,
+) -> None:
+    table = create(catalog, options=options)
+    before = table.schema
+    with pytest.raises(error, match=says):
+        catalog.alter_table("db.t", **change)
+    assert table.schema == before
+
+
+def test_changes_at_once_are_all_made(catalog: wt.Catalog) -> None:
+    table = create(catalog)
+    names = [f"c{i}" for i in range(12)]
+    threads = [
+        threading.Thread(
+            target=lambda name=name: catalog.alter_table(
+                "db.t", add_columns=[pa.field(name, pa.int8())]
+            )
+        )
+        for name in names
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(table.schema.names) == {"k", "a", "b", *names}
+    assert table.schema.id == 12
+    assert len({field.id for field in table.schema.fields}) == 15
