@@ -29,7 +29,7 @@ from examples.flights.wide_table import (
 )
 from examples.flights.workspace import Workspace
 
-COMPACTION_PAUSE_SECONDS = 3.0
+COMPACTION_PAUSE_SECONDS = 2.0
 _POLL_SECONDS = 0.5
 
 
