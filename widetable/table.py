@@ -8,7 +8,7 @@ ConflictError, DamagedError, StorageError.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import options as opt
+from widetable.commit.commit_request import Identity
 from widetable.commit.committer import CommitResult, Committer
+from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.operations.compaction import compact_all, compact_touched
 from widetable.operations.find_commit import find_commit
@@ -119,12 +121,12 @@ class Table:
         user grow, and one that is in already commits nothing. Without rows nothing is committed.
         The result says what was committed; `committed` is False when nothing was.
         """
-        found = self._already_in(commit_user, commit_identifier, COMMIT_KIND_APPEND)
-        if found is not None:
-            return found
-        messages = self._written(source_of(data), row_kind)
-        return self._discard_unless_committed(
-            messages, self.commit_append(messages, commit_user, commit_identifier)
+        return self._write(
+            COMMIT_KIND_APPEND,
+            data,
+            Identity.of(commit_user, commit_identifier),
+            row_kind,
+            lambda messages: self.commit_append(messages, commit_user, commit_identifier),
         )
 
     def overwrite(
@@ -142,14 +144,15 @@ class Table:
         The whole table is replaced with whole_table, when it has no partitions, or with option
         `dynamic-partition-overwrite` = false. Otherwise as `write`.
         """
-        found = self._already_in(commit_user, commit_identifier, COMMIT_KIND_OVERWRITE)
-        if found is not None:
-            return found
-        messages = self._written(source_of(data), row_kind)
-        result = self.commit_overwrite(
-            messages, commit_user, commit_identifier, whole_table=whole_table
+        return self._write(
+            COMMIT_KIND_OVERWRITE,
+            data,
+            Identity.of(commit_user, commit_identifier),
+            row_kind,
+            lambda messages: self.commit_overwrite(
+                messages, commit_user, commit_identifier, whole_table
+            ),
         )
-        return self._discard_unless_committed(messages, result)
 
     def compact(self, full: bool = False) -> CommitResult:
         """Merge sorted runs: those that the universal rules pick, or with `full` all, into the
@@ -162,35 +165,37 @@ class Table:
         check_writable(schema)
         return compact_all(self._state(schema), self._committer, full=full)
 
+    def _write(
+        self,
+        kind: str,
+        data: Any,
+        by: Identity,
+        row_kind: str,
+        commit: Callable[[list[CommitMessage]], CommitResult],
+    ) -> CommitResult:
+        """Write the files of one commit, and commit them. Files that are certainly not in are
+        deleted.
+        """
+        found = find_commit(self._committer, by.user, by.identifier)
+        if found is not None:
+            return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
+        messages = self._written(source_of(data), row_kind)
+        try:
+            result = commit(messages)
+        except (ConflictError, InvalidError):
+            self.discard(messages)
+            raise
+        if not result.committed:
+            # A commit of the same identifier was in first.
+            self.discard(messages)
+        return result
+
     def _written(self, source: WriteSource, row_kind: str) -> list[CommitMessage]:
         if source.columns is None:
             return []
         with self.new_writer(source.columns, row_kind) as writer:
             writer.write(source.batches)
             return writer.finish()
-
-    def _already_in(
-        self, user: str | None, identifier: int | None, kind: str
-    ) -> CommitResult | None:
-        """Saves writing files that the commit would turn away."""
-        if user is None or identifier is None:
-            return None
-        found = find_commit(self._committer, user, identifier)
-        return (
-            None
-            if found is None
-            else CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
-        )
-
-    def _discard_unless_committed(
-        self, messages: Sequence[CommitMessage], result: CommitResult
-    ) -> CommitResult:
-        """These files were made for this call: when a commit of the same identifier was in first,
-        nobody names them.
-        """
-        if not result.committed:
-            self.discard(messages)
-        return result
 
     # Writing in several tasks
 
