@@ -33,7 +33,8 @@ class Difference:
     found: Any
 
     def __str__(self) -> str:
-        where = f"{self.column} of {self.key}" if self.column else f"row {self.key}"
+        key = ", ".join(str(part) for part in self.key)
+        where = f"{self.column} of ({key})" if self.column else f"row ({key})"
         return f"{where}: expected {self.expected!r}, found {self.found!r}"
 
 

@@ -101,7 +101,7 @@ def test_the_page_names_the_first_differences() -> None:
     difference = Difference(("2013-01", "<10:00>", "UA", 1), "arr_delay", 4, None)
     page = render_report(_findings(Audit(100, 3_700, 1, (difference,))))
     assert "The table is not the full join" in page
-    assert "arr_delay of (&#x27;2013-01&#x27;, &#x27;&lt;10:00&gt;&#x27;" in page
+    assert "arr_delay of (2013-01, &lt;10:00&gt;, UA, 1): expected 4, found None" in page
     assert '<div class="tile bad"><b>1</b>' in page
 
 
