@@ -46,12 +46,15 @@ def read_bucket(
     predicate: Predicate | None,
     *,
     merge: bool,
+    use_threads: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """merge: False when the bucket's rows are right as they stand, kinds included (format.md T1,
-    T2).
+    """The rows of a bucket.
+
+    merge: False when they are right as they stand, kinds included (format.md T1, T2).
+    use_threads: let Arrow decode the columns of a file on several cores.
     """
     needed = tuple(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
-    bucket_read = _BucketRead(table, partition, bucket, needed, predicate)
+    bucket_read = _BucketRead(table, partition, bucket, needed, predicate, use_threads=use_threads)
     shape = _Shape(table, columns, needed, predicate)
     for section in sections(files, table.schema):
         if not merge:
@@ -83,7 +86,10 @@ class _BucketRead:
         bucket: int,
         needed: Sequence[str],
         predicate: Predicate | None,
+        *,
+        use_threads: bool,
     ) -> None:
+        self._use_threads = use_threads
         self._table = table
         self._partition = partition
         self._bucket = bucket
@@ -117,7 +123,8 @@ class _BucketRead:
         with open_data_file(
             table.file_io, path, file, table.schema, table.schema_of(file.schema_id), columns
         ) as opened:
-            yield from opened.batches(rows, self._wanted_groups(opened.row_group_key_ranges()))
+            groups = self._wanted_groups(opened.row_group_key_ranges())
+            yield from opened.batches(rows, groups, use_threads=self._use_threads)
 
     def _wanted_groups(self, ranges: Sequence[KeyRange]) -> list[int] | None:
         """Row groups whose key range the filter may keep; None for all."""

@@ -84,13 +84,13 @@ class TableScan:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch, in bounded memory."""
         for read in self.split_reads():
-            yield from read.to_batches()
+            yield from read.to_batches(use_threads=True)
 
     def to_arrow(self) -> pa.Table:
         """All rows. Splits are read by two threads."""
         reads = self.split_reads()
         if len(reads) < 2:
-            batches = [batch for read in reads for batch in read.to_batches()]
+            batches = [batch for read in reads for batch in read.to_batches(use_threads=True)]
         else:
             with ThreadPoolExecutor(min(_THREADS, len(reads))) as pool:
                 found = list(pool.map(lambda read: list(read.to_batches()), reads))

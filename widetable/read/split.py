@@ -78,8 +78,11 @@ class SplitRead:
             for file in split.files
         )
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches in key order, of the columns asked for, in that order. Bounded memory."""
+    def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
+        """Batches in key order, of the columns asked for, in that order. Bounded memory.
+
+        use_threads: decode on several cores; for a reader that has them to itself.
+        """
         split = self.split
         return read_bucket(
             self.table,
@@ -89,4 +92,5 @@ class SplitRead:
             self.columns,
             self.predicate,
             merge=split.needs_merge,
+            use_threads=use_threads,
         )
