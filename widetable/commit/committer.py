@@ -219,6 +219,10 @@ class Committer:
     def _attempt(self, run: _Run) -> CommitResult | None:
         """One attempt on the newest snapshot; None when somebody else was first."""
         latest = self.snapshots.latest()
+        if latest is None:
+            SchemaStore(
+                self._file_io, self._paths
+            ).latest()  # a table that was dropped must not come back
         if run.asked.kind != COMMIT_KIND_COMPACT:
             found = run.history.find(latest)
             if found is not None:
@@ -293,9 +297,12 @@ class Committer:
         path = self._paths.snapshot(snapshot.id)
         if self._file_io.exists(path):
             return False
-        # A commit that slept until its snapshot's id had been used and expired again would find the name free.
-        if snapshot.id > 1 and not self._file_io.exists(self._paths.snapshot(snapshot.id - 1)):
-            return False
+        if snapshot.id == 1:
+            SchemaStore(
+                self._file_io, self._paths
+            ).latest()  # not found: the table was dropped meanwhile
+        elif not self._file_io.exists(self._paths.snapshot(snapshot.id - 1)):
+            return False  # this commit slept until its id had been used and had expired again
         run.may_be_in = True
         try:
             won = self._file_io.publish(path, snapshot.to_json().encode())

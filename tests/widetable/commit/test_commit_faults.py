@@ -74,6 +74,22 @@ def test_a_publish_whose_answer_was_lost_is_found(tmp_path: Path) -> None:
     assert live_names(table) == ["a"]
 
 
+class AskingTwice(FaultyFileIO):
+    """As an object store's client does: it repeats a request whose answer was lost, and is told that the file exists."""
+
+    def publish(self, path: str, data: bytes) -> bool:
+        super().publish(path, data)
+        return super().publish(path, data)
+
+
+def test_a_storage_that_finds_its_own_snapshot(tmp_path: Path) -> None:
+    table = committer(make_table(tmp_path), AskingTwice(IO))
+    for number, name in enumerate("ab"):
+        result = table.append([written(data_file(name))], "job", number)
+        assert (result.committed, result.snapshot_id, result.retries) == (True, number + 1, 0)
+    assert live_names(table) == ["a", "b"]
+
+
 def test_a_lost_answer_and_another_winner(tmp_path: Path) -> None:
     """The publish fails and snapshot-2 is there, but it is somebody else's."""
     paths = make_table(tmp_path)

@@ -25,7 +25,7 @@ from tests.widetable.commit.fake_table import (
 from widetable.commit.committer import Committer
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.commit.manifest_writer import ManifestWriter
-from widetable.errors import ConflictError
+from widetable.errors import ConflictError, NotFoundError
 from widetable.format.data_file_meta import upgrade
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -233,6 +233,23 @@ def test_a_commit_whose_lists_expired_under_it_goes_again(
     table = committer(paths, file_io)
     assert table.append([written(data_file("mine"))]).snapshot_id == 3
     assert live_names(table) == ["a", "b", "mine"]
+
+
+@pytest.mark.parametrize("commits_before", [0, 1])
+def test_a_table_that_is_dropped_under_a_commit_does_not_come_back(
+    tmp_path: Path, commits_before: int
+) -> None:
+    paths = make_table(tmp_path / "t")
+    other = committer(paths)
+    for _ in range(commits_before):
+        other.append([written()])
+    file_io = FaultyFileIO(IO)
+    file_io.run_before("write_new", lambda: IO.delete_dir(paths.root))
+    table = committer(paths, file_io)
+    with pytest.raises(NotFoundError):
+        table.append([written()])
+    assert not IO.exists(paths.schema_dir)
+    assert IO.list(paths.snapshot_dir) == []
 
 
 def test_threads_of_one_process(tmp_path: Path) -> None:
