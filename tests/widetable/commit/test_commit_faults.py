@@ -75,7 +75,7 @@ def test_a_publish_whose_answer_was_lost_is_found(tmp_path: Path) -> None:
 
 
 class AskingTwice(FaultyFileIO):
-    """As an object store's client does: it repeats a request whose answer was lost, and is told that the file exists."""
+    """As clients of object stores do: repeats what was done, and is told that it exists."""
 
     def publish(self, path: str, data: bytes) -> bool:
         super().publish(path, data)
