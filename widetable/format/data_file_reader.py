@@ -11,8 +11,9 @@ that this version does not read, NotFoundError when the file is not there, Stora
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Final
 
@@ -53,7 +54,7 @@ class DataFile:
         parquet: pq.ParquetFile,
         schema: TableSchema,
         columns: Sequence[_Column],
-        key_ranges: list[KeyRange],
+        key_ranges: Callable[[], list[KeyRange]],
     ) -> None:
         self._path = path
         self._source = source
@@ -94,7 +95,8 @@ class DataFile:
 
     def row_group_key_ranges(self) -> list[KeyRange]:
         """Rows and smallest and largest key values of each row group, in file order."""
-        return self._key_ranges
+        with _mapped_errors(self._path):
+            return self._key_ranges()
 
     def close(self) -> None:
         """Let go of the file; batches already given stay valid."""
@@ -169,8 +171,7 @@ def open_data_file(
         parquet = _open_parquet(source, path, meta, wanted, file_schema)
         chosen = _columns(parquet.schema_arrow, wanted, file_schema, path)
         keys = [table_schema.field(name) for name in table_schema.trimmed_primary_key]
-        with _mapped_errors(path):
-            ranges = row_group_key_ranges(parquet, keys, file_schema)
+        ranges = partial(row_group_key_ranges, parquet, meta, keys, file_schema, path)
         return DataFile(path, source, parquet, table_schema, chosen, ranges)
     except BaseException:
         source.close()

@@ -1,7 +1,9 @@
-"""Key ranges of a Parquet file's row groups, from the statistics in its footer: which groups a key range can skip.
+"""Key ranges of a Parquet file's row groups: which groups a reader of some keys can skip.
 
-Values are as `binary_row.decode_row` gives them. A bound is None where the footer does not say (no statistics, as for
-int96, or another type than the table's). No I/O; damaged statistics raise ValueError or LookupError.
+A file of one row group has the range that its meta says; only of several the statistics in the footer are asked, as
+pyarrow ends the process over statistics that are damaged. Values are as `binary_row.decode_row` gives them. A bound is
+None where nobody says (no statistics, as for int96, or another type than the table's). No I/O; damage raises
+DamagedError, ValueError or LookupError.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-from widetable.format.binary_row import from_epoch_day, layout_of, unscaled_decimal
+from widetable.format.binary_row import decode_row, from_epoch_day, layout_of, unscaled_decimal
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.kernels.binary_rows import Layout
 from widetable.schema import TableSchema, file_column
 from widetable.types import DataField, DataType, arrow_type
@@ -28,10 +31,16 @@ class KeyRange:
 
 
 def row_group_key_ranges(
-    parquet: pq.ParquetFile, keys: Sequence[DataField], file_schema: TableSchema
+    parquet: pq.ParquetFile,
+    meta: DataFileMeta,
+    keys: Sequence[DataField],
+    file_schema: TableSchema,
+    path: str,
 ) -> list[KeyRange]:
     """One range per row group, in file order. keys: the trimmed key of the current schema."""
     metadata = parquet.metadata
+    if metadata.num_row_groups == 1:
+        return [_whole_file(meta, keys, file_schema, path)]
     indices = [_leaf(parquet, key, file_schema) for key in keys]
     ranges = []
     for group_index in range(metadata.num_row_groups):
@@ -46,10 +55,30 @@ def row_group_key_ranges(
     return ranges
 
 
+def _whole_file(
+    meta: DataFileMeta, keys: Sequence[DataField], file_schema: TableSchema, path: str
+) -> KeyRange:
+    unknown = (None,) * len(keys)
+    if not all(_is_bounded(key, file_schema) for key in keys):
+        return KeyRange(meta.row_count, unknown, unknown)
+    types = [key.type for key in keys]
+    minima = decode_row(meta.key_stats.min_values, types, f"_KEY_STATS of {path}")
+    maxima = decode_row(meta.key_stats.max_values, types, f"_KEY_STATS of {path}")
+    return KeyRange(meta.row_count, minima, maxima)
+
+
+def _is_bounded(key: DataField, file_schema: TableSchema) -> bool:
+    """Whether a range of the stored values is one of the column's: not of floats (no range holds a NaN)."""
+    stored = file_column(key, file_schema)
+    if stored is None or layout_of(key.type) not in _READERS:
+        return False
+    return stored.type.as_nullable() == key.type.as_nullable()
+
+
 def _leaf(parquet: pq.ParquetFile, key: DataField, file_schema: TableSchema) -> int | None:
     """The Parquet column whose statistics bound the key column; None where they might not."""
     stored = file_column(key, file_schema)
-    if stored is None or layout_of(key.type) not in _READERS:
+    if stored is None or not _is_bounded(key, file_schema):
         return None
     arrow = parquet.schema_arrow
     index = arrow.get_field_index(stored.name)
@@ -85,7 +114,7 @@ def _decimal(raw: Any, kind: DataType) -> Any:
     return unscaled_decimal(unscaled, kind)
 
 
-# Raw values are those of the Arrow type's unit, as `_leaf` has made sure. Floats are left out: no range holds a NaN.
+# Raw values are those of the Arrow type's unit, as `_leaf` has made sure. Floats have no bounds.
 _READERS: Final[dict[Layout, Callable[[Any, DataType], Any]]] = {
     Layout.BOOL: _plain,
     Layout.INT8: _plain,

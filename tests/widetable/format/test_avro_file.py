@@ -169,6 +169,7 @@ def with_type(name: str, kind: Any, value: Any) -> bytes:
         ("counts", ["null", array("long")], [1]),
         ("counts", ["null", array(["long", "null"])], [1]),
         ("names", array("bytes"), [b""]),
+        ("longs", array(["long", "null"]), [1]),
         ("names", {"type": "map", "values": "string"}, {}),
     ],
 )

@@ -23,6 +23,7 @@ from tests.widetable.format.data_files import (
     write,
 )
 from widetable.errors import DamagedError, InvalidError, UnsupportedError
+from widetable.format import data_file_writer
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.schema import TableSchema, new_schema
@@ -122,7 +123,7 @@ def test_wrong_bytes_raise_nothing_else(
             subject = refused_subject(partial(read, path, meta, SIMPLE))
             assert subject is None or str(path) in subject
             told += subject is not None
-    assert told > 200
+    assert told > 100  # of 300: others change what nobody asked for
 
 
 def test_wrong_byte_in_a_page_is_noticed(
@@ -148,17 +149,19 @@ def test_wrong_schema_is_refused(path: Path, written: DataFileMeta) -> None:
         read(path, replace(written, schema_id=3), SIMPLE)
 
 
-def test_dotted_names_are_columns_of_their_own(path: Path) -> None:
-    arrow = pa.schema(
-        [("a.b", pa.int32()), ("a", pa.struct([("b", pa.int32())])), ("k", pa.int32())]
-    )
-    schema = new_schema(arrow, primary_key=["k", "a.b"])
-    rows: dict[str, list[Any]] = {"k": [1], "a.b": [2], "a": [{"b": 3}]}
+def test_dotted_names_are_columns_of_their_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_file_writer, "ROW_GROUP_ROWS", 1)
+    columns: list[tuple[str, pa.DataType]] = [
+        ("a.b", pa.int32()),
+        ("a", pa.struct([("b", pa.int32())])),
+        ("k", pa.int32()),
+    ]
+    schema = new_schema(pa.schema(columns), primary_key=["k", "a.b"])
+    rows: dict[str, list[Any]] = {"k": [1, 2], "a.b": [2, 3], "a": [{"b": 3}, None]}
     meta = write(path, schema, [batch_of(schema, rows)])
-    assert (
-        read(path, meta, schema).to_pylist()[0] | {"k": 1, "a.b": 2, "a": {"b": 3}}
-        == (read(path, meta, schema).to_pylist()[0])
-    )
+    back = read(path, meta, schema)
+    assert {name: back.column(name).to_pylist() for name in rows} == rows
     assert read(path, meta, schema, ["a.b"]).column_names[2:] == ["a.b", "k"]
     with open_data_file(IO, str(path), meta, schema, schema) as file:
-        assert file.row_group_key_ranges()[0].minima == (1, None)
+        # Two Parquet columns have the path a.b: nothing is said of either.
+        assert [g.minima for g in file.row_group_key_ranges()] == [(1, None), (2, None)]

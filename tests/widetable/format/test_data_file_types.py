@@ -18,6 +18,7 @@ from tests.widetable.format.data_files import (
     table_schema,
     write,
 )
+from widetable.format import data_file_writer
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.data_file_reader import open_data_file
 from widetable.schema import TableSchema
@@ -187,30 +188,53 @@ KEY_TYPES = [
 ]
 
 
-@pytest.mark.parametrize("text", KEY_TYPES)
-def test_keys_bound_the_meta_and_the_row_groups(text: str, path: Path) -> None:
-    kind = parse_type(text).not_null()
-    schema = table_schema({"a": text, "b": "TINYINT", "v": "INT"}, key=("b", "a"))
+def key_values(text: str) -> list[Any]:
+    """Three ascending ones."""
     texts: list[Any] = ["", "a", "é"]
     blobs: list[Any] = [b"", b"\x7f", b"\xff" * 30]
-    first = {"STRING": texts, "BYTES": blobs}.get(text, [1, 2, 3])
-    rows = {"a": [*first, first[0]], "b": [-1, -1, -1, 4], "v": [None] * 4}
+    return {"STRING": texts, "BYTES": blobs}.get(text, [1, 2, 3])
+
+
+@pytest.mark.parametrize("group_rows", [1, 2, 10])
+@pytest.mark.parametrize("text", KEY_TYPES)
+def test_keys_bound_the_meta_and_the_row_groups(
+    text: str, group_rows: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_file_writer, "ROW_GROUP_ROWS", group_rows)
+    low, middle, high = key_values(text)
+    schema = table_schema({"a": text, "b": "TINYINT", "v": "INT"}, key=("b", "a"))
+    rows = {"a": [low, middle, high, low], "b": [-1, -1, -1, 4], "v": [None] * 4}
     meta = write(path, schema, [batch_of(schema, rows)])
-    types = [parse_type("TINYINT NOT NULL"), kind]
-    assert decode_row(meta.min_key, types) == decode_row(encode_row((-1, first[0]), types), types)
-    assert decode_row(meta.max_key, types) == decode_row(encode_row((4, first[0]), types), types)
-    assert meta.key_stats.min_values == encode_row((-1, first[0]), types)
-    assert meta.key_stats.max_values == encode_row((4, first[2]), types)
+    types = [parse_type("TINYINT NOT NULL"), parse_type(text).not_null()]
+    assert meta.min_key == encode_row((-1, low), types)
+    assert meta.max_key == encode_row((4, low), types)
+    assert meta.key_stats.min_values == encode_row((-1, low), types)
+    assert meta.key_stats.max_values == encode_row((4, high), types)
     assert meta.key_stats.null_counts == (0, 0)
     with open_data_file(IO, str(path), meta, schema, schema) as file:
-        (group,) = file.row_group_key_ranges()
-    assert group.rows == 4
-    assert encode_row(group.minima, types) == meta.key_stats.min_values
-    assert encode_row(group.maxima, types) == meta.key_stats.max_values
+        groups = file.row_group_key_ranges()
+    bounds: dict[int, list[tuple[Any, Any]]] = {
+        1: [
+            ((-1, low), (-1, low)),
+            ((-1, middle), (-1, middle)),
+            ((-1, high), (-1, high)),
+            ((4, low), (4, low)),
+        ],
+        2: [((-1, low), (-1, middle)), ((-1, low), (4, high))],
+        10: [((-1, low), (4, high))],
+    }
+    assert [g.rows for g in groups] == [min(group_rows, 4)] * len(groups)
+    for group, (least, greatest) in zip(groups, bounds[group_rows], strict=True):
+        assert group.minima == decode_row(encode_row(least, types), types)
+        assert group.maxima == decode_row(encode_row(greatest, types), types)
 
 
-def test_float_keys_have_no_range_to_skip_by(path: Path) -> None:
+@pytest.mark.parametrize("group_rows", [1, 2])
+def test_float_keys_have_no_range_to_skip_by(
+    path: Path, group_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_file_writer, "ROW_GROUP_ROWS", group_rows)
     schema = table_schema({"k": "DOUBLE"})
-    meta = write(path, schema, [batch_of(schema, {"k": [1.0, float("nan")]})])
+    meta = write(path, schema, [batch_of(schema, {"k": [1.0, 2.0]})])
     with open_data_file(IO, str(path), meta, schema, schema) as file:
-        assert file.row_group_key_ranges()[0].maxima == (None,)
+        assert {g.maxima for g in file.row_group_key_ranges()} == {(None,)}

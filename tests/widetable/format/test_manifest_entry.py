@@ -28,6 +28,10 @@ def test_delete_without_its_add_is_kept() -> None:
     assert combine(entries) == entries
 
 
+def test_delete_that_is_there_twice_is_kept_once() -> None:
+    assert combine([entry(DELETE, "a"), entry(DELETE, "a")]) == [entry(DELETE, "a")]
+
+
 def test_file_added_again_after_its_delete_is_there() -> None:
     assert combine([entry(ADD, "a"), entry(DELETE, "a"), entry(ADD, "a")]) == [entry(ADD, "a")]
 

@@ -151,6 +151,13 @@ def test_records_are_read_by_avro_itself() -> None:
     assert file["_WRITE_COLS"] == ["k"]
 
 
+def test_block_with_another_sync_mark_is_refused() -> None:
+    data = bytearray(write_manifest([BARE]))
+    data[-1] ^= 1
+    with pytest.raises(DamagedError, match="sync mark"):
+        read_manifest(bytes(data), "m")
+
+
 def test_many_entries_span_blocks_and_keep_their_order() -> None:
     entries = [replace(BARE, bucket=i, file=replace(FULL.file, file_size=i)) for i in range(9000)]
     assert read_manifest(write_manifest(entries), "m") == entries
