@@ -283,6 +283,17 @@ def test_appends_compact_what_they_touched(tmp_path: Path) -> None:
     assert len(split.files) < 4
 
 
+def test_appends_leave_other_buckets_alone(tmp_path: Path) -> None:
+    options = {"num-sorted-run.compaction-trigger": "3", "write-only": "true"}
+    table = partitioned(tmp_path, options)
+    for commit in range(4):
+        table.write(keyed([1, 2, 3, commit], p=[1, 1, 2, 2]))
+    wt.Catalog(str(tmp_path)).alter_table("db.t", remove_options=["write-only"])
+    table.write(keyed([9], p=[1]))
+    levels = [{file.level for file in split.files} for split in table.scan().splits()]
+    assert [0 in each for each in levels] == [False, True]
+
+
 def test_write_only_tables_are_compacted_on_request(tmp_path: Path) -> None:
     table = create(tmp_path, {"num-sorted-run.compaction-trigger": "3", "write-only": "true"})
     for commit in range(7):

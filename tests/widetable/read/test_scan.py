@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import pickle
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -230,6 +231,46 @@ def test_partitions_are_left_out(
     assert len(table.scan(filter=filter).splits()) == expected
     wanted = everything.filter(parse(filter, table.schema).expression)
     assert table.scan(filter=filter).to_arrow() == wanted
+
+
+def test_filters_on_a_key_of_several_columns(tmp_path: Path, rng: random.Random) -> None:
+    key = [pa.field("x", pa.int32(), False), pa.field("y", pa.string(), False)]
+    table = create(tmp_path, [pa.field("v", pa.int64()), *key], {"bucket": "2"}, key=["x", "y"])
+    for _ in range(4):
+        chosen = {(rng.randrange(4), f"y{rng.randrange(20):02}") for _ in range(12)}
+        x, y = zip(*chosen, strict=True)
+        values = [rng.randrange(5) for _ in chosen]
+        table.write(pa.table({"x": pa.array(x, pa.int32()), "y": y, "v": values}))
+    conditions = [f"y = 'y{n:02}'" for n in range(20)]
+    conditions += [f"x = {n} AND y > 'y10'" for n in range(4)]
+    conditions += ["x IN (1, 3) AND y IN ('y01', 'y02', 'y03')", "x > 1 AND y < 'y05'", "v = 1"]
+    for _ in range(2):
+        everything = table.scan().to_arrow()
+        for condition in conditions:
+            wanted = everything.filter(parse(condition, table.schema).expression)
+            assert table.scan(filter=condition).to_arrow() == wanted, condition
+        table.compact(full=True)
+
+
+def test_partitions_with_other_numbers_of_buckets(tmp_path: Path) -> None:
+    """Paimon's clients may rescale a table: partitions that are not rewritten keep their number."""
+    table = create(
+        tmp_path,
+        [pa.field("p", pa.int32(), False), KEY],
+        {"bucket": "2"},
+        key=["p", "k"],
+        partition_by=["p"],
+    )
+    one = pa.array([1] * 50, pa.int32())
+    table.write(keyed(range(50), p=one))
+    schema = json.loads(Path(table.path, "schema/schema-0").read_text(encoding="utf-8"))
+    schema["id"], schema["options"]["bucket"] = 1, "7"
+    Path(table.path, "schema/schema-1").write_text(json.dumps(schema), encoding="utf-8")
+    table.write(keyed(range(50), p=pa.array([2] * 50, pa.int32())))
+    assert {s.bucket for s in table.scan(filter="p = 2").splits()} == set(range(7))
+    for k in range(50):
+        assert rows(table, filter=f"k = {k}") == [{"p": 1, "k": k}, {"p": 2, "k": k}]
+        assert len(table.scan(filter=f"k = {k}").splits()) == 2
 
 
 def test_filters_give_the_rows_of_the_merged_table(tmp_path: Path, rng: random.Random) -> None:
