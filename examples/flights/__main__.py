@@ -14,7 +14,13 @@ from examples.flights.audit import Audit, audit_table, expected_table
 from examples.flights.console import Console
 from examples.flights.dataset import read_dataset, store_dataset
 from examples.flights.facts import join_facts
-from examples.flights.features import SAMPLE_COLUMNS, cell_text, draw_sample, measure_fill
+from examples.flights.features import (
+    SAMPLE_COLUMNS,
+    cell_text,
+    draw_sample,
+    measure_fill,
+    percent_text,
+)
 from examples.flights.history import read_history
 from examples.flights.input_profile import InputProfile, profile_streams
 from examples.flights.inputs import SEED, make_streams, store_streams
@@ -126,8 +132,8 @@ def _summarise(console: Console, findings: Findings, workspace: Workspace) -> No
         [
             [
                 fill.name,
-                f"{fill.known_share:.1%}",
-                f"{fill.cell_share:.1%}",
+                percent_text(fill.known_share),
+                percent_text(fill.cell_share),
                 f"{speed[fill.name].rows_per_second:,.0f}",
                 str(speed[fill.name].batch_count),
                 *_commit_numbers(findings, fill.name),

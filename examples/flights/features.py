@@ -6,6 +6,7 @@ arrival delay in minutes; the features come from all four streams, joined by not
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,3 +100,8 @@ def cell_text(value: Any) -> str:
     if hasattr(value, "strftime"):
         return str(value.strftime("%Y-%m-%d %H:%MZ"))
     return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def percent_text(share: float) -> str:
+    """A share as a percentage that never rounds up to 100."""
+    return "100 %" if share == 1 else f"{math.floor(share * 1000) / 10:.1f} %"

@@ -25,7 +25,7 @@ from examples.flights.charts import (
     lane_chart,
     line_chart,
 )
-from examples.flights.features import GroupFill, cell_text, group_of
+from examples.flights.features import GroupFill, cell_text, group_of, percent_text
 from examples.flights.history import MAINTAINER, Bucket, Commit, History
 from examples.flights.input_profile import InputProfile
 from examples.flights.pipeline import PipelineRun
@@ -267,16 +267,11 @@ def _fill_bars(fill: GroupFill) -> str:
     rows = "".join(
         f'<div class="row"><span>{escape(name)}</span><div class="bar"><i style="width:'
         f'{100 * count / fill.row_count:.2f}%;background:{COLORS[fill.name]}"></i></div>'
-        f"<span>{_percent(count / fill.row_count)}</span></div>"
+        f"<span>{percent_text(count / fill.row_count)}</span></div>"
         for name, count in fill.column_counts.items()
     )
-    head = f"<span>{escape(fill.name)}</span><span>{_percent(fill.known_share)}</span>"
+    head = f"<span>{escape(fill.name)}</span><span>{percent_text(fill.known_share)}</span>"
     return f'<div><h3 style="color:{COLORS[fill.name]}">{head}</h3>{rows}</div>'
-
-
-def _percent(share: float) -> str:
-    """A share as a percentage that never rounds up to 100."""
-    return "100 %" if share == 1 else f"{math.floor(share * 1000) / 10:.1f} %"
 
 
 def _speed_table(findings: Findings) -> str:

@@ -41,4 +41,4 @@ def test_the_demo_fills_the_table_and_no_cell_differs(tmp_path: Path) -> None:
     appends = [snapshot for snapshot in table.snapshots() if snapshot.commit_kind == "APPEND"]
     assert len({snapshot.commit_user for snapshot in appends}) == 4
     assert len(appends) == len({(each.commit_user, each.commit_identifier) for each in appends})
-    assert re.search(r"schedule +100\.0%", run.stdout)
+    assert re.search(r"schedule +100 %", run.stdout)
