@@ -31,18 +31,17 @@ from widetable.merge.engine import MergeEngine, PartialMerge
 from widetable.merge.sorted_merge import merge_runs
 from widetable.options import TableOptions
 from widetable.schema import TableSchema, file_column
-from widetable.types import DataType
 from widetable.write.commit_message import CommitMessage
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
 
-# Batches of this part of the budget, over all runs: the merge holds several of each run, and the writer a row group.
-_BATCHES_PER_BUDGET: Final = 8
+# The merge holds several batches of each run, and the writer a row group.
+_BATCHES_PER_BUDGET: Final = 6
 _MAX_BATCH_ROWS: Final = 64 << 10
-_MIN_BATCH_ROWS: Final = 16
-# Guesses for the memory of a row: of a string or nested value, and of compressed bytes when they are decoded.
-_VARIABLE_WIDTH_BYTES: Final = 16
+_MIN_BATCH_ROWS: Final = 64
+# A guess for the memory of compressed bytes when they are decoded.
 _DECODED_PER_FILE_BYTE: Final = 4
+_SYSTEM_WIDTH_BYTES: Final = 9
 
 
 def plan_bucket(state: TableState, files: Iterable[DataFileMeta], *, full: bool) -> Choice | None:
@@ -207,21 +206,23 @@ class _Task:
 def merge_batch_rows(section: Section, schema: TableSchema, options: TableOptions) -> int:
     """Rows per batch with which merging a section stays within `write-buffer-size`.
 
-    A row is taken as wide as the schema says, or as the section's files are when they are decoded, whichever is more.
+    A batch of every run and one of the result are counted, each row as wide as it is when it is decoded: a run of
+    narrow files takes little. Wide rows need many in a batch all the same: each batch costs time per column.
     """
-    rows = max(sum(run.rows for run in section.runs), 1)
-    file_bytes_per_row = sum(run.size_bytes for run in section.runs) // rows
-    row_bytes = max(_width_bytes(schema), file_bytes_per_row * _DECODED_PER_FILE_BYTE)
-    batch_bytes = options.get(opt.WRITE_BUFFER_SIZE) // (_BATCHES_PER_BUDGET * len(section.runs))
-    return min(max(batch_bytes // row_bytes, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
+    row_bytes = [_decoded_row_bytes(run, schema) for run in section.runs]
+    together = sum(row_bytes) + max(row_bytes)
+    batch_rows = options.get(opt.WRITE_BUFFER_SIZE) // (_BATCHES_PER_BUDGET * together)
+    return min(max(batch_rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
 
 
-def _width_bytes(schema: TableSchema) -> int:
-    return sum(_type_bytes(field.type) for field in schema.fields) + 9
-
-
-def _type_bytes(type_: DataType) -> int:
-    return _FIXED_WIDTH_BYTES.get(type_.root, _VARIABLE_WIDTH_BYTES)
+def _decoded_row_bytes(run: SortedRun, schema: TableSchema) -> int:
+    """About how much memory a row of a run takes: not more than all columns when all have a fixed width."""
+    from_file = _DECODED_PER_FILE_BYTE * run.size_bytes // max(run.rows, 1) + 1
+    widths = [_FIXED_WIDTH_BYTES.get(field.type.root) for field in schema.fields]
+    fixed = sum(width for width in widths if width is not None) + _SYSTEM_WIDTH_BYTES
+    if None not in widths:
+        return min(from_file, fixed) if run.level == 0 else fixed
+    return from_file if run.level == 0 else from_file + fixed
 
 
 _FIXED_WIDTH_BYTES: Final = {

@@ -27,8 +27,8 @@ from widetable.write.spill_space import SpilledRun, SpillSpace
 
 _PARTS_OF_BUDGET: Final = 3
 # Runs that are merged at once at most: more would need many files open and leave each but a few rows of memory.
-_MAX_MERGED_RUNS: Final = 64
-_MIN_CHUNK_ROWS: Final = 16
+_MAX_MERGED_RUNS: Final = 16
+_MIN_CHUNK_ROWS: Final = 64
 # Small batches of a bucket are joined when there are so many: an Arrow batch costs memory beside its rows.
 _MAX_SMALL_BATCHES: Final = 64
 _SMALL_BATCH_ROWS: Final = 64 << 10

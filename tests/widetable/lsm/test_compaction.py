@@ -18,6 +18,7 @@ from tests.model import Model
 from tests.strategies import commits, keys_of, tables
 from tests.table_files import BucketKey, TableFiles, with_more_options
 from widetable.errors import StorageError
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.compaction import compact_bucket, discard, merge_batch_rows, plan_bucket
 from widetable.lsm.levels import Levels, levels_of
 from widetable.lsm.sorted_run import sections
@@ -321,10 +322,15 @@ def test_batches_shrink_with_the_width_of_rows_and_the_number_of_runs(tmp_path: 
     table = small_table(tmp_path, {}, "v")
     for v in range(4):
         table.write(["k", "v"], [("+I", {"k": 1, "v": v})])
-    (files,) = table.buckets.values()
-    (section,) = sections(files, table.schema)
-    rows = merge_batch_rows(section, schema, schema.typed_options)
-    assert rows * 8000 * 4 <= (64 << 20) // 4
-    (single,) = sections(files[:1], table.schema)
-    assert merge_batch_rows(single, schema, schema.typed_options) > 2 * rows
+    (narrow,) = table.buckets.values()
+
+    def batch_rows(files: list[DataFileMeta]) -> int:
+        (section,) = sections(files, table.schema)
+        return merge_batch_rows(section, schema, schema.typed_options)
+
+    wide = [replace(file, file_size=1 << 20) for file in narrow]
+    assert batch_rows(wide) * 8000 * len(wide) <= (64 << 20) // 4
+    assert batch_rows(wide[:1]) > 2 * batch_rows(wide)
+    small = [replace(file, file_size=20) for file in narrow[1:]]
+    assert batch_rows(wide[:1] + small) > 2 * batch_rows(wide)
     assert schema.fields[0].type == DataType("BIGINT", nullable=False)
