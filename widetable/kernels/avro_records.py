@@ -97,6 +97,22 @@ def _over_bytes(data: Bytes, at: int) -> tuple[int, int]:
 
 
 @kernel
+def _next_block(data: Bytes, at: int) -> tuple[Any, int]:
+    """(items of the next block that has no size, 0 at the end; position of the first item)."""
+    while True:
+        count, at = _varint(data, at)
+        if at < 0:
+            return np.int64(0), -1
+        if count >= 0:
+            # An item takes a byte at least: none of a manifest's is empty.
+            return count, (at if count <= len(data) - at else -1)
+        size, at = _varint(data, at)
+        if at < 0 or size < 0 or size > len(data) - at:
+            return np.int64(0), -1
+        at += size
+
+
+@kernel
 def _over_node(
     data: Bytes,
     at: int,
@@ -142,17 +158,9 @@ def _over_node(
             node = stack[depth - 1]
             kind = kinds[node]
             if left[depth - 1] == 0 and kind != NODE_RECORD:
-                count, at = _varint(data, at)
-                if count < 0:
-                    size, at = _varint(data, at)
-                    if at < 0 or size < 0 or size > len(data) - at:
-                        return -1
-                    at += size
-                    continue
-                # An item takes a byte at least: none of a manifest's is empty.
-                if at < 0 or count > len(data) - at:
+                left[depth - 1], at = _next_block(data, at)
+                if at < 0:
                     return -1
-                left[depth - 1] = count
             if left[depth - 1] == 0:
                 depth -= 1
                 continue
