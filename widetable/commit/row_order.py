@@ -1,9 +1,9 @@
 """The order of decoded BinaryRows: keys of files and partition values, as Python values that compare like
 Paimon's rows.
 
-In: tuples of `format.binary_row.decode_row`. Out: tuples to compare. Strings go by their UTF-8 bytes, booleans
-false before true, -0.0 before 0.0 and NaN last (Java `Double.compare`), all else by its value (semantics of
-Paimon `RecordComparator`). Raises nothing.
+In: tuples of `format.binary_row.decode_row`. Out: tuples to compare. Floating point goes as in
+Java's `Double.compare`: -0.0 before 0.0, NaN last. All else compares by itself: strings by code point, which is
+the order of their UTF-8 bytes (Paimon `BinaryString`), false before true. Raises nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ from typing import Any, Final
 from widetable.types import DataType
 
 RowOrder = Callable[[Sequence[Any]], tuple[Any, ...]]
-
-
-def _utf8(value: str) -> bytes:
-    return value.encode("utf-8")
 
 
 def _float_bits(value: float) -> int:
@@ -34,8 +30,6 @@ def _itself(value: Any) -> Any:
 
 
 _BY_ROOT: Final[dict[str, Callable[[Any], Any]]] = {
-    "CHAR": _utf8,
-    "VARCHAR": _utf8,
     "FLOAT": _float_bits,
     "DOUBLE": _float_bits,
 }

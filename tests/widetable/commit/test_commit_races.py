@@ -160,30 +160,48 @@ def test_a_fold_is_dropped_when_the_winner_folded_the_same(tmp_path: Path) -> No
     assert metadata_files(paths) == named_metadata_files(table)
 
 
-def test_a_fold_is_kept_when_the_winner_left_its_input_alone(tmp_path: Path) -> None:
+def publish_as_another_client(
+    table: Committer, paths: TablePaths, merged: slice, name: str = "theirs"
+) -> None:
+    """An append by a client that merges manifests by rules of its own: those of the slice."""
+    before = table.snapshots.latest()
+    assert before is not None
+    writer = ManifestWriter(IO, paths, [], 0)
+    base = list(table.live_files.manifests(before))
+    inputs = [table.live_files.manifest(meta.file_name, before) for meta in base[merged]]
+    if inputs:
+        base[merged] = [writer.manifest([entry for each in inputs for entry in each.entries])]
+    base_list, _ = writer.manifest_list(base)
+    delta_list, _ = writer.manifest_list([writer.manifest([added(data_file(name))])])
+    after = replace(
+        before,
+        id=before.id + 1,
+        uuid=None,
+        base_manifest_list=base_list,
+        delta_manifest_list=delta_list,
+    )
+    assert IO.publish(paths.snapshot(after.id), after.to_json().encode())
+
+
+@pytest.mark.parametrize(
+    ("merged", "manifests_after", "written_twice"),
+    [(slice(0, 0), [4, 1, 1], False), (slice(1, 3), [5, 1], True), (slice(0, 2), [5, 1], True)],
+    ids=["nothing", "the middle", "the first two"],
+)
+def test_a_fold_is_kept_only_when_the_winner_left_all_its_input_alone(
+    tmp_path: Path, merged: slice, manifests_after: list[int], written_twice: bool
+) -> None:
     paths = make_table(tmp_path, {"manifest.merge-min-count": "4"})
     other = committer(paths)
     for _ in range(4):
         other.append([written()])
-
-    def append_without_folding() -> None:
-        """As a client does that never merges manifests."""
-        before = other.snapshots.latest()
-        assert before is not None
-        writer = ManifestWriter(IO, paths, [], 0)
-        base, _ = writer.manifest_list(other.live_files.manifests(before))
-        delta, _ = writer.manifest_list([writer.manifest([added(data_file("theirs"))])])
-        after = replace(
-            before, id=before.id + 1, uuid=None, base_manifest_list=base, delta_manifest_list=delta
-        )
-        assert IO.publish(paths.snapshot(after.id), after.to_json().encode())
-
-    table, file_io = raced(paths, append_without_folding)
+    table, file_io = raced(paths, lambda: publish_as_another_client(other, paths, merged))
     assert table.append([written(data_file("ours"))]).retries == 1
-    assert manifests_written(file_io) == 2
+    assert manifests_written(file_io) == 2 + written_twice
     latest = table.snapshots.latest()
     assert latest is not None
-    assert [meta.num_added_files for meta in table.live_files.manifests(latest)] == [4, 1, 1]
+    manifests = table.live_files.manifests(latest)
+    assert [meta.num_added_files for meta in manifests] == manifests_after
     assert {"ours", "theirs"} <= set(live_names(table))
     assert len(live_names(table)) == 6
     assert metadata_files(paths) == named_metadata_files(table)

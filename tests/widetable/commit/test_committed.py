@@ -75,6 +75,12 @@ def test_one_snapshot_answers() -> None:
     assert table.loaded == []
 
 
+def test_a_batch_commit_is_not_looked_for() -> None:
+    table = Table(snapshot(8), snapshot(9))
+    assert table.find("job", BATCH_COMMIT_IDENTIFIER) is None
+    assert table.loaded == []
+
+
 def test_no_snapshot_no_commit() -> None:
     assert CommitHistory(Table(snapshot(1)).load, "job", 0).find(None) is None
 

@@ -25,7 +25,7 @@ from widetable.commit.manifest_cache import DecodedManifest, ManifestCache
 from widetable.commit.manifest_writer import partition_stats, summarize
 from widetable.errors import DamagedError
 from widetable.format.binary_row import EMPTY_ROW
-from widetable.format.column_stats import EMPTY_STATS
+from widetable.format.column_stats import EMPTY_STATS, Stats
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.storage.local import LocalFileIO
 
@@ -93,6 +93,9 @@ def test_pruning_agrees_with_reading_everything(rng: random.Random) -> None:
 def test_a_list_that_says_little_prunes_nothing() -> None:
     says_nothing = ManifestFileMeta("m", 1, 1, 0, EMPTY_STATS, 0)
     assert manifest_pruner(REGION_TYPES, frozenset([region("a")]), frozenset([3]))(says_nothing)
+    unknown = ManifestFileMeta("m", 1, 1, 0, Stats(region(None), region(None), (None,)), 0)
+    assert manifest_pruner(REGION_TYPES, frozenset([region("a")]), None)(unknown)
+    assert manifest_pruner(REGION_TYPES, frozenset([region(None)]), None)(unknown)
     assert manifest_pruner([], frozenset([EMPTY_ROW]), None)(says_nothing)
     assert not manifest_pruner([], frozenset(), None)(says_nothing)
 
