@@ -49,7 +49,9 @@ class Bucket:
             self._next_number += batch.num_rows
             batches.append(self.engine.normal_form(self.schema, batch))
         for layer in collapse(batches, self.schema, self.engine):
-            self.runs.append(_in_pieces(layer, self.batch_rows))
+            self.runs.append(
+                list(_checked(iter(_in_pieces(layer, self.batch_rows)), self.batch_rows))
+            )
 
     def compact(self, first: int, last: int) -> bool:
         """Merge the neighbouring runs first to last (exclusive) as far as that is allowed; False if it is not."""
@@ -142,4 +144,9 @@ def _checked(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.
     for batch in batches:
         batch.validate(full=True)
         assert 0 < batch.num_rows <= batch_rows
+        assert not any(
+            column.null_count
+            for field, column in zip(batch.schema, batch.columns, strict=True)
+            if not field.nullable
+        )
         yield batch

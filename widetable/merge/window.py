@@ -18,7 +18,6 @@ import pyarrow as pa
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import group_starts, merge_order, sort_order
 from widetable.kernels.patched_take import Choice, take_patched
-from widetable.kernels.run_cut import first_disorder
 from widetable.merge.key_order import KeyOrder, Lanes, arrival_keys
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
@@ -180,13 +179,23 @@ def _window(
     arrivals = arrival_keys(sequence_numbers, kinds)
     sequence = key_order.sequence_lanes(pieces)
     lanes = key_lanes if sequence is None else np.concatenate([key_lanes, sequence], axis=1)
-    # A spilled run may hold a key several times, in the order of arrival instead of `sequence.field`.
-    if run_offsets is None or (sequence is not None and first_disorder(lanes, run_offsets) >= 0):
-        order = sort_order(lanes, arrivals)
-    else:
-        order = merge_order(lanes, arrivals, run_offsets)
+    order = (
+        sort_order(lanes, arrivals)
+        if run_offsets is None
+        else _merged(lanes, arrivals, run_offsets)
+    )
     starts = group_starts(key_lanes, order)
     return Window(key_order.schema, tuple(pieces), order, starts, kinds, sequence_numbers)
+
+
+def _merged(
+    lanes: Lanes, arrivals: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """A run that holds a key several times may have these rows in any order, such as by arrival: then all is sorted."""
+    try:
+        return merge_order(lanes, arrivals, run_offsets)
+    except ValueError:
+        return sort_order(lanes, arrivals)
 
 
 def _end_to_end(

@@ -120,6 +120,16 @@ def test_a_run_out_of_order_is_damage() -> None:
         )
 
 
+def test_rows_of_a_key_may_be_in_any_order_within_a_run() -> None:
+    """A spilled run is in the order of arrival, not of `sequence.field`."""
+    schema = new_schema(PLAIN.arrow_schema(), primary_key=["k"], options={"sequence.field": "a"})
+    rows = [(1, 9, "last"), (1, 3, "first"), (2, 1, None)]
+    assert merged(schema, [run_of(schema, rows, 1), run_of(schema, [(1, 5, "x")], 9)]) == [
+        (1, 9, "last"),
+        (2, 1, None),
+    ]
+
+
 def test_nothing_in_nothing_out() -> None:
     assert merged(PLAIN, []) == []
     assert merged(PLAIN, [iter([]), run_of(PLAIN, [], 1)]) == []
@@ -180,6 +190,14 @@ def test_collapse_sorts_and_numbers() -> None:
     assert layer.column("k").to_pylist() == [1, 2, 3]
     assert layer.column("_SEQUENCE_NUMBER").to_pylist() == [101, 103, 102]
     assert layer.column("_VALUE_KIND").to_pylist() == [0, 0, 0]
+
+
+def test_the_winner_keeps_its_sequence_number() -> None:
+    """Else a row merged over a late record would win a tie against one that came between."""
+    schema = new_schema(PLAIN.arrow_schema(), primary_key=["k"], options={"sequence.field": "a"})
+    records: list[Record] = [("+I", {"k": 1, "a": a, "b": None}) for a in (5, 7, 6)]
+    [layer] = collapse([row_batch(schema, records, schema.names, 100)], schema, engine_of(schema))
+    assert layer.column("_SEQUENCE_NUMBER").to_pylist() == [101]
 
 
 def test_kinds_of_collapsed_rows() -> None:
