@@ -179,8 +179,8 @@ class WriteBuffer:
                 held.spills.append([file.write(_pieces(layer, rows)) for layer in layers])
 
     def _chunk_rows(self, held: _Bucket) -> int:
-        """Rows of a batch so small that those of all merged runs take a quarter of the budget."""
-        rows = self._budget_bytes // (4 * _MAX_MERGED_RUNS) // held.row_bytes
+        """Rows of a batch so small that those of all merged runs take an eighth of the budget."""
+        rows = self._budget_bytes // (8 * _MAX_MERGED_RUNS) // held.row_bytes
         return max(rows, _MIN_CHUNK_ROWS)
 
 
