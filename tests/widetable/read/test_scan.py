@@ -214,6 +214,12 @@ def test_rows_come_by_partition_bucket_and_key(tmp_path: Path, rng: random.Rando
         (pa.decimal128(5, 2), [1, 2], "p = 1.0", 1),
         (pa.bool_(), [True, False], "p", 1),
         (pa.timestamp("us"), [dt.datetime(2024, 1, 1, 10)], "p < TIMESTAMP '2024-01-01'", 0),
+        (
+            pa.timestamp("us"),
+            [dt.datetime(2024, 1, 1, 10), dt.datetime(2024, 1, 1, 10, 30)],
+            "p = '2024-01-01 10:30:00'",
+            1,
+        ),
     ],
 )
 def test_partitions_are_left_out(
