@@ -182,6 +182,26 @@ def test_retraction_first_also_where_numbers_are_huge() -> None:
     assert merged(PLAIN, [iter([add]), iter([older]), iter([delete])]) == [(1, 1, None)]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "deduplicate"},
+        {"merge-engine": "partial-update"},
+        {"merge-engine": "partial-update", "fields.a.sequence-group": "b"},
+    ],
+)
+def test_ignored_deletes_that_stand_in_files(options: dict[str, str]) -> None:
+    """Files may be older than the option. A key that has nothing else stays invisible."""
+    options = {**options, "ignore-delete": "true"}
+    schema = new_schema(PLAIN.arrow_schema(), primary_key=["k"], options=options)
+    kinds = [("+I", 1), ("-D", 1), ("-U", 1), ("-D", 2), ("-U", 2), ("-D", 3)]
+    runs = []
+    for number, (kind, key) in enumerate(kinds):
+        record: Record = (kind, {"k": key, "a": number, "b": "x"})
+        runs.append(iter([row_batch(schema, [record], schema.names, 1 + number)]))
+    assert merged(schema, runs) == [(1, 0, "x")]
+
+
 def test_collapse_sorts_and_numbers() -> None:
     records: list[Record] = [
         ("+I", {"k": key, "a": i, "b": None}) for i, key in enumerate([3, 1, 3, 2])
