@@ -56,7 +56,8 @@ def _compare(work: Path, source: Path) -> Row:
         set(map(str, merged.rglob("*.parquet")))
         - {p.replace(str(source), str(merged)) for p in inputs}
     )
-    live = [p for p in inputs if _is_live(p, source)]
+    names = _live_names(source)
+    live = [p for p in inputs if Path(p).name in names]
     cpu: dict[str, list[float]] = {"ours": [], "limit": []}
 
     def ours() -> float:
@@ -83,12 +84,9 @@ def _compare(work: Path, source: Path) -> Row:
     )
 
 
-def _is_live(path: str, table: Path) -> bool:
-    """The level-0 file that the first compaction replaced lies there too: take only what the latest snapshot holds."""
-    live = {
-        file.path for split in wt.Table.open(str(table)).scan().splits() for file in split.files
-    }
-    return path in live
+def _live_names(table: Path) -> set[str]:
+    """The file that the first compaction replaced lies there too: only what the latest snapshot holds takes part."""
+    return {f.file_name for split in wt.Table.open(str(table)).scan().splits() for f in split.files}
 
 
 def _decode_and_encode(inputs: list[str], outputs: list[str], target: Path) -> None:

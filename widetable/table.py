@@ -205,7 +205,7 @@ class Table:
         check_writable(schema)
         chosen = write_columns(schema, arrow_schema.names, row_kind)
         empty = pa.RecordBatch.from_arrays(
-            [pa.array([], field.type) for field in arrow_schema], schema=arrow_schema
+            [pa.nulls(0, field.type) for field in arrow_schema], schema=arrow_schema
         )
         BatchNormalizer(schema, chosen, SequenceAllocator(0)).row_batch(empty)
 

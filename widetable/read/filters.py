@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
 from widetable.read.filter_expression import parse_expression
-from widetable.read.filter_text import parse_text
 from widetable.read.predicate import Predicate, columns_of, to_expression
 from widetable.schema import TableSchema
 
@@ -20,6 +19,9 @@ def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
     any row is read.
     """
     if isinstance(given, str):
+        # Here, because most processes (every Spark worker) never parse a filter, and sqlglot is slow to import.
+        from widetable.read.filter_text import parse_text
+
         tree = parse_text(given, schema)
         return Predicate(tree, to_expression(tree), frozenset(columns_of(tree)))
     if not isinstance(given, pc.Expression):
