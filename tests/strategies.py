@@ -69,7 +69,9 @@ class Commit:
 
 
 @st.composite
-def tables(draw: st.DrawFn, engine: str | None = None) -> TableSchema:
+def tables(
+    draw: st.DrawFn, engine: str | None = None, *, may_have_rowkind_field: bool = False
+) -> TableSchema:
     """A table of any engine that is there (or of the named one), with any options that go together."""
     chosen = engine or draw(st.sampled_from(["deduplicate", "partial-update", "partial-update"]))
     keys = [
@@ -92,6 +94,9 @@ def tables(draw: st.DrawFn, engine: str | None = None) -> TableSchema:
         "sequence-group" in o for o in options
     ):
         draw(_filters(options))
+    if may_have_rowkind_field and draw(st.integers(0, 3)) == 0:
+        options["rowkind.field"] = "kind"
+        values.append(pa.field("kind", pa.string(), nullable=False))
     columns = keys + draw(st.permutations(values + grouped + orders))
     return new_schema(pa.schema(columns), primary_key=[f.name for f in keys], options=options)
 
@@ -188,6 +193,10 @@ def commits(
         for name in owned
         if name not in schema.primary_keys
     }
+    kind_column = schema.options.get("rowkind.field")
+    if kind_column is not None:
+        values[kind_column] = st.sampled_from([*kinds, *map(str.lower, kinds)])
+        kinds = ["+I"]
     record = st.tuples(st.sampled_from(kinds), st.sampled_from(keys), st.fixed_dictionaries(values))
     drawn = draw(st.lists(record, max_size=max_records))
     return Commit(owned, tuple((kind, {**key, **row}) for kind, key, row in drawn))

@@ -44,4 +44,4 @@ def run_history(data: st.DataObject, schema: TableSchema) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @given(data=st.data())
 def test_any_history(engine: str, data: st.DataObject) -> None:
-    run_history(data, data.draw(tables(engine), "table"))
+    run_history(data, data.draw(tables(engine, may_have_rowkind_field=True), "table"))
