@@ -39,7 +39,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         target = arrow_schema(self._schema)
-        if partition is None or partition.value is None:
+        if partition.value is None:
             return  # Spark makes one partition without a value of an empty list
         for batch in partition.value.to_batches():
             for start in range(0, batch.num_rows, ROWS_PER_BATCH):

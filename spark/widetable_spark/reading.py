@@ -45,7 +45,8 @@ def read(
     table = Table.open(path)
     scan = table.scan(columns=columns, filter=where, **_snapshot(as_of))
     target = spark_schema(scan.arrow_schema)
-    raw, merged = [], []
+    raw: list[SplitRead] = []
+    merged: list[SplitRead] = []
     for split in scan.split_reads():
         (raw if spark_can_scan(split, table.schema.id, scan.arrow_schema) else merged).append(split)
     parts = []
