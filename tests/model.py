@@ -84,6 +84,18 @@ class Model:
         found = [self._fold(of_key) for of_key in self._records.values()]
         return sorted((row for row in found if row is not None), key=self._key)
 
+    def keeps(self, record: Record) -> bool:
+        """Whether the record is written at all: the options that ignore row kinds let it through."""
+        return self._filtered(record) is not None
+
+    def alter(self, schema: TableSchema) -> None:
+        """The same records under a schema with more columns."""
+        self.schema = schema
+        for of_key in self._records.values():
+            for _, row in of_key:
+                for name in schema.names:
+                    row.setdefault(name, None)
+
     def copy(self) -> Model:
         other = Model(self.schema)
         other._records = {key: list(of_key) for key, of_key in self._records.items()}

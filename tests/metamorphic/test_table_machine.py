@@ -1,0 +1,249 @@
+"""One table under any sequence of calls: whatever was written, replayed, overtaken, compacted and altered, every read
+gives what `tests.model` gives by merging all commits from scratch.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import widetable as wt
+from tests.model import Model, Row
+from tests.random_table import (
+    NAME,
+    TableSpec,
+    check_levels,
+    data_of,
+    has_effect,
+    make,
+    rows_of,
+    stamped_commits,
+    table_specs,
+    takes_late_records,
+    texts,
+)
+from tests.strategies import ORDERED, Commit
+from widetable.write.commit_message import CommitMessage
+
+USERS: Final = ("left", "right", "third")
+COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">=": operator.ge,
+}
+
+
+class TableMachine(RuleBasedStateMachine):
+    """remembered: what each snapshot held when it was the newest one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.next_identifier = dict.fromkeys(USERS, 0)
+        self.committed: list[tuple[str, int]] = []
+        self.remembered: dict[int, list[str]] = {}
+        self.tags: dict[str, list[str]] = {}
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+    @initialize(spec=table_specs())
+    def create(self, spec: TableSpec) -> None:
+        self.spec = spec
+        self.table = make(self.folder.name, spec)
+        self.model = Model(self.table.schema)
+
+    # Writing
+
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def write(self, data: st.DataObject, user: str) -> None:
+        commit = self._draw(data)
+        identifier = self._take_identifier(user)
+        result = self.table.write(data_of(self.model.schema, commit), user, identifier)
+        assert result.committed is has_effect(self.model, commit.records)
+        self.model.write(commit.records)
+        self._note(user, identifier, result)
+
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def write_in_tasks(self, data: st.DataObject, user: str) -> None:
+        """Two writers of one commit, the second gets what comes after."""
+        commit = self._draw(data)
+        identifier = self._take_identifier(user)
+        base = self.table.sequence_base()
+        cut = data.draw(st.integers(0, len(commit.records)), label="cut")
+        rows = data_of(self.model.schema, commit)
+        messages: list[CommitMessage] = []
+        for task, part in enumerate((rows[:cut], rows[cut:])):
+            writer = self.table.new_writer(
+                rows.column_names, task=task, tasks=2, sequence_base=base
+            )
+            writer.write(part)
+            messages += writer.finish()
+        if messages:
+            result = self.table.commit_append(messages, user, identifier)
+            self.model.write(commit.records)
+            self._note(user, identifier, result)
+            time.sleep(0.004)  # the numbers of a second task run ahead of the clock by 1 ms
+
+    @precondition(lambda self: self._may_be_overtaken())
+    @rule(data=st.data(), swaps=st.booleans(), compacts=st.booleans())
+    def write_interleaved(self, data: st.DataObject, swaps: bool, compacts: bool) -> None:
+        """Records come in the order in which their writers started, whoever commits first."""
+        drawn = [self._draw(data), self._draw(data)]
+        parts = [data_of(self.model.schema, commit) for commit in drawn]
+        writers = [self.table.new_writer(part.column_names) for part in parts]
+        for writer, part in zip(writers, parts, strict=True):
+            writer.write(part)
+        messages = [writer.finish() for writer in writers]
+        first = 1 if swaps else 0
+        alone = self.model.copy()
+        alone.write(drawn[first].records)
+        for commit in drawn:
+            self.model.write(commit.records)
+        together, self.model = self.model, alone
+        self._commit(messages[first], USERS[first])
+        if compacts and takes_late_records(self.model.schema):
+            self.table.compact(full=True)
+            self._remember()
+        self.model = together
+        self._commit(messages[1 - first], USERS[1 - first])
+
+    @precondition(lambda self: self.committed)
+    @rule(data=st.data())
+    def replay(self, data: st.DataObject) -> None:
+        """What is in commits nothing."""
+        user, identifier = data.draw(st.sampled_from(self.committed), label="replayed")
+        rows = data_of(self.model.schema, self._draw(data))
+        before = len(self.table.snapshots())
+        assert not self.table.write(rows, user, identifier).committed
+        assert len(self.table.snapshots()) == before
+        assert self.table.find_commit(user, identifier) is not None
+
+    @rule(full=st.booleans())
+    def compact(self, full: bool) -> None:
+        self.table.compact(full=full)
+        self._remember()
+
+    @precondition(lambda self: len(self.model.schema.names) < 16)
+    @rule(kind=st.sampled_from([pa.int32(), pa.string(), pa.float64()]))
+    def add_column(self, kind: pa.DataType) -> None:
+        name = f"new{len(self.model.schema.names)}"
+        self.table = wt.Catalog(self.folder.name).alter_table(
+            NAME, add_columns=[pa.field(name, kind)]
+        )
+        self.model.alter(self.table.schema)
+
+    @rule()
+    def reopen(self) -> None:
+        self.table = wt.Table.open(self.table.path)
+
+    # Reading
+
+    @rule(data=st.data())
+    def read_some(self, data: st.DataObject) -> None:
+        """Some columns of the rows that meet one or two conditions."""
+        names = data.draw(
+            st.lists(st.sampled_from(self.model.schema.names), min_size=1, unique=True)
+        )
+        condition, meets = self._draw_condition(data, self.model.schema.primary_keys)
+        if data.draw(st.booleans(), label="two conditions"):
+            other, also = self._draw_condition(data, self.model.schema.names)
+            rows = [row for row in self.model.rows() if meets(row) and also(row)]
+            condition = condition & other
+        else:
+            rows = [row for row in self.model.rows() if meets(row)]
+        found = self.table.scan(columns=names, filter=condition).to_arrow()
+        assert found.column_names == names
+        assert texts(found.to_pylist()) == texts(rows, names)
+
+    @precondition(lambda self: self.remembered)
+    @rule(data=st.data())
+    def read_the_past(self, data: st.DataObject) -> None:
+        id = data.draw(st.sampled_from(sorted(self.remembered)), label="snapshot")
+        assert rows_of(self.table, snapshot_id=id) == self.remembered[id]
+
+    @precondition(lambda self: self.remembered)
+    @rule(data=st.data())
+    def tag(self, data: st.DataObject) -> None:
+        id = data.draw(st.sampled_from(sorted(self.remembered)), label="snapshot")
+        name = f"tag-{len(self.tags)}"
+        self.table.create_tag(name, id)
+        self.tags[name] = self.remembered[id]
+
+    @precondition(lambda self: self.tags)
+    @rule(data=st.data())
+    def read_a_tag(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.tags)), label="tag")
+        assert rows_of(self.table, tag=name) == self.tags[name]
+        assert list(self.table.tags()) == sorted(self.tags)
+
+    @invariant()
+    def rows_are_those_of_the_model(self) -> None:
+        assert rows_of(self.table) == texts(self.model.rows())
+
+    @invariant()
+    def levels_are_disjoint(self) -> None:
+        check_levels(self.table.path, self.model.schema)
+
+    # Steps of the rules
+
+    def _draw(self, data: st.DataObject) -> Commit:
+        return data.draw(stamped_commits(self.model.schema, self.spec.keys), label="commit")
+
+    def _draw_condition(
+        self, data: st.DataObject, names: tuple[str, ...]
+    ) -> tuple[pc.Expression, Callable[[Row], bool]]:
+        """A condition on one of the columns, and what it means. Null meets none but IS NULL."""
+        types = {name: self.model.schema.arrow_schema([name]).field(0).type for name in names}
+        comparable = [name for name in names if types[name] in ORDERED]
+        name = data.draw(st.sampled_from(comparable or list(names)), label="column")
+        if name not in comparable or data.draw(st.integers(0, 3)) == 0:
+            return pc.field(name).is_null(), lambda row: row[name] is None
+        value = data.draw(ORDERED[types[name]], label="value")
+        signs = ["=="] if types[name] == pa.bool_() else list(COMPARISONS)
+        compare = COMPARISONS[data.draw(st.sampled_from(signs), label="comparison")]
+        condition = compare(pc.field(name), pc.scalar(pa.scalar(value, types[name])))
+        return condition, lambda row: row[name] is not None and compare(row[name], value)
+
+    def _may_be_overtaken(self) -> bool:
+        """Without a compaction in between every table may."""
+        schema = self.model.schema
+        return takes_late_records(schema) or schema.options["write-only"] == "true"
+
+    def _take_identifier(self, user: str) -> int:
+        self.next_identifier[user] += 1
+        return self.next_identifier[user]
+
+    def _commit(self, messages: list[CommitMessage], user: str) -> None:
+        if messages:
+            identifier = self._take_identifier(user)
+            result = self.table.commit_append(messages, user, identifier)
+            assert result.committed
+            self._note(user, identifier, result)
+
+    def _note(self, user: str, identifier: int, result: wt.CommitResult) -> None:
+        if result.committed:
+            self.committed.append((user, identifier))
+        self._remember()
+
+    def _remember(self) -> None:
+        """All snapshots that are new, an append and what was compacted after it, hold the same rows."""
+        rows = texts(self.model.rows())
+        for snapshot in self.table.snapshots():
+            self.remembered.setdefault(snapshot.id, rows)
+
+
+TestTableMachine = TableMachine.TestCase
+TestTableMachine.settings = settings(
+    max_examples=2 * settings().max_examples, stateful_step_count=15
+)
