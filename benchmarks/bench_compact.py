@@ -1,7 +1,7 @@
 """Peak memory of a full compaction of a bucket whose rows take four times the budget
 (`write-buffer-size`), in a process of its own.
 
-Growth = peak resident memory of the process minus what it had before the compaction (after a small
+Growth = peak anonymous memory of the process minus what it had before the compaction (after a small
 one has warmed the kernels).
 """
 
@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 import widetable as wt
-from benchmarks.harness import Row, child_json, peak_rss_bytes, scratch
+from benchmarks.harness import PeakMemory, Row, child_json, scratch
 from benchmarks.wide_rows import wide_rows, wide_schema
 
 BUDGET_BYTES, TIMES, RUNS, COLUMNS = 64 << 20, 4, 4, 60
@@ -55,11 +55,19 @@ def run() -> list[Row]:
 def _child(warehouse: str) -> None:
     catalog = wt.Catalog(warehouse)
     catalog.table("bench.small").compact(full=True)
-    before = peak_rss_bytes()
     table = catalog.table("bench.large")
-    table.compact(full=True)
-    peak = peak_rss_bytes()
-    print(json.dumps({"before": before, "peak": peak, "bytes": BUDGET_BYTES * TIMES}))
+    with PeakMemory() as memory:
+        done = table.compact(full=True)
+    assert done.committed
+    print(
+        json.dumps(
+            {
+                "before": memory.before_bytes,
+                "peak": memory.peak_bytes,
+                "bytes": BUDGET_BYTES * TIMES,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":
