@@ -1,0 +1,178 @@
+"""A table on a storage that fails: every commit is wholly in or wholly out, as reported, and repeated it counts once."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import widetable as wt
+from tests.faults import FaultyFileIO
+from tests.model import Model
+from tests.random_table import (
+    TableSpec,
+    check_levels,
+    data_of,
+    has_effect,
+    make,
+    rows_of,
+    stamped_commits,
+    table_specs,
+    texts,
+)
+from tests.strategies import Commit
+from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.storage.local import LocalFileIO
+
+USER = "writer"
+IO = LocalFileIO(fsync=False)
+# A commit, or a compaction that is full or not.
+Step = Commit | bool
+Guard = Callable[[], contextlib.AbstractContextManager[object]]
+
+
+@st.composite
+def steps_of_a_table(draw: st.DrawFn) -> tuple[TableSpec, list[Step]]:
+    spec = draw(table_specs())
+    commit = stamped_commits(spec.schema, spec.keys)
+    return spec, draw(st.lists(commit | commit | st.booleans(), min_size=1, max_size=6))
+
+
+class Run:
+    """Does steps on `table` while `trouble` lasts, and holds what is on the disk against the model.
+
+    After every step the table is looked at with a storage that works, past all caches.
+    """
+
+    def __init__(self, table: wt.Table, trouble: Guard) -> None:
+        self.table, self.trouble = table, trouble
+        self.model = Model(table.schema)
+        self.identifier = 0
+        self.errors: list[wt.StorageError] = []
+
+    def do(self, step: Step) -> None:
+        before = self._files()
+        if isinstance(step, bool):
+            self._compact(full=step)
+        else:
+            self._write(step)
+        with contextlib.suppress(wt.StorageError), self.trouble():
+            assert rows_of(self.table) == texts(self.model.rows())
+        self._check(before)
+
+    def _write(self, commit: Commit) -> None:
+        self.identifier += 1
+        data = data_of(self.model.schema, commit)
+        told = None
+        try:
+            with self.trouble():
+                told = self.table.write(data, USER, self.identifier).committed
+        except wt.StorageError as error:
+            self.errors.append(error)
+        clean = self._clean()
+        is_in = clean.find_commit(USER, self.identifier) is not None
+        assert told in (None, is_in)
+        after = self.model.copy()
+        after.write(commit.records)
+        assert rows_of(clean) == texts((after if is_in else self.model).rows())
+        again = clean.write(data, USER, self.identifier).committed
+        assert again is (has_effect(self.model, commit.records) and not is_in)
+        self.model = after
+
+    def _compact(self, *, full: bool) -> None:
+        try:
+            with self.trouble():
+                self.table.compact(full=full)
+        except wt.StorageError as error:
+            self.errors.append(error)
+
+    def _check(self, before: set[str]) -> None:
+        """The same rows; and of what failed, data files are left at most."""
+        clean = self._clean()
+        assert rows_of(clean) == texts(self.model.rows())
+        check_levels(clean.path, clean.schema)
+        assert not [name for name in self._files() - before if name.endswith(".tmp")]
+
+    def _clean(self) -> wt.Table:
+        MANIFEST_CACHE.clear()
+        return wt.Table.open(self.table.path)
+
+    def _files(self) -> set[str]:
+        root = Path(self.table.path)
+        return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(
+    drawn=steps_of_a_table(),
+    seed=st.integers(0, 2**32),
+    rate=st.sampled_from([0.01, 0.03, 0.1, 0.5]),
+)
+def test_commits_are_in_or_out_as_reported(
+    drawn: tuple[TableSpec, list[Step]], seed: int, rate: float
+) -> None:
+    spec, steps = drawn
+    file_io = FaultyFileIO(IO, seed=seed, rate=rate)
+    file_io.rate = 0.0
+
+    @contextlib.contextmanager
+    def trouble() -> Iterator[None]:
+        file_io.rate = rate
+        try:
+            yield
+        finally:
+            file_io.rate = 0.0
+
+    with TemporaryDirectory() as folder:
+        run = Run(wt.Table.open(make(folder, spec).path, file_io=file_io), trouble)
+        for step in steps:
+            run.do(step)
+
+
+@contextlib.contextmanager
+def files_of_at_most(size_bytes: int) -> Iterator[None]:
+    """Like a disk that is full: a file is cut where it would grow past the size, and the write fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@settings(max_examples=settings().max_examples)
+@given(drawn=steps_of_a_table(), size_bytes=st.integers(0, 6000))
+def test_a_full_disk_changes_nothing(drawn: tuple[TableSpec, list[Step]], size_bytes: int) -> None:
+    spec, steps = drawn
+    with TemporaryDirectory() as folder:
+        _do(steps, Run(make(folder, spec), contextlib.nullcontext))  # compiles what it needs
+    with TemporaryDirectory() as folder:
+        _do(steps, Run(make(folder, spec), lambda: files_of_at_most(size_bytes)))
+
+
+def _do(steps: Sequence[Step], run: Run) -> None:
+    for step in steps:
+        run.do(step)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 100, 1000])
+def test_a_disk_without_room_for_a_data_file_leaves_no_file(
+    tmp_path: Path, size_bytes: int
+) -> None:
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", pa.schema([("k", pa.int64()), ("v", pa.string())]), primary_key=["k"]
+    )
+    data = pa.table({"k": list(range(1000)), "v": [f"{n * n:x}" for n in range(1000)]})
+    table.write(data)
+    before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    with pytest.raises(wt.StorageError, match="Make room"), files_of_at_most(size_bytes):
+        table.write(data)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
+    assert len(table.snapshots()) == 1
