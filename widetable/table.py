@@ -247,10 +247,10 @@ class Table:
         nobody names them.
         """
         messages = list(messages)
+        schema = self.schema  # before: nothing that follows the commit may fail it
         result = self._committer.append(
             messages, commit_user, commit_identifier, properties=properties
         )
-        schema = self.schema
         if result.committed and messages and not schema.typed_options.get(opt.WRITE_ONLY):
             compact_touched(self._state(schema), self._committer, messages)
         return result

@@ -26,6 +26,7 @@ from tests.random_table import (
 from tests.strategies import Commit
 from widetable.schema import TableSchema
 
+
 @dataclass(frozen=True)
 class Way:
     """How the records get into the table. rows_per_commit: None for the commits as drawn, 0 for all that may go

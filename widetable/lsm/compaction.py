@@ -48,8 +48,12 @@ def plan_bucket(state: TableState, files: Iterable[DataFileMeta], *, full: bool)
     """What to compact in a bucket with these live files, or None; widened where the engine asks for the base.
 
     Where rows are only merged when they are read, files are moved in a full compaction and left alone otherwise: else
-    every commit would look at all of them again.
+    every commit would look at all of them again. A bucket with files of a newer schema is left to a compactor that
+    knows it: this one would lose their new columns.
     """
+    files = tuple(files)
+    if any(file.schema_id > state.schema.id for file in files):
+        return None
     levels = levels_of(files, state.options)
     choice = pick(levels, state.options, full=full)
     if choice is None:
