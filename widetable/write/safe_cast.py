@@ -2,7 +2,7 @@
 
 In: one Arrow array and the column's declaration; out: an array of `types.arrow_type`. What is taken besides it:
 
-    integers          from narrower signed or unsigned ones
+    integers          from integers of any width, when every value fits
     FLOAT, DOUBLE     from narrower floats
     DECIMAL           from decimals of another precision or scale, when no digit is lost
     CHAR, VARCHAR     from strings of any layout; at most n characters
@@ -48,7 +48,7 @@ def _cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array:
         raise InvalidError(
             f"column {field.name!r}",
             found=f"the type {found}",
-            expected=f"{field.type}, as Arrow type {target} or one that widens to it without loss",
+            expected=f"{field.type}, as Arrow type {target} or one that becomes it without loss",
             action="Cast the column before you write it.",
         )
     try:
@@ -94,13 +94,8 @@ def _takes_nested(type_: DataType, found: pa.DataType) -> bool:
     return _takes(key, found.key_type) and _takes(value, found.item_type)
 
 
-def _integer_up_to(bits: int) -> _Test:
-    def test(found: pa.DataType) -> bool:
-        if pa.types.is_signed_integer(found):
-            return bool(found.bit_width <= bits)
-        return bool(pa.types.is_unsigned_integer(found) and found.bit_width < bits)
-
-    return test
+def _is_integer(found: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(found))
 
 
 def _float_up_to(bits: int) -> _Test:
@@ -121,10 +116,10 @@ def _is_bytes(found: pa.DataType) -> bool:
 
 
 _TAKES: Final[dict[str, _Test]] = {
-    "TINYINT": _integer_up_to(8),
-    "SMALLINT": _integer_up_to(16),
-    "INT": _integer_up_to(32),
-    "BIGINT": _integer_up_to(64),
+    "TINYINT": _is_integer,
+    "SMALLINT": _is_integer,
+    "INT": _is_integer,
+    "BIGINT": _is_integer,
     "FLOAT": _float_up_to(32),
     "DOUBLE": _float_up_to(64),
     "DECIMAL": lambda found: bool(pa.types.is_decimal(found)),

@@ -246,6 +246,9 @@ TAKEN = [
         pa.array([decimal.Decimal("1.5")], pa.decimal256(50, 1)),
         [decimal.Decimal("1.5")],
     ),
+    ("INT", pa.array([1, -(1 << 31)], pa.int64()), [1, -(1 << 31)]),
+    ("TINYINT", pa.array([127], pa.uint64()), [127]),
+    ({"type": "ARRAY", "element": "INT"}, pa.array([[1]]), [[1]]),
     ("DATE", pa.array([_NOON.date()], pa.date64()), [_NOON.date()]),
     ("TIME(3)", pa.array([5_000_000], pa.time64("us")), [datetime.time(0, 0, 5)]),
     ("TIMESTAMP(6)", pa.array([_NOON], pa.timestamp("s")), [_NOON]),
@@ -277,8 +280,9 @@ def test_lossless_casts_are_taken(kind: Any, array: pa.Array, values: list[Any])
 
 
 REFUSED = [
-    ("INT", pa.array([1], pa.int64())),
-    ("INT", pa.array([1], pa.uint32())),
+    ("INT", pa.array([1, 1 << 31], pa.int64())),
+    ("INT", pa.array([1 << 31], pa.uint32())),
+    ("TINYINT", pa.array([-129])),
     ("BIGINT", pa.array([1.0])),
     ("BIGINT", pa.array(["1"])),
     ("BIGINT", pa.array([True])),
@@ -300,7 +304,7 @@ REFUSED = [
     ("TIMESTAMP(3)", pa.array([1], pa.timestamp("us"))),
     ("TIMESTAMP(6)", pa.array([_NOON], pa.timestamp("us", "UTC"))),
     ("TIMESTAMP_LTZ(6)", pa.array([_NOON], pa.timestamp("us"))),
-    ({"type": "ARRAY", "element": "INT"}, pa.array([[1]])),
+    ({"type": "ARRAY", "element": "INT"}, pa.array([[1 << 31]])),
     ({"type": "ARRAY", "element": "BIGINT NOT NULL"}, pa.array([[1, None]])),
     (_MAP, pa.array([[("a", None)]], pa.map_(pa.string(), pa.int32()))),
     (_ROW, pa.array([{"x": 1}], pa.struct([("x", pa.int64())]))),
