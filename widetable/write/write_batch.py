@@ -186,7 +186,7 @@ class BatchNormalizer:
             kinds = kinds[keep]
         numbers = self._allocator.take(len(kinds))
         rows = pa.RecordBatch.from_arrays(
-            [pa.array(numbers), pa.array(kinds), *arrays], schema=self._arrow
+            [_plain(numbers, pa.int64()), _plain(kinds, pa.int8()), *arrays], schema=self._arrow
         )
         return self._engine.normal_form(self._schema, rows) if len(kinds) else rows
 
@@ -239,3 +239,12 @@ def _kinds_of_numbers(column: pa.Array, name: str) -> npt.NDArray[np.int8]:
             "Correct the row kinds.",
         )
     return np.asarray(column.cast(pa.int8()).to_numpy(zero_copy_only=False), np.int8)
+
+
+def _plain(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """A numpy array as an Arrow array, without a copy. Not pa.array: its first call imports pandas, for half a
+    second, also in the many short-lived processes that only check a schema.
+    """
+    return pa.Array.from_buffers(
+        kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]
+    )
