@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import threading
@@ -19,13 +20,18 @@ def file_io(request: pytest.FixtureRequest) -> LocalFileIO:
     return LocalFileIO(fsync=request.param)
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def small_files() -> Iterator[None]:
-    """Files may not grow past 100 bytes: the disk is full, as far as this process can tell."""
+    """Files may not grow past 100 bytes: the disk is full, as far as this process can tell.
+
+    Only around the call: pytest's own output may go to a file.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def names(directory: Path) -> list[str]:
@@ -125,14 +131,13 @@ WRITES: dict[str, Callable[[LocalFileIO, str, bytes], object]] = {
 
 
 @pytest.mark.parametrize("operation", WRITES)
-@pytest.mark.usefixtures("small_files")
 def test_a_full_disk_is_told_and_nothing_appears_by_halves(
     file_io: LocalFileIO, tmp_path: Path, operation: str
 ) -> None:
     path = str(tmp_path / "file")
     if operation == "replace":
         file_io.replace(path, b"before")
-    with pytest.raises(StorageError) as raised:
+    with small_files(), pytest.raises(StorageError) as raised:
         WRITES[operation](file_io, path, b"x" * 100_000)
     assert raised.value.subject == path
     left = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
