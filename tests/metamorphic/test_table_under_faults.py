@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import resource
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 import pyarrow as pa
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.faults import FaultyFileIO
+from tests.faults import Fault, FaultyFileIO
 from tests.model import Model
 from tests.random_table import (
     TableSpec,
@@ -35,6 +37,17 @@ USER = "writer"
 IO = LocalFileIO(fsync=False)
 # A commit, or a compaction that is full or not.
 Step = Commit | bool
+# Where a failure is worth more than one at random: around the points where things become true.
+POINTS: Final = (
+    ("publish", "snapshot-"),
+    ("publish", "snapshot-"),
+    ("publish", "lease"),
+    ("replace", "LATEST"),
+    ("read", "snapshot-"),
+    ("open_output", "data-"),
+    ("write_new", "manifest-"),
+    ("delete", ""),
+)
 Guard = Callable[[], contextlib.AbstractContextManager[object]]
 
 
@@ -42,7 +55,7 @@ Guard = Callable[[], contextlib.AbstractContextManager[object]]
 def steps_of_a_table(draw: st.DrawFn) -> tuple[TableSpec, list[Step]]:
     spec = draw(table_specs())
     commit = stamped_commits(spec.schema, spec.keys)
-    return spec, draw(st.lists(commit | commit | st.booleans(), min_size=1, max_size=6))
+    return spec, draw(st.lists(commit | commit | commit | st.booleans(), min_size=1, max_size=6))
 
 
 class Run:
@@ -51,8 +64,10 @@ class Run:
     After every step the table is looked at with a storage that works, past all caches.
     """
 
-    def __init__(self, table: wt.Table, trouble: Guard) -> None:
-        self.table, self.trouble = table, trouble
+    def __init__(
+        self, table: wt.Table, trouble: Guard, while_reading: Guard = contextlib.nullcontext
+    ) -> None:
+        self.table, self.trouble, self.while_reading = table, trouble, while_reading
         self.model = Model(table.schema)
         self.identifier = 0
         self.errors: list[wt.StorageError] = []
@@ -63,7 +78,7 @@ class Run:
             self._compact(full=step)
         else:
             self._write(step)
-        with contextlib.suppress(wt.StorageError), self.trouble():
+        with contextlib.suppress(wt.StorageError), self.while_reading():
             assert rows_of(self.table) == texts(self.model.rows())
         self._check(before)
 
@@ -116,25 +131,43 @@ class Run:
 @given(
     drawn=steps_of_a_table(),
     seed=st.integers(0, 2**32),
-    rate=st.sampled_from([0.01, 0.03, 0.1, 0.5]),
+    rate=st.sampled_from([0.0, 0.01, 0.03, 0.1, 0.5]),
+    points=st.lists(
+        st.tuples(st.sampled_from(POINTS), st.sampled_from(Fault), st.sampled_from([0, 0, 1, 2])),
+        min_size=3,
+        max_size=6,
+    ),
 )
 def test_commits_are_in_or_out_as_reported(
-    drawn: tuple[TableSpec, list[Step]], seed: int, rate: float
+    drawn: tuple[TableSpec, list[Step]],
+    seed: int,
+    rate: float,
+    points: list[tuple[tuple[str, str], Fault, int]],
 ) -> None:
+    """Each step has failures at random, and one of the points while there are any; reads have those at random."""
     spec, steps = drawn
+    left = iter(points)
     file_io = FaultyFileIO(IO, seed=seed, rate=rate)
     file_io.rate = 0.0
 
     @contextlib.contextmanager
-    def trouble() -> Iterator[None]:
+    def while_reading() -> Iterator[None]:
         file_io.rate = rate
         try:
             yield
         finally:
-            file_io.rate = 0.0
+            file_io.heal()
+
+    @contextlib.contextmanager
+    def trouble() -> Iterator[None]:
+        for (operation, name), fault, skip in islice(left, 1):
+            appears_whole = operation in ("publish", "replace") and fault is Fault.TORN
+            file_io.fail(operation, Fault.BEFORE if appears_whole else fault, name, skip=skip)
+        with while_reading():
+            yield
 
     with TemporaryDirectory() as folder:
-        run = Run(wt.Table.open(make(folder, spec).path, file_io=file_io), trouble)
+        run = Run(wt.Table.open(make(folder, spec).path, file_io=file_io), trouble, while_reading)
         for step in steps:
             run.do(step)
 
