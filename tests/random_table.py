@@ -140,8 +140,9 @@ def rows_of(table: wt.Table, **how: Any) -> list[str]:
 def takes_late_records(schema: TableSchema) -> bool:
     """Whether a commit that was overtaken, and then compacted past, still comes where it belongs.
 
-    What compaction merges keeps one sequence number; only an order by `sequence.field`, or whole rows
-    without deletes, survive that.
+    What compaction merges keeps one sequence number (docs/decisions/0007), so writers of the same columns
+    are then ordered by their commits; only an order by `sequence.field`, or whole rows without deletes,
+    stay in the order of the starts.
     """
     keeps_deletes = engine_of(schema).keeps_deletes(schema)
     if schema.options.get("merge-engine") == "deduplicate":

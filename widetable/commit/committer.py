@@ -59,6 +59,7 @@ from widetable.write.commit_message import CommitMessage
 
 _FIRST_WAIT_MILLIS: Final = 1.0
 _LONGEST_WAIT_MILLIS: Final = 100.0
+_START_SPREAD: Final = 1 << 20
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
 
@@ -194,7 +195,9 @@ class Committer:
         the clock in ns, but above all noted ones.
         """
         latest = self.snapshots.latest()
-        return max(self._clock.now_nanos(), self._highest_sequence_number(latest) + 1)
+        clock, noted = self._clock.now_nanos(), self._highest_sequence_number(latest)
+        # While the noted number is ahead of the clock, writers that start together should still not begin alike.
+        return clock if clock > noted else noted + 1 + self._rng.randrange(_START_SPREAD)
 
     def _commit(self, asked: CommitRequest) -> CommitResult:
         schema = self.schemas.latest()

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from widetable import options as opt
@@ -26,11 +27,11 @@ from widetable.format.data_file_meta import FILE_SOURCE_COMPACT, DataFileMeta, u
 from widetable.format.data_file_reader import open_data_file
 from widetable.lsm.levels import levels_of
 from widetable.lsm.sorted_run import Section, SortedRun, sections
-from widetable.lsm.universal_compaction import Choice, pick, widen
+from widetable.lsm.universal_compaction import Choice, extend, pick, widen
 from widetable.merge.engine import MergeEngine, PartialMerge
 from widetable.merge.sorted_merge import merge_runs
 from widetable.options import TableOptions
-from widetable.schema import TableSchema, file_column
+from widetable.schema import SEQUENCE_NUMBER, TableSchema, file_column
 from widetable.write.commit_message import CommitMessage
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
@@ -61,6 +62,8 @@ def plan_bucket(state: TableState, files: Iterable[DataFileMeta], *, full: bool)
     allowed = _partial_merge(state, choice)
     if allowed is PartialMerge.WITH_BASE:
         return widen(levels)
+    if allowed is PartialMerge.ALWAYS and state.engine.mixes_records:
+        return extend(levels, choice)
     return choice if full or allowed is PartialMerge.ALWAYS else None
 
 
@@ -109,6 +112,8 @@ class _Task:
         self._choice = choice
         self._engine: MergeEngine = state.engine
         self._keep_deletes = not choice.drop_deletes or self._engine.keeps_deletes(state.schema)
+        # Nothing older stays in the bucket.
+        self._becomes_base = choice.drop_deletes and self._engine.mixes_records
 
     def run(self) -> None:
         merges = _partial_merge(self._state, self._choice) is not PartialMerge.NEVER
@@ -182,7 +187,7 @@ class _Task:
                     keep_deletes=self._keep_deletes,
                     batch_rows=batch_rows,
                 ):
-                    writer.write(rows)
+                    writer.write(_as_oldest(rows) if self._becomes_base else rows)
             new_files = writer.finish()
         except BaseException:
             writer.abort()
@@ -205,6 +210,13 @@ class _Task:
 
     def _path(self, file: DataFileMeta) -> str:
         return self._state.data_file(self._partition, self._bucket, file.file_name)
+
+
+def _as_oldest(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Sequence number 0: whatever is committed from now on sorts after the base (docs/decisions/0007)."""
+    at = rows.schema.get_field_index(SEQUENCE_NUMBER)
+    zeros = pa.array(np.zeros(rows.num_rows, np.int64))
+    return rows.set_column(at, rows.schema.field(at), zeros)
 
 
 def merge_batch_rows(section: Section, schema: TableSchema, options: TableOptions) -> int:

@@ -51,6 +51,25 @@ def widen(levels: Levels) -> Choice | None:
     return _full(levels, levels.sorted_runs())
 
 
+def extend(levels: Levels, choice: Choice) -> Choice | None:
+    """The pick and as many of the next older runs as it takes until all its sequence numbers lie above those that
+    stay: for rows that mix records (docs/decisions/0007). A commit that was overtaken by a compaction is what makes
+    them overlap.
+    """
+    runs = levels.sorted_runs()
+    taken = set(choice.files)
+    count = sum(taken.issuperset(run.files) for run in runs)
+    lowest = min(file.min_sequence_number for file in choice.files)
+    while count < len(runs) and lowest <= _highest_number(runs[count:]):
+        lowest = min(lowest, *(file.min_sequence_number for file in runs[count].files))
+        count += 1
+    return _choice(levels, runs, count)
+
+
+def _highest_number(runs: Sequence[SortedRun]) -> int:
+    return max(file.max_sequence_number for run in runs for file in run.files)
+
+
 def _full(levels: Levels, runs: Sequence[SortedRun]) -> Choice | None:
     if not runs or (len(runs) == 1 and runs[0].level == levels.max_level):
         return None

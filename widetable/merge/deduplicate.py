@@ -28,6 +28,7 @@ class Deduplicate:
     """See the module text, and `MergeEngine` for the contract of each method."""
 
     name = "deduplicate"
+    mixes_records = False
 
     def validate(self, schema: TableSchema) -> None:
         check_rules(schema)

@@ -28,6 +28,9 @@ class MergeEngine(Protocol):
     """
 
     name: str
+    # Whether a merged row may hold values of several records, so that its one sequence number cannot stand for all
+    # of them (docs/decisions/0007).
+    mixes_records: bool
 
     def validate(self, schema: TableSchema) -> None:
         """Raises InvalidError for options that break a rule, UnsupportedError for what is not honoured."""

@@ -33,6 +33,7 @@ class PartialUpdate:
     """See the module text, and `MergeEngine` for the contract of each method."""
 
     name = "partial-update"
+    mixes_records = True
 
     def validate(self, schema: TableSchema) -> None:
         check_rules(schema)

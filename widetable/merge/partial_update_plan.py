@@ -42,9 +42,9 @@ def partial_update_plan(window: Window, columns: Sequence[str]) -> MergePlan:
         if not wanted.isdisjoint(group.columns):
             _pick_group(records, group, wanted, picks)
     _pick_plain(records, [name for name in columns if name not in grouped], picks)
-    return MergePlan(
-        records.merged_kinds(), window.sequence_numbers[window.last_rows], picks.picks()
-    )
+    # The number of the first record: what was started after it still sorts after the row (docs/decisions/0007).
+    numbers = window.sequence_numbers[window.first_rows]
+    return MergePlan(records.merged_kinds(), numbers, picks.picks())
 
 
 @dataclass(frozen=True)

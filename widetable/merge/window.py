@@ -90,6 +90,11 @@ class Window:
         return np.cumsum([0, *(piece.num_rows for piece in self.pieces)], dtype=np.int64)
 
     @cached_property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """int64[g]: the first row of each key."""
+        return self.order[self.starts[:-1]]
+
+    @cached_property
     def last_rows(self) -> npt.NDArray[np.int64]:
         """int64[g]: the last row of each key."""
         return self.order[self.starts[1:] - 1]

@@ -336,9 +336,11 @@ def test_sequence_base_is_above_the_clock_and_all_that_was_written(tmp_path: Pat
     empty = table.sequence_base()
     assert empty > 1_700_000_000 * 10**9
     table.append([written(data_file(sequence=2**62))])
-    assert table.sequence_base() == 2**62 + 1
+    bases = [table.sequence_base() for _ in range(8)]
+    assert all(0 < base - 2**62 <= 2**20 for base in bases)
+    assert len(set(bases)) > 1  # writers that start together, ahead of the clock
     table.append([written(data_file(sequence=5))])
-    assert table.sequence_base() == 2**62 + 1
+    assert table.sequence_base() > 2**62
 
 
 @pytest.mark.parametrize(

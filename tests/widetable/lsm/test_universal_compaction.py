@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from widetable.format.column_stats import EMPTY_STATS
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.levels import Levels, levels_of
-from widetable.lsm.universal_compaction import Choice, pick, widen
+from widetable.lsm.universal_compaction import Choice, extend, pick, widen
 from widetable.options import TableOptions
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -179,3 +180,29 @@ def test_picks_are_those_of_java_over_seven_tiny_commits() -> None:
         if choice is not None:
             assert {e.file.level for e in following if e.kind == 0} == {choice.output_level} == {3}
     assert compacted == [4, 7, 10]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "taken", "output_level"),
+    [
+        ({"new": 40, "late": 35, "block": 30, "base": 0}, {"new", "late"}, 3),
+        ({"new": 40, "late": 20, "block": 30, "base": 0}, {"new", "late", "block"}, 4),
+        ({"new": 40, "late": 30, "block": 30, "base": 0}, {"new", "late", "block"}, 4),
+        ({"new": 40, "late": 20, "block": 30, "base": 25}, {"new", "late", "block", "base"}, 5),
+    ],
+    ids=["apart", "overtaken", "equal", "overtaken by the base"],
+)
+def test_a_pick_is_extended_until_its_numbers_lie_above_what_stays(
+    numbers: dict[str, int], taken: set[str], output_level: int
+) -> None:
+    """docs/decisions/0007: two files of level 0 are picked, a block at level 4 and the base at level 5 stay."""
+    level = {"new": 0, "late": 0, "block": 4, "base": 5}
+    files = {
+        name: replace(file_of(number, level[name], 100), file_name=name)
+        for name, number in numbers.items()
+    }
+    levels = Levels(6, frozenset(files.values()))
+    choice = extend(levels, Choice((files["new"], files["late"]), 3, drop_deletes=False))
+    assert choice is not None
+    assert {file.file_name for file in choice.files} == taken
+    assert (choice.output_level, choice.drop_deletes) == (output_level, output_level == 5)

@@ -91,14 +91,14 @@ def test_partitions_are_directories(tmp_path: Path) -> None:
     assert sorted(row["k"] for row in table.rows()) == list(range(100))
 
 
-def test_rows_of_a_commit_are_collapsed_and_numbers_tell_the_last(tmp_path: Path) -> None:
+def test_rows_of_a_commit_are_collapsed_and_numbers_tell_the_first(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.write(["k", "a", "b"], [*adds(range(10)), ("+I", {"k": 3, "a": None, "b": "new"})])
     ((key, (file,)),) = table.buckets.items()
     assert file.row_count == 10
     (batch,) = table.batches(key, file)
     row = batch.slice(3, 1).to_pylist()[0]
-    assert (row["a"], row["b"], row[SEQUENCE_NUMBER]) == (3, "new", 11)
+    assert (row["a"], row["b"], row[SEQUENCE_NUMBER]) == (3, "new", 4)
 
 
 @pytest.mark.parametrize(("budget", "rows"), [("1b", 50), ("64kb", 3000), ("1mb", 20_000)])
