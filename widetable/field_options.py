@@ -10,19 +10,6 @@ from collections.abc import Mapping
 from typing import Final
 
 FIELD_OPTION: Final = re.compile(r"^fields\.(?P<columns>.+)\.(?P<what>[^.]+)$")
-_AGGREGATE_SUFFIXES: Final = frozenset(
-    {
-        "aggregate-function",
-        "ignore-retract",
-        "distinct",
-        "list-agg-delimiter",
-        "nested-key",
-        "nested-sequence-field",
-        "nested-key-null-strategy",
-        "count-limit",
-        "ts-field",
-    }
-)
 
 
 def sequence_group_options(
@@ -35,20 +22,6 @@ def sequence_group_options(
         if match is not None and match["what"] == "sequence-group":
             groups.append((tuple(match["columns"].split(",")), tuple(value.split(","))))
     return groups
-
-
-def aggregate_options(options: Mapping[str, str]) -> list[str]:
-    """Keys of the options that belong to aggregate functions."""
-    found = [
-        key
-        for key in options
-        if key in ("fields.default-aggregate-function", "aggregation.remove-record-on-delete")
-    ]
-    for key in options:
-        match = FIELD_OPTION.match(key)
-        if match is not None and match["what"] in _AGGREGATE_SUFFIXES:
-            found.append(key)
-    return found
 
 
 def field_option_columns(options: Mapping[str, str]) -> list[tuple[str, str]]:

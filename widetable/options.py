@@ -293,9 +293,6 @@ class TableOptions:
             return option.default
         return parse_value(option, text)
 
-    def is_set(self, option: Option[Any]) -> bool:
-        return option.key in self._texts
-
 
 def check_values(options: Mapping[str, str]) -> None:
     """Raises InvalidError for the first declared option whose text is not of its kind."""

@@ -42,8 +42,3 @@ def parse_texts(texts: pa.Array, column: str) -> NDArray[np.int8]:
             action="Correct the row kinds in the data.",
         )
     return np.asarray(kinds.cast(pa.int8()).to_numpy(zero_copy_only=False), dtype=np.int8)
-
-
-def to_texts(kinds: NDArray[np.int8]) -> pa.Array:
-    """String column of the short texts, in the order of `kinds`."""
-    return pa.array(TEXTS).take(pa.array(kinds))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -377,8 +377,3 @@ def file_column(table_field: DataField, file_schema: TableSchema) -> DataField |
         if candidate.id == table_field.id:
             return candidate
     return None
-
-
-def with_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
-    """The same schema with other options; nothing is checked."""
-    return replace(schema, options=dict(options))
