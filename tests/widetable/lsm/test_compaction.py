@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.model import Model
 from tests.strategies import commits, keys_of, tables
@@ -334,3 +335,22 @@ def test_batches_shrink_with_the_width_of_rows_and_the_number_of_runs(tmp_path: 
     small = [replace(file, file_size=20) for file in narrow[1:]]
     assert batch_rows(wide[:1] + small) > 2 * batch_rows(wide)
     assert schema.fields[0].type == DataType("BIGINT", nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("merge_engine", "is_zero"), [("partial-update", True), ("deduplicate", False)]
+)
+def test_the_base_of_mixed_rows_is_older_than_everything(
+    tmp_path: Path, merge_engine: str, is_zero: bool
+) -> None:
+    """docs/decisions/0007, rule 2; deduplicate keeps whole records, so it keeps their numbers."""
+    schema = pa.schema([("k", pa.int64()), ("a", pa.int64())])
+    options = {"merge-engine": merge_engine, "write-only": "true"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "d.t", schema, primary_key=["k"], options=options
+    )
+    for value in range(2):
+        table.write(pa.table({"k": [1, 2 + value], "a": [value, value]}))
+    table.compact(full=True)
+    ((file,),) = [split.files for split in table.scan().splits()]
+    assert (file.min_sequence_number == 0, file.max_sequence_number == 0) == (is_zero, is_zero)
