@@ -66,6 +66,7 @@ def check_readable(schema: TableSchema) -> None:
 def check_writable(schema: TableSchema) -> None:
     """Refuse to write a table with options whose effects on files this version does not produce."""
     check_readable(schema)
+    opt.check_values(schema.options)
     check_honoured(schema.options, made_here=False)
     check_changelog_producer(schema)
 
