@@ -27,6 +27,7 @@ STAGES = (
     ("read",),
     ("operations",),
     ("table", "catalog"),
+    ("cli",),
 )
 STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}
 
@@ -37,7 +38,7 @@ FOLDERS = {
     "widetable_spark": ROOT / "spark/widetable_spark",
     "pyspark_widetable": ROOT / "spark/pyspark_widetable",
 }
-_ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "sqlglot"}
+_ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "rich", "sqlglot", "typer"}
 _LOOKUP = {"widetable_lookup", "widetable", "numpy", "pyarrow", "rocksdict"}
 _SPARK = {"widetable_spark", "widetable_lookup", "widetable", "numpy", "pyarrow", "py4j", "pyspark"}
 ALLOWED = {

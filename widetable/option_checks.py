@@ -39,10 +39,6 @@ _HARMLESS: Final = frozenset(
         "commit.max-retry-wait",
         "sort-spill-threshold",
         "write-buffer-spillable",
-        "snapshot.num-retained.min",
-        "snapshot.num-retained.max",
-        "snapshot.time-retained",
-        "snapshot.expire.limit",
         "changelog.num-retained.min",
         "changelog.num-retained.max",
         "changelog.time-retained",
@@ -54,7 +50,6 @@ _HARMLESS: Final = frozenset(
         "parquet.enable.dictionary",
         "source.split.target-size",
         "source.split.open-file-cost",
-        "consumer.expiration-time",
     }
 )
 _HARMLESS_PREFIXES: Final = (

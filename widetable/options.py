@@ -98,8 +98,75 @@ CHANGELOG_PRODUCER: Final = Option[str](
     "enum",
     "none",
     "",
-    "Which changelog the table keeps; `none` is the one that is written so far.",
+    "Which changelog the table keeps: `none`; `input`, the records as they were written; `lookup`, full rows before and "
+    "after each commit; `full-compaction`, full rows before and after each full compaction.",
     choices=("none", "input", "lookup", "full-compaction"),
+)
+ROW_DEDUPLICATE: Final = Option[bool](
+    "changelog-producer.row-deduplicate",
+    "boolean",
+    False,
+    "",
+    "No -U and +U for a row that stays as it was (`lookup` and `full-compaction`).",
+)
+ROW_DEDUPLICATE_IGNORE_FIELDS: Final = Option[tuple[str, ...]](
+    "changelog-producer.row-deduplicate-ignore-fields",
+    "names",
+    (),
+    "",
+    "Columns that `changelog-producer.row-deduplicate` does not compare.",
+)
+LOOKUP_WAIT: Final = Option[bool](
+    "lookup-wait",
+    "boolean",
+    True,
+    "",
+    "A write returns when the changelog of its rows is committed; false: a thread of the writer makes it afterwards.",
+)
+LOOKUP_COMPACT: Final = Option[str](
+    "lookup-compact",
+    "enum",
+    "radical",
+    "",
+    "`radical`: every commit's rows move up, with their changelog, at once; "
+    "`gentle`: when `lookup-compact.max-interval` level-0 files of a bucket wait.",
+    choices=("radical", "gentle"),
+)
+LOOKUP_COMPACT_MAX_INTERVAL: Final = Option[int | None](
+    "lookup-compact.max-interval",
+    "integer",
+    None,
+    "level-0 files",
+    "How many level-0 files of a bucket may wait with `gentle`; by default twice the compaction trigger, never less than it.",
+)
+LOOKUP_STRATEGY: Final = Option[str](
+    "widetable.lookup-strategy",
+    "enum",
+    "auto",
+    "",
+    "How rows are found by key: `lookup` through local caches, `scan` through the data files, `auto` by cost per file.",
+    choices=("auto", "scan", "lookup"),
+)
+LOOKUP_CACHE_MAX_DISK_SIZE: Final = Option[int](
+    "lookup.cache-max-disk-size",
+    "memory size",
+    10 << 30,
+    "bytes",
+    "Local disk that lookup caches of a host may take; the longest unused go first. 0: no caches.",
+)
+LOOKUP_CACHE_MAX_MEMORY_SIZE: Final = Option[int](
+    "lookup.cache-max-memory-size",
+    "memory size",
+    256 << 20,
+    "bytes",
+    "Memory for index blocks of lookup caches, per process.",
+)
+LOOKUP_CACHE_FILE_RETENTION: Final = Option[int](
+    "lookup.cache-file-retention",
+    "duration",
+    3_600_000,
+    "milliseconds",
+    "A lookup cache that nobody used for so long is removed.",
 )
 WRITE_ONLY: Final = Option[bool](
     "write-only",
@@ -229,6 +296,33 @@ LEVEL0_COLUMNS: Final = Option[str](
     "`all`: every column and the `_KEY_` columns (older readers).",
     choices=("written", "all"),
 )
+SNAPSHOT_NUM_RETAINED_MIN: Final = Option[int](
+    "snapshot.num-retained.min", "integer", 10, "snapshots", "Expiry keeps at least so many snapshots."
+)
+SNAPSHOT_NUM_RETAINED_MAX: Final = Option[int | None](
+    "snapshot.num-retained.max",
+    "integer",
+    None,
+    "snapshots",
+    "Expiry keeps at most so many snapshots, however young; by default no limit.",
+)
+SNAPSHOT_TIME_RETAINED: Final = Option[int](
+    "snapshot.time-retained",
+    "duration",
+    3_600_000,
+    "milliseconds",
+    "Expiry keeps snapshots that were the newest one within this time.",
+)
+SNAPSHOT_EXPIRE_LIMIT: Final = Option[int](
+    "snapshot.expire.limit", "integer", 50, "snapshots", "Snapshots that one expiry removes at most."
+)
+CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
+    "consumer.expiration-time",
+    "duration",
+    None,
+    "milliseconds",
+    "A consumer that made no progress for so long is forgotten; by default never.",
+)
 FSYNC: Final = Option[bool](
     "widetable.fsync",
     "boolean",
@@ -251,6 +345,15 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     REMOVE_RECORD_ON_DELETE,
     REMOVE_RECORD_ON_SEQUENCE_GROUP,
     CHANGELOG_PRODUCER,
+    ROW_DEDUPLICATE,
+    ROW_DEDUPLICATE_IGNORE_FIELDS,
+    LOOKUP_WAIT,
+    LOOKUP_COMPACT,
+    LOOKUP_COMPACT_MAX_INTERVAL,
+    LOOKUP_STRATEGY,
+    LOOKUP_CACHE_MAX_DISK_SIZE,
+    LOOKUP_CACHE_MAX_MEMORY_SIZE,
+    LOOKUP_CACHE_FILE_RETENTION,
     WRITE_ONLY,
     NUM_SORTED_RUN_COMPACTION_TRIGGER,
     NUM_LEVELS,
@@ -269,6 +372,11 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     COMMIT_MAX_RETRIES,
     COMMIT_TIMEOUT,
     LEVEL0_COLUMNS,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_TIME_RETAINED,
+    SNAPSHOT_EXPIRE_LIMIT,
+    CONSUMER_EXPIRATION_TIME,
     FSYNC,
 )
 BY_KEY: Final[dict[str, Option[Any]]] = {option.key: option for option in OPTIONS}

@@ -85,6 +85,13 @@ class TablePaths:
         return f"{self.root}/tag/tag-{self._plain(name)}"
 
     @property
+    def consumer_dir(self) -> str:
+        return f"{self.root}/consumer"
+
+    def consumer(self, consumer_id: str) -> str:
+        return f"{self.consumer_dir}/consumer-{self._plain(consumer_id)}"
+
+    @property
     def lease(self) -> str:
         """The compaction lease (ours; other clients never look there)."""
         return f"{self.root}/service/widetable-compaction-lease"

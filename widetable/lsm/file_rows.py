@@ -1,0 +1,63 @@
+"""Rows of one data file by key: the contract between who looks rows up and who knows where they lie.
+
+A `FileRows` answers for one immutable data file; `Caches` are the local copies of data files that answer without
+reading the file again. This module has the protocols only: `parquet_rows` answers from the file itself,
+widetable_lookup from caches on the local disk.
+
+A *key batch* is a `pa.RecordBatch` of the trimmed primary key columns, in that order, by the table's names and types,
+in key order, each key once. What comes back are row batches (ARCHITECTURE.md) in the current schema, in key order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.write.table_state import TableState
+
+
+class Found(NamedTuple):
+    """hits int64[h], ascending: which rows of the key batch the file has; rows: these rows, h of them, retractions too."""
+
+    hits: npt.NDArray[np.int64]
+    rows: pa.RecordBatch
+
+
+class FileRows(Protocol):
+    """One data file. Key batches of successive calls ascend: an implementation may read the file front to back once."""
+
+    def find(self, keys: pa.RecordBatch) -> Found:
+        """The rows of these keys, with the columns that it was opened for as far as the file has them."""
+
+    def close(self) -> None:
+        """Let go of what is open. May be called more than once."""
+
+
+class CacheWriter(Protocol):
+    """Builds the cache of a data file while the file itself is written; never fails its caller: an error drops the cache."""
+
+    def write(self, row_batch: pa.RecordBatch) -> None:
+        """Rows of the data file, in file order."""
+
+    def close(self, file: DataFileMeta) -> None:
+        """The file is complete: put the cache in place."""
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+
+
+class Caches(Protocol):
+    """Local copies of data files, by the name of the immutable file. Thread-safe; shared by the processes of a host."""
+
+    def open(
+        self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
+    ) -> FileRows | None:
+        """The cache of a file, None when there is none (or it is damaged, and removed then). path: of the data file."""
+
+    def writer(self, table: TableState, path: str) -> CacheWriter | None:
+        """A writer for the cache of a file that is being written or read; None when there is no room."""
