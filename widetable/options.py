@@ -98,8 +98,8 @@ CHANGELOG_PRODUCER: Final = Option[str](
     "enum",
     "none",
     "",
-    "Which changelog the table keeps: `none`; `input`, the records as they were written; `lookup`, full rows before and "
-    "after each commit; `full-compaction`, full rows before and after each full compaction.",
+    "Which changelog the table keeps: `none`; `input`, the records as they were written; `lookup`, full rows before "
+    "and after each commit; `full-compaction`, full rows before and after each full compaction.",
     choices=("none", "input", "lookup", "full-compaction"),
 )
 ROW_DEDUPLICATE: Final = Option[bool](
@@ -137,7 +137,8 @@ LOOKUP_COMPACT_MAX_INTERVAL: Final = Option[int | None](
     "integer",
     None,
     "level-0 files",
-    "How many level-0 files of a bucket may wait with `gentle`; by default twice the compaction trigger, never less than it.",
+    "How many level-0 files of a bucket may wait with `gentle`; by default twice the compaction trigger, "
+    "never less than it.",
 )
 LOOKUP_STRATEGY: Final = Option[str](
     "widetable.lookup-strategy",
@@ -297,7 +298,11 @@ LEVEL0_COLUMNS: Final = Option[str](
     choices=("written", "all"),
 )
 SNAPSHOT_NUM_RETAINED_MIN: Final = Option[int](
-    "snapshot.num-retained.min", "integer", 10, "snapshots", "Expiry keeps at least so many snapshots."
+    "snapshot.num-retained.min",
+    "integer",
+    10,
+    "snapshots",
+    "Expiry keeps at least so many snapshots.",
 )
 SNAPSHOT_NUM_RETAINED_MAX: Final = Option[int | None](
     "snapshot.num-retained.max",
@@ -314,7 +319,11 @@ SNAPSHOT_TIME_RETAINED: Final = Option[int](
     "Expiry keeps snapshots that were the newest one within this time.",
 )
 SNAPSHOT_EXPIRE_LIMIT: Final = Option[int](
-    "snapshot.expire.limit", "integer", 50, "snapshots", "Snapshots that one expiry removes at most."
+    "snapshot.expire.limit",
+    "integer",
+    50,
+    "snapshots",
+    "Snapshots that one expiry removes at most.",
 )
 CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
     "consumer.expiration-time",

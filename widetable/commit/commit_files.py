@@ -1,6 +1,7 @@
 """The manifests and lists that one commit writes, kept from attempt to attempt as far as they still fit.
 
-The delta manifest and its list depend on the commit only, so a lost race does not cost them again. The base
+The delta manifest and its list, and those of the changelog, depend on the commit only, so a lost race does not cost
+them again. The base
 list is the lists of the newest snapshot, one after the other (format.md section 3), with a fold of manifests
 where `manifest_merge` finds one due; it is written anew on every attempt, the fold only when its inputs are
 gone. Raises StorageError, DamagedError and NotFoundError (live_files).
@@ -50,6 +51,7 @@ class CommitFiles:
         self._min_count = options.get(opt.MANIFEST_MERGE_MIN_COUNT)
         self._delta: ListFile | None = None
         self._delta_entries: tuple[ManifestEntry, ...] = ()
+        self._changelog: ListFile | None = None
         self._base: ListFile | None = None
         self._folded: _Folded | None = None
 
@@ -63,6 +65,12 @@ class CommitFiles:
         self._delta = self._list(manifests)
         self._delta_entries = entries
         return self._delta
+
+    def changelog(self, entries: tuple[ManifestEntry, ...]) -> ListFile | None:
+        """The list of the commit's changelog files; None without any. The same in every attempt."""
+        if self._changelog is None and entries:
+            self._changelog = self._list((self.writer.manifest(entries),))
+        return self._changelog
 
     def base(self, latest: Snapshot | None, *, reclaim: bool) -> ListFile:
         """The list of all that was there before. reclaim: see `choose_fold`."""

@@ -26,12 +26,13 @@ from widetable.write.commit_message import CommitMessage
 
 # Which fields of a message a commit of that kind takes; the others must be empty.
 _TAKEN = {
-    COMMIT_KIND_APPEND: ("new_files",),
-    COMMIT_KIND_COMPACT: ("compact_before", "compact_after"),
+    COMMIT_KIND_APPEND: ("new_files", "changelog_files"),
+    COMMIT_KIND_COMPACT: ("compact_before", "compact_after", "changelog_files"),
     COMMIT_KIND_OVERWRITE: ("new_files", "deleted_files"),
 }
 _DELETING = ("deleted_files", "compact_before")
 _ADDING = ("new_files", "compact_after")
+_CHANGELOG = ("changelog_files",)
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,16 @@ class Identity:
 class CommitRequest:
     """kind:
 
-    a commit kind of the snapshot. deletes, adds: entries of the messages. scope: of an overwrite; all live
-    files of these partitions (None: of the table) are deleted as well. messages: where the entries come from.
+    a commit kind of the snapshot. deletes, adds: entries of the messages. changelog: entries of their changelog files,
+    which never become live. scope: of an overwrite; all live files of these partitions (None: of the table) are
+    deleted as well. messages: where the entries come from.
     """
 
     kind: str
     by: Identity
     deletes: tuple[ManifestEntry, ...]
     adds: tuple[ManifestEntry, ...]
+    changelog: tuple[ManifestEntry, ...]
     messages: tuple[CommitMessage, ...]
     scope: frozenset[bytes] | None = frozenset()
     watermark: int | None = None
@@ -110,7 +113,8 @@ def request(
         _check_new(adds)
     own = dict(properties or {})
     _check_properties(own)
-    return CommitRequest(kind, by, deletes, adds, kept, scope, watermark, own)
+    changelog = _entries(ADD, kept, _CHANGELOG)
+    return CommitRequest(kind, by, deletes, adds, changelog, kept, scope, watermark, own)
 
 
 def _entries(
@@ -130,7 +134,7 @@ def _files(message: CommitMessage, name: str) -> tuple[DataFileMeta, ...]:
 
 
 def _check_fields(kind: str, message: CommitMessage) -> None:
-    for name in (*_ADDING, *_DELETING):
+    for name in (*_ADDING, *_DELETING, *_CHANGELOG):
         if name not in _TAKEN[kind] and _files(message, name):
             raise InvalidError(
                 f"commit message of bucket {message.bucket}",

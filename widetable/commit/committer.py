@@ -277,6 +277,7 @@ class Committer:
             delta,
             base_list=run.files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
             delta_list=run.files.delta(delta),
+            changelog_list=run.files.changelog(run.asked.changelog),
             schema_id=self.schemas.latest().id,
             uuid=run.uuid,
             time_millis=self._clock.now_nanos() // 1_000_000,

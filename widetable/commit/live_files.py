@@ -79,6 +79,15 @@ class LiveFiles:
             found.extend(self.manifest(meta.file_name, snapshot).entries)
         return found
 
+    def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """The changelog files of this snapshot, in order; none when it has no changelog."""
+        if snapshot.changelog_manifest_list is None:
+            return []
+        found: list[ManifestEntry] = []
+        for meta in self.manifest_list(snapshot.changelog_manifest_list, snapshot):
+            found.extend(self.manifest(meta.file_name, snapshot).entries)
+        return found
+
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """All manifests of a snapshot in order: the base list of the next one, before any are merged."""
         base = self.manifest_list(snapshot.base_manifest_list, snapshot)

@@ -2,8 +2,8 @@
 
 Source: Paimon `FileStoreCommitImpl.tryCommitOnce`; every key by format.md section 3. Carried over: the total of
 rows, the watermark, index manifest and next row id, statistics while the schema stays, and the two properties
-that `committed` remembers. Not carried over: other properties, changelog, and keys that this version does not
-know.
+that `committed` remembers. Not carried over: other properties, and keys that this version does not
+know. The changelog is that of this commit alone.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def next_snapshot(
     *,
     base_list: ListFile,
     delta_list: ListFile,
+    changelog_list: ListFile | None,
     schema_id: int,
     uuid: str,
     time_millis: int,
@@ -54,6 +55,11 @@ def next_snapshot(
         uuid=uuid,
         index_manifest=previous.index_manifest if previous else None,
         writer_version=WRITER_VERSION,
+        changelog_manifest_list=changelog_list.name if changelog_list else None,
+        changelog_manifest_list_size=changelog_list.size_bytes if changelog_list else None,
+        changelog_record_count=(
+            sum(entry.file.row_count for entry in asked.changelog) if changelog_list else None
+        ),
         watermark=_larger(previous.watermark if previous else None, asked.watermark),
         statistics=previous.statistics if previous and previous.schema_id == schema_id else None,
         next_row_id=previous.next_row_id if previous else None,

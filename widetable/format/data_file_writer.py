@@ -6,7 +6,7 @@ On disk: never change (Paimon `KeyValueDataFileWriter`, `ParquetSchemaConverter`
     id        = the column's id; _KEY_c: 1073741823 + id of c; _SEQUENCE_NUMBER 2147483646; _VALUE_KIND 2147483645;
                 at depth d (from 1) of column or field i: element and map value 536870911 + 1024 i + d,
                 map key 536870911 - 1024 i - d
-    required  = NOT NULL columns; rows ascend strictly by the trimmed key
+    required  = NOT NULL columns; rows ascend strictly by the trimmed key, those of a changelog file may repeat it
 
 A narrow file leaves columns out; NOT NULL columns are always there. Decimals up to 18 digits are integers, timestamps
 milli-, micro- or nanoseconds by their digits. A row group is filled up to ROW_GROUP_BYTES of Arrow memory or
@@ -47,7 +47,8 @@ class DataFileWriter:
     """Writes one file; afterwards either `close` or `abort`.
 
     columns: table columns to write; NOT NULL ones are added. key_columns: also write `_KEY_` columns, for readers
-    before Paimon 1.0. The file appears at `path` while it is written; nobody knows its name before it is committed.
+    before Paimon 1.0. repeated_keys: a key may come in several rows, as in changelog files. The file appears at `path`
+    while it is written; nobody knows its name before it is committed.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class DataFileWriter:
         options: TableOptions,
         *,
         key_columns: bool = False,
+        repeated_keys: bool = False,
     ) -> None:
         self._file_io = file_io
         self._path = path
@@ -76,7 +78,7 @@ class DataFileWriter:
         self._written_arrow_bytes = 0
         self._out: pa.NativeFile | None = None
         self._parquet: pq.ParquetWriter | None = None
-        self._facts = _Facts(self._key, self._key_types)
+        self._facts = _Facts(self._key, self._key_types, repeated_keys=repeated_keys)
 
     @property
     def size_bytes(self) -> int:
@@ -213,7 +215,10 @@ class DataFileWriter:
 class _Facts:
     """What the meta says about the rows, collected batch by batch."""
 
-    def __init__(self, key: Sequence[str], key_types: Sequence[Any]) -> None:
+    def __init__(
+        self, key: Sequence[str], key_types: Sequence[Any], *, repeated_keys: bool
+    ) -> None:
+        self._repeated_keys = repeated_keys
         self._key = key
         self._key_types = key_types
         self.rows = 0
@@ -243,13 +248,13 @@ class _Facts:
         return with_arity(encode_rows(key, self._key_types).row(0), len(key))
 
     def _check_order(self, keys: list[pa.Array], path: str) -> None:
-        """Requires: keys ascend strictly, in the batch and after the batch before (format.md T2)."""
+        """Requires: keys ascend, in the batch and after the batch before; strictly unless they repeat (format.md T2)."""
         if self.last_key:
             keys = [
                 pa.concat_arrays([last, key]) for last, key in zip(self.last_key, keys, strict=True)
             ]
         lanes = key_lanes(keys)
-        ascends = np.zeros(len(lanes) - 1, np.bool_)
+        ascends = np.full(len(lanes) - 1, self._repeated_keys)
         for lane in lanes.T[::-1]:
             ascends = (lane[:-1] < lane[1:]) | ((lane[:-1] == lane[1:]) & ascends)
         if not ascends.all():
@@ -257,7 +262,8 @@ class _Facts:
             raise InvalidError(
                 path,
                 found=f"a key that does not come after the one before, at row {at}",
-                expected="rows sorted by key, one row per key",
+                expected="rows sorted by key"
+                + ("" if self._repeated_keys else ", one row per key"),
                 action="Sort and merge the rows before they are written.",
             )
 

@@ -18,11 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.write.cache_writer import CacheWriter, CacheWriters
 from widetable.write.table_state import TableState
+
+__all__ = ["CacheWriter", "Caches", "FileRows", "Found"]
 
 
 class Found(NamedTuple):
-    """hits int64[h], ascending: which rows of the key batch the file has; rows: these rows, h of them, retractions too."""
+    """hits int64[h], ascending: which keys of the batch the file has; rows: these h rows, retractions too."""
 
     hits: npt.NDArray[np.int64]
     rows: pa.RecordBatch
@@ -38,26 +41,10 @@ class FileRows(Protocol):
         """Let go of what is open. May be called more than once."""
 
 
-class CacheWriter(Protocol):
-    """Builds the cache of a data file while the file itself is written; never fails its caller: an error drops the cache."""
-
-    def write(self, row_batch: pa.RecordBatch) -> None:
-        """Rows of the data file, in file order."""
-
-    def close(self, file: DataFileMeta) -> None:
-        """The file is complete: put the cache in place."""
-
-    def abort(self) -> None:
-        """Leave nothing behind."""
-
-
-class Caches(Protocol):
+class Caches(CacheWriters, Protocol):
     """Local copies of data files, by the name of the immutable file. Thread-safe; shared by the processes of a host."""
 
     def open(
         self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
     ) -> FileRows | None:
         """The cache of a file, None when there is none (or it is damaged, and removed then). path: of the data file."""
-
-    def writer(self, table: TableState, path: str) -> CacheWriter | None:
-        """A writer for the cache of a file that is being written or read; None when there is no room."""

@@ -14,7 +14,7 @@ from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta
 
 # Bumped when a field of CommitMessage, DataFileMeta or Stats changes.
-MESSAGE_VERSION: Final = 1
+MESSAGE_VERSION: Final = 2
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class CommitMessage:
 
     partition: BinaryRow of the partition columns, arity in front. total_buckets: of that partition.
     new_files, deleted_files: what an append or overwrite adds and removes. compact_before, compact_after: what a
-    compaction reads and leaves instead; a moved file is in both, with its old and its new level.
+    compaction reads and leaves instead; a moved file is in both, with its old and its new level. changelog_files: what
+    an append (producer `input`) or a compaction (`lookup`, `full-compaction`) tells readers of changes.
     """
 
     __module__ = "widetable"
@@ -35,21 +36,29 @@ class CommitMessage:
     deleted_files: tuple[DataFileMeta, ...] = ()
     compact_before: tuple[DataFileMeta, ...] = ()
     compact_after: tuple[DataFileMeta, ...] = ()
+    changelog_files: tuple[DataFileMeta, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not (
-            self.new_files or self.deleted_files or self.compact_before or self.compact_after
-        )
+        return not any(getattr(self, name) for name in _FILES)
 
     def written_files(self) -> tuple[DataFileMeta, ...]:
         """Files whose bytes came to be with this message: moved files are not among them."""
         moved = {file.file_name for file in self.compact_before}
         compacted = tuple(file for file in self.compact_after if file.file_name not in moved)
-        return self.new_files + compacted
+        return self.new_files + compacted + self.changelog_files
 
     def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (MESSAGE_VERSION, astuple(self))
+
+
+_FILES: Final = (
+    "new_files",
+    "deleted_files",
+    "compact_before",
+    "compact_after",
+    "changelog_files",
+)
 
 
 def _unpickle(version: int, values: tuple[Any, ...]) -> CommitMessage:
@@ -62,7 +71,7 @@ def _unpickle(version: int, values: tuple[Any, ...]) -> CommitMessage:
         )
     names = [field.name for field in fields(CommitMessage)]
     whole = dict(zip(names, values, strict=True))
-    for name in ("new_files", "deleted_files", "compact_before", "compact_after"):
+    for name in _FILES:
         whole[name] = tuple(_file(values) for values in whole[name])
     return CommitMessage(**whole)
 

@@ -1,7 +1,8 @@
 """Sorted rows of one bucket as a row of data files, each closed when it has reached the target size.
 
-In: row batches in key order; out: one DataFileMeta per file, at one level. Raises what the data file writer raises;
-after any error `abort` removes every file that was begun.
+In: row batches in key order; out: one DataFileMeta per file, at one level. Each file that is written may be copied into
+a lookup cache at the same time. Raises what the data file writer raises; after any error `abort` removes every file
+that was begun.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_writer import DataFileWriter
 from widetable.paths import new_file_name
+from widetable.write.cache_writer import CacheWriter, CacheWriters
 from widetable.write.table_state import TableState
 
 # A batch is handed on in pieces of this part of the target size, so that a file passes it by little.
@@ -22,7 +24,9 @@ _PIECES_PER_FILE: Final = 8
 
 
 class RollingWriter:
-    """columns: table columns to write, the same in all files. level, file_source: of all files."""
+    """columns: table columns to write, the same in all files. level, file_source: of all files. is_changelog: changelog
+    files, in which keys may repeat. caches: where a cache of each file is built from memory; None: nowhere.
+    """
 
     def __init__(
         self,
@@ -33,7 +37,12 @@ class RollingWriter:
         *,
         level: int,
         file_source: int,
+        is_changelog: bool = False,
+        caches: CacheWriters | None = None,
     ) -> None:
+        self._is_changelog = is_changelog
+        self._caches = caches
+        self._cache: CacheWriter | None = None
         self._state = state
         self._partition = partition
         self._bucket = bucket
@@ -61,6 +70,9 @@ class RollingWriter:
 
     def abort(self) -> None:
         """Delete all files. Only while no commit of them was tried."""
+        if self._cache is not None:
+            self._cache.abort()
+            self._cache = None
         if self._current is not None:
             self._current.abort()
             self._current = None
@@ -69,16 +81,22 @@ class RollingWriter:
 
     def _write_piece(self, piece: pa.RecordBatch) -> None:
         if self._current is None:
-            name = new_file_name("data", ".parquet")
+            name = new_file_name("changelog" if self._is_changelog else "data", ".parquet")
+            path = self._state.data_file(self._partition, self._bucket, name)
+            if self._caches is not None:
+                self._cache = self._caches.writer(self._state, path)
             self._current = DataFileWriter(
                 self._state.file_io,
-                self._state.data_file(self._partition, self._bucket, name),
+                path,
                 self._state.schema,
                 self._columns,
                 self._state.options,
                 key_columns=self._key_columns,
+                repeated_keys=self._is_changelog,
             )
         self._current.write(piece)
+        if self._cache is not None:
+            self._cache.write(piece)
         if self._current.size_bytes >= self._target_file_size_bytes:
             self._close_current()
 
@@ -86,3 +104,6 @@ class RollingWriter:
         if self._current is not None:
             self._finished.append(self._current.close(self._level, self._file_source))
             self._current = None
+        if self._cache is not None:
+            self._cache.close(self._finished[-1])
+            self._cache = None

@@ -6,6 +6,7 @@ import datetime
 import gc
 import pickle
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -256,8 +257,10 @@ def test_messages_are_pickled_with_their_version(
     table = make(tmp_path)
     (message,) = table.write(["k", "a"], adds(range(3)))
     assert pickle.loads(pickle.dumps(message)) == message
+    whole = replace(message, changelog_files=message.new_files)
+    assert pickle.loads(pickle.dumps(whole)) == whole
     data = pickle.dumps(message)
-    monkeypatch.setattr(commit_message, "MESSAGE_VERSION", 2)
+    monkeypatch.setattr(commit_message, "MESSAGE_VERSION", commit_message.MESSAGE_VERSION + 1)
     with pytest.raises(UnsupportedError):
         pickle.loads(data)
 
