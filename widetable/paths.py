@@ -94,7 +94,20 @@ class TablePaths:
     @property
     def lease(self) -> str:
         """The compaction lease (ours; other clients never look there)."""
-        return f"{self.root}/service/widetable-compaction-lease"
+        return f"{self.service_dir}/widetable-compaction-lease"
+
+    @property
+    def service_dir(self) -> str:
+        """Leases and notes of running services; other clients leave our names alone."""
+        return f"{self.root}/service"
+
+    def read_lease(self, name: str) -> str:
+        """A lease of a reader (ours)."""
+        return f"{self.service_dir}/widetable-read-lease-{self._plain(name)}"
+
+    def retired_snapshot(self, snapshot_id: int) -> str:
+        """The copy of a snapshot file that expiry works from (ours)."""
+        return f"{self.service_dir}/widetable-retired-snapshot-{snapshot_id}"
 
     def bucket_dir(self, partition: Sequence[tuple[str, str]], bucket: int) -> str:
         """partition: (column, directory text) in partition key order, not yet escaped; empty for

@@ -1,0 +1,153 @@
+"""Leases of readers: what they hold, when they run out, and that they never hold what expiry chose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.faults import FaultyFileIO
+from widetable.commit.read_lease import ReadLease, forget_expired, held_snapshots, hold
+from widetable.errors import InvalidError, NotFoundError
+from widetable.paths import TablePaths
+from widetable.storage.local import LocalFileIO
+
+IO = LocalFileIO(fsync=False)
+
+
+class Hand:
+    """A clock that is turned by hand."""
+
+    def __init__(self) -> None:
+        self.millis = 1_000_000
+
+    def now_nanos(self) -> int:
+        return self.millis * 1_000_000
+
+    def monotonic_millis(self) -> float:
+        return self.millis
+
+    def sleep_millis(self, millis: float) -> None:
+        self.millis += int(millis)
+
+
+@pytest.fixture
+def clock() -> Hand:
+    return Hand()
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> TablePaths:
+    """Of a table with the snapshots 3 to 6."""
+    paths = TablePaths(str(tmp_path))
+    for id in range(3, 7):
+        IO.write_new(paths.snapshot(id), b"{}")
+    return paths
+
+
+def held(paths: TablePaths, clock: Hand) -> list[int]:
+    return held_snapshots(IO, paths, clock)
+
+
+def lease(paths: TablePaths, clock: Hand, snapshot_id: int) -> ReadLease:
+    return hold(IO, paths, snapshot_id, 1000, clock)
+
+
+def test_every_lease_holds_its_snapshot_until_it_is_released(
+    paths: TablePaths, clock: Hand
+) -> None:
+    late, early = lease(paths, clock, 6), lease(paths, clock, 3)
+    assert held(paths, clock) == [3, 6]
+    early.release()
+    early.release()
+    assert held(paths, clock) == [6]
+    late.release()
+    assert held(paths, clock) == []
+    assert IO.list(paths.service_dir) == []
+
+
+def test_on_disk_it_is_a_file_of_its_own(paths: TablePaths, clock: Hand) -> None:
+    mine = lease(paths, clock, 4)
+    (entry,) = IO.list(paths.service_dir)
+    assert entry.name.startswith("widetable-read-lease-")
+    body = json.loads(IO.read(f"{paths.service_dir}/{entry.name}"))
+    assert body == {"snapshot_id": 4, "expires_millis": 1_001_000}
+    assert mine.expires_millis == 1_001_000
+
+
+def test_it_runs_out_unless_renewed(paths: TablePaths, clock: Hand) -> None:
+    mine = lease(paths, clock, 4)
+    clock.millis += 999
+    assert mine.renew()
+    clock.millis += 999
+    assert held(paths, clock) == [4]
+    clock.millis += 1
+    assert held(paths, clock) == []
+    assert not mine.renew()
+    assert held(paths, clock) == [4]
+
+
+def test_it_moves_forward_only(paths: TablePaths, clock: Hand) -> None:
+    mine = lease(paths, clock, 4)
+    clock.millis += 500
+    assert mine.move(5)
+    assert (mine.snapshot_id, mine.expires_millis) == (5, 1_001_500)
+    assert held(paths, clock) == [5]
+    with pytest.raises(InvalidError):
+        mine.move(4)
+    assert held(paths, clock) == [5]
+
+
+def test_a_snapshot_that_is_to_come_can_be_held(paths: TablePaths, clock: Hand) -> None:
+    assert lease(paths, clock, 7).snapshot_id == 7
+    assert hold(IO, TablePaths(paths.root + "/new"), 1, 1000, clock).snapshot_id == 1
+
+
+@pytest.mark.parametrize("snapshot_id", [1, 2])
+def test_an_expired_one_cannot(paths: TablePaths, clock: Hand, snapshot_id: int) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        lease(paths, clock, snapshot_id)
+    assert caught.value.found == "an expired snapshot"
+    assert "from 3 on" in caught.value.expected
+    assert held(paths, clock) == []
+
+
+def test_one_that_expiry_has_chosen_cannot(paths: TablePaths, clock: Hand) -> None:
+    IO.write_new(paths.retired_snapshot(3), b"{}")
+    with pytest.raises(NotFoundError):
+        lease(paths, clock, 3)
+    assert lease(paths, clock, 4).snapshot_id == 4
+
+
+def test_the_lease_is_written_before_the_choice_of_expiry_is_looked_at(
+    paths: TablePaths, clock: Hand
+) -> None:
+    seen: list[list[int]] = []
+    faulty = FaultyFileIO(IO)
+    faulty.run_before("exists", lambda: seen.append(held(paths, clock)), "retired")
+    hold(faulty, paths, 4, 1000, clock)
+    assert seen == [[4]]
+
+
+def test_what_ran_out_is_forgotten_and_the_rest_stays(paths: TablePaths, clock: Hand) -> None:
+    lease(paths, clock, 3)
+    clock.millis += 1500
+    lease(paths, clock, 4)
+    IO.write_new(paths.lease, b"a lease of a compactor")
+    assert forget_expired(IO, paths, 501, clock) == []
+    assert len(forget_expired(IO, paths, 500, clock)) == 1
+    assert held(paths, clock) == [4]
+    assert IO.exists(paths.lease)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"snapshot_id": "x"}', b"\xff"])
+def test_an_unreadable_one_holds_nothing_and_is_forgotten_by_its_age(
+    paths: TablePaths, clock: Hand, content: bytes
+) -> None:
+    path = paths.read_lease("torn")
+    IO.write_new(path, content)
+    assert held(paths, clock) == []
+    clock.millis = IO.list(paths.service_dir)[0].modified_millis + 10
+    assert forget_expired(IO, paths, 11, clock) == []
+    assert forget_expired(IO, paths, 10, clock) == [path]
