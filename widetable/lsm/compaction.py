@@ -8,6 +8,10 @@ Source: Paimon `MergeTreeCompactTask`; format.md section 9, with docs/decisions/
                                        else rewritten together with its neighbours
     a single file by itself            moved when it may stay
 
+Where the choice tells of changes (`Choice.known_level`), files below that level are always merged, with the rows that
+readers have seen of their keys: those of the pick, and those further below, which `key_lookup` finds by key. What
+`merge.changelog` makes of both goes into changelog files of the same message.
+
 A moved file changes its level only. Narrow files, files whose deletes must go and files that do not say how many
 deletes they have are always rewritten: above level 0 files are full width and their count of deletes is exact (traps
 T1, T2). Merging streams, with row batches of all runs together within `write-buffer-size`, so a bucket may be larger
@@ -23,13 +27,20 @@ import numpy as np
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.format.data_file_meta import FILE_SOURCE_COMPACT, DataFileMeta, upgrade
+from widetable.format.data_file_meta import (
+    FILE_SOURCE_APPEND,
+    FILE_SOURCE_COMPACT,
+    DataFileMeta,
+    upgrade,
+)
 from widetable.format.data_file_reader import open_data_file
-from widetable.lsm.levels import levels_of
+from widetable.lsm import changelog_compaction
+from widetable.lsm.background_writer import BackgroundWriter
+from widetable.lsm.file_rows import Caches
 from widetable.lsm.sorted_run import Section, SortedRun, sections
-from widetable.lsm.universal_compaction import Choice, extend, pick, widen
-from widetable.merge.engine import MergeEngine, PartialMerge
-from widetable.merge.sorted_merge import merge_runs
+from widetable.lsm.universal_compaction import Choice
+from widetable.merge.engine import ENGINES, MergeEngine, PartialMerge
+from widetable.merge.sorted_merge import Merged, merge_runs, merge_with_changes
 from widetable.options import TableOptions
 from widetable.schema import SEQUENCE_NUMBER, TableSchema, file_column
 from widetable.write.commit_message import CommitMessage
@@ -46,35 +57,23 @@ _SYSTEM_WIDTH_BYTES: Final = 9
 
 
 def plan_bucket(state: TableState, files: Iterable[DataFileMeta], *, full: bool) -> Choice | None:
-    """What to compact in a bucket with these live files, or None; widened where the engine asks for the base.
-
-    Where rows are only merged when they are read, files are moved in a full compaction and left alone otherwise: else
-    every commit would look at all of them again. A bucket with files of a newer schema is left to a compactor that
-    knows it: this one would lose their new columns.
-    """
-    files = tuple(files)
-    if any(file.schema_id > state.schema.id for file in files):
-        return None
-    levels = levels_of(files, state.options)
-    choice = pick(levels, state.options, full=full)
-    if choice is None:
-        return None
-    allowed = _partial_merge(state, choice)
-    if allowed is PartialMerge.WITH_BASE:
-        return widen(levels)
-    if allowed is PartialMerge.ALWAYS and state.engine.mixes_records:
-        return extend(levels, choice)
-    return choice if full or allowed is PartialMerge.ALWAYS else None
+    """What to compact in a bucket with these live files, or None (changelog_compaction)."""
+    return changelog_compaction.plan_bucket(state.schema, state.engine, files, full=full)
 
 
 def compact_bucket(
-    state: TableState, partition: bytes, bucket: int, total_buckets: int, choice: Choice
+    state: TableState,
+    partition: bytes,
+    bucket: int,
+    total_buckets: int,
+    choice: Choice,
+    caches: Caches | None = None,
 ) -> CommitMessage:
     """Perform the choice. The message is empty when nothing had to be done.
 
-    partition: BinaryRow, arity in front.
+    partition: BinaryRow, arity in front. caches: where rows are looked up, and caches of new files are built.
     """
-    task = _Task(state, partition, bucket, choice)
+    task = _Task(state, partition, bucket, choice, caches)
     try:
         task.run()
     except BaseException:
@@ -86,6 +85,7 @@ def compact_bucket(
         total_buckets,
         compact_before=tuple(task.before),
         compact_after=tuple(task.after),
+        changelog_files=tuple(task.changelog),
     )
 
 
@@ -94,29 +94,34 @@ def discard(state: TableState, message: CommitMessage) -> None:
     state.discard(message.partition, message.bucket, message.written_files())
 
 
-def _partial_merge(state: TableState, choice: Choice) -> PartialMerge:
-    has_deletes = any(file.delete_row_count != 0 for file in choice.files)
-    return state.engine.partial_merge(state.schema, has_deletes=has_deletes)
-
-
 class _Task:
-    """One compaction while it runs. before, after: files of the message; written: those of `after` that are new."""
+    """One compaction while it runs. before, after, changelog: files of the message; written: those that are new."""
 
-    def __init__(self, state: TableState, partition: bytes, bucket: int, choice: Choice) -> None:
+    def __init__(
+        self,
+        state: TableState,
+        partition: bytes,
+        bucket: int,
+        choice: Choice,
+        caches: Caches | None,
+    ) -> None:
         self.before: list[DataFileMeta] = []
         self.after: list[DataFileMeta] = []
+        self.changelog: list[DataFileMeta] = []
         self._written: list[DataFileMeta] = []
         self._state = state
         self._partition = partition
         self._bucket = bucket
         self._choice = choice
+        self._caches = caches
         self._engine: MergeEngine = state.engine
         self._keep_deletes = not choice.drop_deletes or self._engine.keeps_deletes(state.schema)
-        # Nothing older stays in the bucket.
-        self._becomes_base = choice.drop_deletes and self._engine.mixes_records
+        # Nothing older stays in the bucket: whatever is committed from now on sorts after it (docs/decisions/0007).
+        becomes_base = choice.drop_deletes and self._engine.mixes_records
+        self._number = 0 if becomes_base else choice.sequence_number
 
     def run(self) -> None:
-        merges = _partial_merge(self._state, self._choice) is not PartialMerge.NEVER
+        merges = self._merges()
         target_file_size_bytes = self._state.options.get(opt.TARGET_FILE_SIZE)
         pending: list[Section] = []
         for section in sections(self._choice.files, self._state.schema):
@@ -136,6 +141,11 @@ class _Task:
     def abort(self) -> None:
         self._state.discard(self._partition, self._bucket, tuple(self._written))
 
+    def _merges(self) -> bool:
+        has_deletes = any(file.delete_row_count != 0 for file in self._choice.files)
+        allowed = self._engine.partial_merge(self._state.schema, has_deletes=has_deletes)
+        return allowed is not PartialMerge.NEVER
+
     def _merge_or_move(self, pending: Sequence[Section], *, merges: bool) -> None:
         files = [file for section in pending for file in section.files]
         if len(files) == 1 and self._may_move(files[0]):
@@ -147,9 +157,20 @@ class _Task:
         """Whether the file may lie at the output level as it is."""
         if file.level == self._choice.output_level:
             return True
+        if self._is_new(file) or not self._has_number(file):
+            return False
         if file.delete_row_count is None or (file.delete_row_count and not self._keep_deletes):
             return False
         return file.level > 0 or self._is_full_width(file)
+
+    def _is_new(self, file: DataFileMeta) -> bool:
+        """Whether readers of changes have yet to be told of the file's rows."""
+        return self._choice.known_level is not None and file.level < self._choice.known_level
+
+    def _has_number(self, file: DataFileMeta) -> bool:
+        """Whether the file's rows have the sequence number that the choice asks for."""
+        wanted = self._choice.sequence_number
+        return wanted is None or wanted == file.min_sequence_number == file.max_sequence_number
 
     def _move(self, file: DataFileMeta) -> None:
         if file.level != self._choice.output_level:
@@ -167,36 +188,99 @@ class _Task:
         return present.issuperset(held)
 
     def _merge(self, merged: Sequence[Section]) -> None:
-        schema = self._state.schema
-        writer = RollingWriter(
-            self._state,
-            self._partition,
-            self._bucket,
-            schema.names,
-            level=self._choice.output_level,
-            file_source=FILE_SOURCE_COMPACT,
+        data = BackgroundWriter(self._writer(FILE_SOURCE_COMPACT), "data")
+        changelog = BackgroundWriter(
+            self._writer(FILE_SOURCE_APPEND, is_changelog=True), "changelog"
         )
         try:
             for section in merged:
-                batch_rows = merge_batch_rows(section, schema, self._state.options)
+                for rows, changes in self._merged(section):
+                    data.write(rows if self._number is None else _numbered(rows, self._number))
+                    if changes is not None:
+                        changelog.write(changes)
+            new_files, new_changelog = data.finish(), changelog.finish()
+        except BaseException:
+            data.abort()
+            changelog.abort()
+            raise
+        self._written += (*new_files, *new_changelog)
+        self.before += [file for section in merged for file in section.files]
+        self.after += new_files
+        self.changelog += new_changelog
+
+    def _writer(self, file_source: int, *, is_changelog: bool = False) -> RollingWriter:
+        return RollingWriter(
+            self._state,
+            self._partition,
+            self._bucket,
+            self._state.schema.names,
+            level=self._choice.output_level,
+            file_source=file_source,
+            is_changelog=is_changelog,
+            caches=None if is_changelog else self._caches,
+        )
+
+    def _merged(self, section: Section) -> Iterator[Merged]:
+        """The merged rows of a section, with what they change for readers."""
+        schema, known_level = self._state.schema, self._choice.known_level
+        batch_rows = merge_batch_rows(section, schema, self._state.options)
+        runs = section.runs
+        if known_level is None:
+            yield from (
+                Merged(rows, None)
                 for rows in merge_runs(
-                    [self._rows(run, batch_rows) for run in section.runs],
+                    [self._rows(run, batch_rows) for run in runs],
                     schema,
                     self._engine,
                     schema.names,
                     keep_deletes=self._keep_deletes,
                     batch_rows=batch_rows,
-                ):
-                    writer.write(_as_oldest(rows) if self._becomes_base else rows)
-            new_files = writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
-        self._written += new_files
-        self.before += [file for section in merged for file in section.files]
-        self.after += new_files
+                )
+            )
+            return
+        new = [run for run in runs if run.level < known_level]
+        known = [self._rows(run, batch_rows) for run in runs if run.level >= known_level]
+        if self._choice.below and new:
+            known.insert(0, self._looked_up(new, batch_rows))
+        yield from merge_with_changes(
+            known,
+            [self._rows(run, batch_rows) for run in new],
+            schema,
+            self._engine,
+            keep_deletes=self._keep_deletes,
+            batch_rows=batch_rows,
+        )
 
-    def _rows(self, run: SortedRun, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _looked_up(self, new: Sequence[SortedRun], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The newest rows below the pick of the keys in these runs: a sorted run itself."""
+        from widetable.lsm.key_lookup import find_rows
+
+        return find_rows(
+            self._state,
+            self._partition,
+            self._bucket,
+            self._choice.below,
+            self._keys(new, batch_rows),
+            self._state.schema.names,
+            self._caches,
+        )
+
+    def _keys(self, runs: Sequence[SortedRun], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The keys of these runs in order, each once. Any engine that keeps deletes gives them."""
+        key = self._state.schema.trimmed_primary_key
+        merged = merge_runs(
+            [self._rows(run, batch_rows, key) for run in runs],
+            self._state.schema,
+            ENGINES["deduplicate"],
+            key,
+            keep_deletes=True,
+            batch_rows=batch_rows,
+        )
+        return (rows.select(list(key)) for rows in merged)
+
+    def _rows(
+        self, run: SortedRun, batch_rows: int, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """A sorted run's row batches; each file is open only while it is read."""
         for file in run.files:
             with open_data_file(
@@ -205,6 +289,7 @@ class _Task:
                 file,
                 self._state.schema,
                 self._state.schema_of(file.schema_id),
+                columns,
             ) as data:
                 yield from data.batches(batch_rows)
 
@@ -212,11 +297,11 @@ class _Task:
         return self._state.data_file(self._partition, self._bucket, file.file_name)
 
 
-def _as_oldest(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Sequence number 0: whatever is committed from now on sorts after the base (docs/decisions/0007)."""
+def _numbered(rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """The rows with one sequence number."""
     at = rows.schema.get_field_index(SEQUENCE_NUMBER)
-    zeros = pa.array(np.zeros(rows.num_rows, np.int64))
-    return rows.set_column(at, rows.schema.field(at), zeros)
+    numbers = pa.array(np.full(rows.num_rows, number, np.int64))
+    return rows.set_column(at, rows.schema.field(at), numbers)
 
 
 def merge_batch_rows(section: Section, schema: TableSchema, options: TableOptions) -> int:

@@ -8,6 +8,7 @@ table makes progress and a lost race costs one group. A message that lost is dro
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,12 @@ from widetable.errors import ConflictError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
+from widetable.lsm.file_rows import Caches
 from widetable.lsm.universal_compaction import Choice
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
+
+_log = logging.getLogger("widetable")
 
 _MAX_ROUNDS: Final = 5
 # A group is committed when it has so many buckets, or has written so many bytes.
@@ -52,12 +56,14 @@ def compact_table(
     commit: Callable[[list[CommitMessage]], object],
     *,
     full: bool = False,
+    caches: Caches | None = None,
 ) -> CompactionResult:
-    """Compact every bucket that the rules (or `full`) pick. live_entries, commit: see the module text.
+    """Compact every bucket that the rules (or `full`) pick. live_entries, commit: see the module text. caches: for
+    rows before (compaction.compact_bucket).
 
     An error of `commit` other than ConflictError leaves the new files: the commit may have gone through.
     """
-    job = _Job(state, commit, full=full)
+    job = _Job(state, commit, caches, full=full)
     lost: ConflictError | None = None
     wanted: set[_BucketKey] | None = None
     for _ in range(_MAX_ROUNDS):
@@ -70,11 +76,17 @@ def compact_table(
 
 class _Job:
     def __init__(
-        self, state: TableState, commit: Callable[[list[CommitMessage]], object], *, full: bool
+        self,
+        state: TableState,
+        commit: Callable[[list[CommitMessage]], object],
+        caches: Caches | None,
+        *,
+        full: bool,
     ) -> None:
         self.result = CompactionResult()
         self._state = state
         self._commit = commit
+        self._caches = caches
         self._full = full
         self._group: dict[_BucketKey, CommitMessage] = {}
         self._lost_buckets: set[_BucketKey] = set()
@@ -97,7 +109,16 @@ class _Job:
         return self._lost_buckets, self._lost
 
     def _perform(self, key: _BucketKey, choice: Choice) -> None:
-        message = compact_bucket(self._state, key.partition, key.bucket, key.total_buckets, choice)
+        if choice.repairs:
+            _log.info(
+                "bucket %d of %s: files above level 0 were compacted without a lookup changelog; all its rows are "
+                "merged once before the changelog goes on",
+                key.bucket,
+                self._state.paths.root,
+            )
+        message = compact_bucket(
+            self._state, key.partition, key.bucket, key.total_buckets, choice, self._caches
+        )
         if message.is_empty:
             return
         self._group[key] = message

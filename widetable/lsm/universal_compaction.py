@@ -9,6 +9,7 @@ section 9. Runs are newest first; a pick is always the newest n of them, so what
     2 ratio      with `trigger` runs or more: grow from the newest while the next run is at most `size-ratio` percent
                  larger than those taken; once something is taken, a run at level 0 or 1 is taken in any case
     3 count      with more than `trigger` runs: the same growth, but starting with runs - trigger + 1 of them
+    forced       all of level 0, for a changelog that must not wait
     output       bottom level when all runs are taken, else one above the next run. That is never level 0: Paimon
                  extends a pick that would go there, which rule 2 has done already
 """
@@ -29,12 +30,24 @@ from widetable.options import TableOptions
 class Choice:
     """Merge `files` into `output_level`. drop_deletes: nothing older is left in the bucket.
 
-    Whether a delete then really goes is for the merge engine to say (docs/decisions/0002).
+    Whether a delete then really goes is for the merge engine to say (docs/decisions/0002). The others are filled in by
+    changelog_compaction. known_level: rows from this level on are what readers of changes have seen, and the changes
+    to them are told; None: nothing is told. below: the older runs that are not taken, newest first, in which such
+    rows are looked up. sequence_number: of all rows that are written; None: as they were merged. repairs: the rows
+    at level >= 1 were not full rows.
     """
 
     files: tuple[DataFileMeta, ...]
     output_level: int
     drop_deletes: bool
+    known_level: int | None = None
+    below: tuple[SortedRun, ...] = ()
+    sequence_number: int | None = None
+    repairs: bool = False
+
+    def takes_all(self, levels: Levels) -> bool:
+        """Whether no file of the bucket is left out."""
+        return len(self.files) == len(levels.files)
 
 
 def pick(levels: Levels, options: TableOptions, *, full: bool) -> Choice | None:
@@ -44,6 +57,15 @@ def pick(levels: Levels, options: TableOptions, *, full: bool) -> Choice | None:
         return _full(levels, runs)
     count = _pick_count(runs, options)
     return None if count == 0 else _choice(levels, runs, count)
+
+
+def force_level0(levels: Levels) -> Choice | None:
+    """All of level 0, and level 1 where there is no level between; None without a level-0 file."""
+    runs = levels.sorted_runs()
+    fresh = sum(run.level == 0 for run in runs)
+    if not fresh:
+        return None
+    return _choice(levels, runs, fresh + sum(run.level == 1 for run in runs))
 
 
 def widen(levels: Levels) -> Choice | None:

@@ -5,11 +5,13 @@ Values only; `gather` carries a plan out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from widetable.merge.window import Window
 from widetable.row_kind import is_retraction
 
 
@@ -40,6 +42,14 @@ class MergePlan:
             self.sequence_numbers[kept],
             tuple(Pick(pick.columns, pick.indices[kept]) for pick in self.picks),
         )
+
+
+def unmerged(window: Window, columns: Sequence[str]) -> MergePlan:
+    """The plan of a window with one row per key: each row as it stands."""
+    rows = window.order
+    return MergePlan(
+        window.kinds[rows], window.sequence_numbers[rows], (Pick(tuple(columns), rows),)
+    )
 
 
 class PickList:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,11 @@ import pyarrow as pa
 from widetable.errors import DamagedError
 from widetable.format.row_batch import in_schema_order
 from widetable.kernels.run_cut import first_disorder, rows_before_cut
+from widetable.merge.changelog import changelog, changelog_rule
 from widetable.merge.engine import MergeEngine
 from widetable.merge.gather import gather
 from widetable.merge.key_order import KeyOrder
-from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.window import Window, window_of_arrivals, window_of_runs
 from widetable.schema import TableSchema
 
@@ -44,6 +46,45 @@ def merge_runs(
     keep_deletes: keys whose row is -U or -D come too.
     """
     names = in_schema_order(schema, columns)
+    for window, _ in _windows(runs, schema, batch_rows):
+        merged = _merge(window, engine, names, keep_deletes=keep_deletes)
+        for start in range(0, merged.num_rows, batch_rows):
+            yield merged.slice(start, batch_rows)
+
+
+class Merged(NamedTuple):
+    """A key range after a merge. changes: its changelog rows (`changelog`), None when there are none."""
+
+    rows: pa.RecordBatch
+    changes: pa.RecordBatch | None
+
+
+def merge_with_changes(
+    known: Sequence[Iterator[pa.RecordBatch]],
+    new: Sequence[Iterator[pa.RecordBatch]],
+    schema: TableSchema,
+    engine: MergeEngine,
+    *,
+    keep_deletes: bool,
+    batch_rows: int,
+) -> Iterator[Merged]:
+    """As `merge_runs` for all columns, and what it changed. known: runs that readers of changes have seen; new: others.
+
+    Both oldest first; every run of `known` is older than those of `new`.
+    """
+    rule = changelog_rule(schema)
+    for window, run_offsets in _windows([*known, *new], schema, batch_rows):
+        plan = _plan(window, engine, schema.names)
+        first_new_row = int(run_offsets[len(known)])
+        changes = changelog(window, first_new_row, engine, plan, schema.names, rule)
+        kept = plan if keep_deletes else plan.without_deletes()
+        yield Merged(gather(window, kept, schema.names), changes)
+
+
+def _windows(
+    runs: Sequence[Iterator[pa.RecordBatch]], schema: TableSchema, batch_rows: int
+) -> Iterator[tuple[Window, npt.NDArray[np.int64]]]:
+    """Key range by key range: its window, and the row numbers at which the runs start in it (and its end)."""
     key_order = KeyOrder(schema)
     heads = [_Run(run, batch_rows) for run in runs]
     while True:
@@ -51,11 +92,9 @@ def merge_runs(
             run.load()
         if not any(run.rows for run in heads):
             return
-        window = _next_window(key_order, heads)
-        if window is not None:
-            merged = _merge(window, engine, names, keep_deletes=keep_deletes)
-            for start in range(0, merged.num_rows, batch_rows):
-                yield merged.slice(start, batch_rows)
+        found = _next_window(key_order, heads)
+        if found is not None:
+            yield found
 
 
 def collapse(
@@ -91,17 +130,14 @@ def _layers(window: Window, engine: MergeEngine) -> Iterator[Window]:
 def _merge(
     window: Window, engine: MergeEngine, columns: Sequence[str], *, keep_deletes: bool
 ) -> pa.RecordBatch:
-    plan = (
-        _unmerged(window, columns) if window.has_single_rows_only else engine.plan(window, columns)
-    )
+    plan = _plan(window, engine, columns)
     return gather(window, plan if keep_deletes else plan.without_deletes(), columns)
 
 
-def _unmerged(window: Window, columns: Sequence[str]) -> MergePlan:
-    rows = window.order
-    return MergePlan(
-        window.kinds[rows], window.sequence_numbers[rows], (Pick(tuple(columns), rows),)
-    )
+def _plan(window: Window, engine: MergeEngine, columns: Sequence[str]) -> MergePlan:
+    if window.has_single_rows_only:
+        return unmerged(window, columns)
+    return engine.plan(window, columns)
 
 
 class _Run:
@@ -162,7 +198,9 @@ class _Run:
         self._head_rows *= 2
 
 
-def _next_window(key_order: KeyOrder, runs: Sequence[_Run]) -> Window | None:
+def _next_window(
+    key_order: KeyOrder, runs: Sequence[_Run]
+) -> tuple[Window, npt.NDArray[np.int64]] | None:
     """The rows before the next cut, taken out of the runs; None when the heads must grow first."""
     pieces = [piece for run in runs for piece in run.head(run.seen_rows)]
     offsets = np.concatenate([[0], np.cumsum([run.seen_rows for run in runs])])
@@ -180,7 +218,7 @@ def _next_window(key_order: KeyOrder, runs: Sequence[_Run]) -> Window | None:
     for run, rows in zip(runs, counts, strict=True):
         run.drop(int(rows))
     run_offsets = np.concatenate([[0], np.cumsum(counts)])
-    return window_of_runs(key_order, taken, run_offsets, lanes[chosen])
+    return window_of_runs(key_order, taken, run_offsets, lanes[chosen]), run_offsets
 
 
 def _check_key_order(

@@ -1,0 +1,131 @@
+"""Which compaction a bucket gets next, and what it tells readers of changes. Pure: live files in, Choice out.
+
+    producer            picks                                      before-images               changelog
+    none, input         universal (universal_compaction)           -                           -
+    full-compaction     universal                                  rows at the bottom level    when all runs are taken
+    lookup              universal, else all of level 0 (`forced`)  rows at level >= 1          of the level-0 files
+
+With `lookup` a record at level >= 1 is the fully merged row of its key (law 5). For engines whose rows mix records this
+shows in the sequence numbers, decision 0008: a level above the deepest has one number, FULL_ROW_NUMBER plus its place.
+Files without it were compacted by somebody who kept no changelog; then all runs are merged once (`repairs`).
+Source: Paimon `LookupMergeTreeCompactRewriter`, `ForceUpLevel0Compaction`; format.md section 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from widetable import options as opt
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.lsm.levels import Levels, levels_of
+from widetable.lsm.sorted_run import SortedRun
+from widetable.lsm.universal_compaction import Choice, extend, force_level0, pick, widen
+from widetable.merge.engine import MergeEngine, PartialMerge
+from widetable.options import TableOptions
+from widetable.schema import TableSchema
+
+# On disk: never change (docs/decisions/0008). Above what counting writers reach, below nanoseconds of any clock.
+FULL_ROW_NUMBER: Final = 1 << 40
+_MOST_LEVELS: Final = 1 << 10
+
+
+def plan_bucket(
+    schema: TableSchema, engine: MergeEngine, files: Iterable[DataFileMeta], *, full: bool
+) -> Choice | None:
+    """What to compact in a bucket with these live files, or None; widened where the engine asks for the base.
+
+    Where rows are only merged when they are read, files are moved in a full compaction and left alone otherwise: else
+    every commit would look at all of them again. A bucket with files of a newer schema is left to a compactor that
+    knows it: this one would lose their new columns.
+    """
+    files = tuple(files)
+    if any(file.schema_id > schema.id for file in files):
+        return None
+    options = schema.typed_options
+    levels = levels_of(files, options)
+    producer = options.get(opt.CHANGELOG_PRODUCER)
+    if producer == "lookup":
+        return _lookup(schema, engine, levels, full=full)
+    choice = _silent(schema, engine, levels, full=full)
+    if choice is not None and producer == "full-compaction" and choice.takes_all(levels):
+        return replace(choice, known_level=levels.max_level)
+    return choice
+
+
+def _silent(
+    schema: TableSchema, engine: MergeEngine, levels: Levels, *, full: bool
+) -> Choice | None:
+    """The pick of a table whose compactions tell nothing."""
+    choice = pick(levels, schema.typed_options, full=full)
+    if choice is None:
+        return None
+    allowed = _partial_merge(schema, engine, choice)
+    if allowed is PartialMerge.WITH_BASE:
+        return widen(levels)
+    if allowed is PartialMerge.ALWAYS and engine.mixes_records:
+        return extend(levels, choice)
+    return choice if full or allowed is PartialMerge.ALWAYS else None
+
+
+def _lookup(
+    schema: TableSchema, engine: MergeEngine, levels: Levels, *, full: bool
+) -> Choice | None:
+    if engine.mixes_records and not holds_full_rows(levels):
+        choice = widen(levels)
+        return None if choice is None else _telling(replace(choice, repairs=True), levels, engine)
+    choice = pick(levels, schema.typed_options, full=full)
+    if choice is None and is_due(levels, schema.typed_options):
+        choice = force_level0(levels)
+    if choice is None:
+        return None
+    if _partial_merge(schema, engine, choice) is PartialMerge.WITH_BASE:
+        choice = widen(levels) or choice
+    return _telling(choice, levels, engine)
+
+
+def is_due(levels: Levels, options: TableOptions) -> bool:
+    """Whether level 0 must move up now: always with `radical`, with `gentle` when enough files wait."""
+    waiting = sum(file.level == 0 for file in levels.files)
+    if options.get(opt.LOOKUP_COMPACT) == "radical":
+        return waiting > 0
+    trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    asked = options.get(opt.LOOKUP_COMPACT_MAX_INTERVAL)
+    return waiting >= max(trigger, 2 * trigger if asked is None else asked, 1)
+
+
+def holds_full_rows(levels: Levels) -> bool:
+    """Whether every level >= 1 shows that lookup compactions wrote it; the deepest has nothing to be merged with."""
+    numbers = [_number(run) for run in reversed(levels.sorted_runs()) if run.level > 0]
+    above = numbers[1:]
+    if not all(low == high and _is_full_row_number(low) for low, high in above):
+        return False
+    return all(older[1] < newer[0] for older, newer in pairwise(numbers))
+
+
+def _telling(choice: Choice, levels: Levels, engine: MergeEngine) -> Choice:
+    """The choice with what it takes to know the rows before, and to keep the next levels in order."""
+    taken = set(choice.files)
+    below = tuple(run for run in levels.sorted_runs() if not taken.issuperset(run.files))
+    number = None
+    if engine.mixes_records:
+        highest = max((_number(run)[1] for run in below), default=-1)
+        number = max(FULL_ROW_NUMBER, highest + 1) if below else 0
+    return replace(choice, known_level=1, below=below, sequence_number=number)
+
+
+def _number(run: SortedRun) -> tuple[int, int]:
+    """The lowest and the highest sequence number of a run."""
+    lowest = min(file.min_sequence_number for file in run.files)
+    return lowest, max(file.max_sequence_number for file in run.files)
+
+
+def _is_full_row_number(number: int) -> bool:
+    return FULL_ROW_NUMBER <= number < FULL_ROW_NUMBER + _MOST_LEVELS
+
+
+def _partial_merge(schema: TableSchema, engine: MergeEngine, choice: Choice) -> PartialMerge:
+    has_deletes = any(file.delete_row_count != 0 for file in choice.files)
+    return engine.partial_merge(schema, has_deletes=has_deletes)

@@ -1,0 +1,183 @@
+"""What a merge changed: the rows before and after, as changelog rows. Pure.
+
+In: a window whose first rows, up to a row number, are the table as readers know it, and whose others are new; and the
+plan of the whole window. Out: per key with new rows, in key order:
+
+    before   after    rows
+    absent   present  +I after
+    present  absent   -D before
+    present  present  -U before, +U after      nothing when `row-deduplicate` finds them equal
+    absent   absent   nothing
+
+A key whose row is a retraction is absent. Source: Paimon `LookupChangelogMergeFunctionWrapper`,
+`FullChangelogMergeFunctionWrapper`; semantics.md section 9, format.md section 10. Sequence numbers: -U and -D have that
+of the row before, +I and +U that of the key's newest record. Raises what the engine raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import options as opt
+from widetable.merge.engine import MergeEngine
+from widetable.merge.gather import gather
+from widetable.merge.plan import MergePlan, Pick, PickList, unmerged
+from widetable.merge.window import Window
+from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
+from widetable.schema import TableSchema
+
+_Rows = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ChangelogRule:
+    """compared: columns of which one must differ for an update to be told; None: updates are always told."""
+
+    compared: tuple[str, ...] | None = None
+
+
+def changelog_rule(schema: TableSchema) -> ChangelogRule:
+    """As the options `changelog-producer.row-deduplicate` and `..-ignore-fields` say."""
+    options = schema.typed_options
+    if not options.get(opt.ROW_DEDUPLICATE):
+        return ChangelogRule()
+    ignored = set(options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS)) | set(schema.trimmed_primary_key)
+    return ChangelogRule(tuple(name for name in schema.names if name not in ignored))
+
+
+def changelog(
+    window: Window,
+    first_new_row: int,
+    engine: MergeEngine,
+    after: MergePlan,
+    columns: Sequence[str],
+    rule: ChangelogRule,
+) -> pa.RecordBatch | None:
+    """The changelog rows of a window, None when there are none. after: the plan of the whole window, deletes included."""
+    is_new = window.order >= first_new_row
+    touched = _any_per_key(window, is_new)
+    if not touched.any():
+        return None
+    before = _before(window, touched, is_new, engine, columns)
+    present_after = ~is_retraction(after.kinds)
+    rows = _Images(window, before, after)
+    told = touched & (before.present | present_after)
+    updated = np.flatnonzero(told & before.present & present_after)
+    if rule.compared is not None and len(updated):
+        told[updated[rows.are_equal(updated, rule.compared)]] = False
+    keys = np.flatnonzero(told)
+    return rows.gather(keys, before.present[keys], present_after[keys], columns)
+
+
+def _any_per_key(window: Window, rows: _Mask) -> _Mask:
+    return np.add.reduceat(rows, window.starts[:-1], dtype=np.int64) > 0
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The merged rows of the keys that had one. plan: of these keys; at int64[g]: a key's place in it; present bool[g]."""
+
+    plan: MergePlan
+    at: _Rows
+    present: _Mask
+
+
+def _before(
+    window: Window, touched: _Mask, is_new: _Mask, engine: MergeEngine, columns: Sequence[str]
+) -> _Before:
+    chosen = ~is_new & np.repeat(touched, np.diff(window.starts))
+    known = _any_per_key(window, chosen)
+    at = np.cumsum(known) - 1
+    present = np.zeros(len(known), np.bool_)
+    if not known.any():
+        none = MergePlan(np.zeros(0, np.int8), np.zeros(0, np.int64), ())
+        return _Before(none, at, present)
+    old = window.layer(chosen)
+    plan = unmerged(old, columns) if old.has_single_rows_only else engine.plan(old, columns)
+    present[known] = ~is_retraction(plan.kinds)
+    return _Before(plan, at, present)
+
+
+class _Images:
+    """Rows before and after, as row numbers of the window per column."""
+
+    def __init__(self, window: Window, before: _Before, after: MergePlan) -> None:
+        self._window = window
+        self._before = before
+        self._after = after
+        self._before_of = {name: pick for pick in before.plan.picks for name in pick.columns}
+        self._after_of = {name: pick for pick in after.picks for name in pick.columns}
+
+    def are_equal(self, keys: _Rows, columns: Sequence[str]) -> _Mask:
+        """bool[k]: whether all these columns have the same value before and after."""
+        equal = np.ones(len(keys), np.bool_)
+        for name in columns:
+            if name not in self._after_of or not any(self._window.presence(name)):
+                continue
+            was = self._before_of[name].indices[self._before.at[keys]]
+            now = self._after_of[name].indices[keys]
+            suspects = np.flatnonzero(equal & (was != now))
+            if len(suspects):
+                equal[suspects] = _same_values(
+                    self._window.take(name, was[suspects]), self._window.take(name, now[suspects])
+                )
+                self._window.forget(name)
+        return equal
+
+    def gather(
+        self, keys: _Rows, was: _Mask, now: _Mask, columns: Sequence[str]
+    ) -> pa.RecordBatch | None:
+        """The rows of these keys. was, now: whether each has a row before, after."""
+        per_key = was.astype(np.int64) + now
+        rows = int(per_key.sum())
+        if not rows:
+            return None
+        key = np.repeat(keys, per_key)
+        first = np.concatenate([[0], np.cumsum(per_key)[:-1]])
+        is_old = np.zeros(rows, np.bool_)
+        is_old[first[was]] = True
+        kinds = np.full(rows, INSERT, np.int8)
+        kinds[first[was]] = np.where(now[was], UPDATE_BEFORE, DELETE)
+        kinds[first[was & now] + 1] = UPDATE_AFTER
+        numbers = self._window.sequence_numbers[self._window.last_rows[key]]
+        if is_old.any():
+            numbers[is_old] = self._before.plan.sequence_numbers[self._before.at[key[is_old]]]
+        plan = MergePlan(kinds, numbers, self._picks(key, is_old, columns))
+        return gather(self._window, plan, columns)
+
+    def _picks(self, key: _Rows, is_old: _Mask, columns: Sequence[str]) -> tuple[Pick, ...]:
+        old_at = self._before.at[key[is_old]]
+        mixed: dict[tuple[int, int], _Rows] = {}
+        picks = PickList()
+        for name in columns:
+            now = self._after_of.get(name)
+            if now is None:
+                continue
+            was = self._before_of.get(name)
+            pair = (id(was), id(now))
+            if pair not in mixed:
+                indices = now.indices[key]
+                if was is not None:
+                    indices[is_old] = was.indices[old_at]
+                mixed[pair] = indices
+            picks.add(name, mixed[pair])
+        return picks.picks()
+
+
+def _same_values(a: pa.Array, b: pa.Array) -> _Mask:
+    """As Java's `equals`: null is null, NaN is NaN, -0.0 is not 0.0."""
+    if pa.types.is_nested(a.type):
+        return np.array([x == y for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True)])
+    if pa.types.is_floating(a.type):
+        bits = pa.int64() if a.type.bit_width == 64 else pa.int32()
+        a, b = a.view(bits), b.view(bits)
+    both_null = pc.and_(pc.is_null(a), pc.is_null(b))
+    same = pc.or_(pc.fill_null(pc.equal(a, b), False), both_null)
+    return np.asarray(same.to_numpy(zero_copy_only=False), dtype=np.bool_)
