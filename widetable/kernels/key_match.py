@@ -1,4 +1,4 @@
-"""Where a batch of keys lies among sorted rows.
+"""Where a batch of keys lies among sorted rows, and in which of several key ranges.
 
 In: the key columns of both sides, each side in key order (key_lanes.py), the keys distinct. Out: pairs of (key, row)
 whose keys are equal, ascending. Every key gallops from where the one before it ended, so a few keys touch a few rows
@@ -7,8 +7,8 @@ whose keys are equal, ascending. Every key gallops from where the one before it 
 A single column of whole numbers without nulls is compared as it lies in memory; all else by lanes, which both sides
 must be encoded into together: that reads all rows.
 
-Raises TypeError where the sides differ in type or the type cannot be a key, ValueError for rows that are not in key
-order (only with `check_order`) and for columns of different length.
+Raises TypeError where the sides differ in type or the type cannot be a key, ValueError for keys that do not ascend,
+for rows that are not in key order (only with `check_order`) and for columns of different length.
 """
 
 from __future__ import annotations
@@ -44,17 +44,44 @@ def match_keys(
             f"keys: found the types {[column.type for column in keys]}, expected those of the rows: {found}"
         )
     ordered_keys, ordered_rows = _ordered(keys, rows)
+    _check_order("keys", ordered_keys, -1)
     if check_order:
-        row = first_descent(ordered_rows)
-        if row >= 0:
-            raise ValueError(
-                f"rows: found row {row} before the row ahead of it, expected key order"
-            )
+        _check_order("rows", ordered_rows, 0)
     # Pages of these that nothing is written to take no memory.
     hits = np.empty(len(ordered_rows), np.int64)
     positions = np.empty(len(ordered_rows), np.int64)
     count = _match(ordered_keys, ordered_rows, hits, positions)
     return hits[:count].copy(), positions[:count].copy()
+
+
+def slices_in_ranges(
+    keys: Sequence[pa.Array], lower: Sequence[pa.Array], upper: Sequence[pa.Array]
+) -> tuple[Positions, Positions]:
+    """(starts int64[r], ends int64[r]): keys[starts[i] : ends[i]] may lie in range i, the others do not.
+
+    keys: in key order, without nulls. lower, upper: the same columns, one row per range: its smallest and its largest
+    key. A null in `lower` is smaller and one in `upper` larger than any value.
+    """
+    ranges = len(lower[0])
+    columns: list[pa.ChunkedArray] = []
+    for key, low, high in zip(keys, lower, upper, strict=True):
+        if high.null_count:
+            no = pa.repeat(pa.scalar(False), len(key) + ranges)
+            columns.append(pa.chunked_array([no, high.is_null()]))
+        columns.append(pa.chunked_array([key, low, high], type=key.type))
+    lanes = key_lanes(columns)
+    count = len(lanes) - 2 * ranges
+    starts, ends = np.empty(ranges, np.int64), np.empty(ranges, np.int64)
+    _slices(lanes[:count], lanes[count : count + ranges], lanes[count + ranges :], starts, ends)
+    return starts, ends
+
+
+def _check_order(what: str, rows: Ordered, least: int) -> None:
+    row = _first_out_of_order(rows, least)
+    if row >= 0:
+        raise ValueError(
+            f"{what}: found row {row} {'before' if least == 0 else 'not after'} the one ahead of it, expected key order"
+        )
 
 
 def _ordered(keys: Sequence[pa.Array], rows: Sequence[pa.Array]) -> tuple[Ordered, Ordered]:
@@ -86,12 +113,34 @@ def _compare(one: Ordered, row: int, other: Ordered, other_row: int) -> int:
 
 
 @kernel
-def first_descent(rows: Ordered) -> int:
-    """The first row whose key is smaller than the one ahead of it, or -1."""
+def _first_out_of_order(rows: Ordered, least: int) -> int:
+    """The first row whose comparison with the one after it gives more than `least`, as that later row; or -1."""
     for row in range(1, len(rows)):
-        if _compare(rows, row, rows, row - 1) < 0:
+        if _compare(rows, row - 1, rows, row) > least:
             return row
     return -1
+
+
+@kernel
+def _rows_before(rows: Ordered, bounds: Ordered, bound: int, least: int) -> int:
+    """How many of the sorted rows compare with a bound as `least` or less."""
+    low, high = 0, len(rows)
+    while low < high:
+        middle = (low + high) // 2
+        if _compare(rows, middle, bounds, bound) <= least:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _slices(
+    keys: Ordered, lower: Ordered, upper: Ordered, starts: Positions, ends: Positions
+) -> None:
+    for bound in range(len(lower)):
+        starts[bound] = _rows_before(keys, lower, bound, -1)
+        ends[bound] = max(_rows_before(keys, upper, bound, 0), starts[bound])
 
 
 @kernel

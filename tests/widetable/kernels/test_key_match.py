@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import ORDERED
 from widetable.kernels.key_lanes import key_lanes
-from widetable.kernels.key_match import match_keys
+from widetable.kernels.key_match import match_keys, slices_in_ranges
 from widetable.kernels.merge_order import sort_order
 
 _Rows = list[tuple[Any, ...]]
@@ -111,3 +111,44 @@ def test_rows_out_of_order_are_refused_when_asked() -> None:
 def test_sides_of_different_types_are_refused() -> None:
     with pytest.raises(TypeError, match="expected those of the rows"):
         match_keys([pa.array([1], pa.int32())], [pa.array([1], pa.int64())])
+
+
+def test_keys_that_do_not_ascend_are_refused() -> None:
+    rows = pa.array([1, 2, 3], pa.int64())
+    for keys in ([2, 1], [1, 1]):
+        with pytest.raises(ValueError, match="keys: found row 1"):
+            match_keys([pa.array(keys, pa.int64())], [rows])
+
+
+@given(_two_sides())
+def test_slices_hold_all_keys_of_each_range(
+    sides: tuple[list[pa.Array], list[pa.Array]],
+) -> None:
+    keys, bounds = sides
+    starts, ends = slices_in_ranges(keys, bounds, [column[::-1] for column in bounds])
+    lanes = key_lanes([pa.chunked_array([a, b]) for a, b in zip(keys, bounds, strict=True)])
+    numbers = [tuple(row) for row in lanes.tolist()]
+    count, ranges = len(keys[0]), len(bounds[0])
+    for i in range(ranges):
+        low, high = numbers[count + i], numbers[count + ranges - 1 - i]
+        inside = [k for k in range(count) if low <= numbers[k] <= high]
+        assert list(range(starts[i], ends[i])) == inside
+
+
+def test_a_bound_that_is_not_known_leaves_out_nothing() -> None:
+    keys = [pa.array([1, 1, 2, 3, 3]), pa.array(["a", "x", "m", "a", "x"])]
+    lower = [pa.array([1, 2, None, 3]), pa.array(["x", None, "z", "b"])]
+    upper = [pa.array([2, 3, 1, None]), pa.array(["l", None, None, "a"])]
+    starts, ends = slices_in_ranges(keys, lower, upper)
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == [
+        (1, 2),
+        (2, 5),
+        (0, 2),
+        (4, 5),
+    ]
+
+
+def test_no_ranges_have_no_slices() -> None:
+    none = pa.array([], pa.int64())
+    starts, ends = slices_in_ranges([pa.array([1, 2])], [none], [none])
+    assert (len(starts), len(ends)) == (0, 0)
