@@ -148,6 +148,9 @@ class FaultyFileIO:
     def delete_dir(self, path: str) -> bool:
         return self.inner.delete_dir(path)
 
+    def delete_empty_dir(self, path: str) -> bool:
+        return self._do("delete_empty_dir", path, lambda: self.inner.delete_empty_dir(path))
+
     def _do(
         self,
         operation: str,

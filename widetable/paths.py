@@ -81,8 +81,33 @@ class TablePaths:
         """Manifests, manifest lists and index manifests."""
         return f"{self.manifest_dir}/{self._plain(name)}"
 
+    @property
+    def index_dir(self) -> str:
+        return f"{self.root}/index"
+
+    @property
+    def statistics_dir(self) -> str:
+        return f"{self.root}/statistics"
+
+    @property
+    def tag_dir(self) -> str:
+        return f"{self.root}/tag"
+
     def tag(self, name: str) -> str:
-        return f"{self.root}/tag/tag-{self._plain(name)}"
+        return f"{self.tag_dir}/tag-{self._plain(name)}"
+
+    @property
+    def changelog_dir(self) -> str:
+        """Copies of expired snapshots whose changelog is kept longer (written by other clients)."""
+        return f"{self.root}/changelog"
+
+    @property
+    def branch_dir(self) -> str:
+        return f"{self.root}/branch"
+
+    def branch(self, name: str) -> TablePaths:
+        """Where a branch has its own snapshots, tags and schemas; its other files are with the table's."""
+        return TablePaths(f"{self.branch_dir}/branch-{self._plain(name)}")
 
     @property
     def consumer_dir(self) -> str:
@@ -108,6 +133,15 @@ class TablePaths:
     def retired_snapshot(self, snapshot_id: int) -> str:
         """The copy of a snapshot file that expiry works from (ours)."""
         return f"{self.service_dir}/widetable-retired-snapshot-{snapshot_id}"
+
+    @property
+    def compaction_wanted(self) -> str:
+        """A note that an append waits for its changelog (ours, empty)."""
+        return f"{self.root}/service/widetable-compaction-wanted"
+
+    def partition_prefix(self, column: str) -> str:
+        """How the directories of a partition column's values begin."""
+        return f"{escape(column)}="
 
     def bucket_dir(self, partition: Sequence[tuple[str, str]], bucket: int) -> str:
         """partition: (column, directory text) in partition key order, not yet escaped; empty for

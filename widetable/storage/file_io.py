@@ -72,3 +72,7 @@ class FileIO(Protocol):
     def delete_dir(self, path: str) -> bool:
         """Remove a directory and all below; False when it was not there."""
         ...
+
+    def delete_empty_dir(self, path: str) -> bool:
+        """Remove a directory that has no entries; False when it has some, or was not there."""
+        ...

@@ -8,15 +8,21 @@ no reader takes one for a snapshot.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.file_io import FileStatus
+
+T = TypeVar("T")
+# How often a file is made again whose directory went away before it was there.
+_TRIES: Final = 10
 
 
 class LocalFileIO:
@@ -37,21 +43,18 @@ class LocalFileIO:
         with _mapped_errors(path):
             if os.path.exists(path):
                 raise FileExistsError(path)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            return pa.OSFile(path, "wb")
+            return _in_its_directory(path, lambda: pa.OSFile(path, "wb"))
 
     def write_new(self, path: str, data: bytes) -> None:
         with _mapped_errors(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            self._write(path, data)
+            _in_its_directory(path, lambda: self._write(path, data))
             self._sync_dir(path)
 
     def publish(self, path: str, data: bytes) -> bool:
         temporary = self._temporary(path)
         with _mapped_errors(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
             try:
-                self._write(temporary, data)
+                _in_its_directory(temporary, lambda: self._write(temporary, data))
                 os.link(temporary, path)
             except FileExistsError:
                 return False
@@ -64,10 +67,8 @@ class LocalFileIO:
     def replace(self, path: str, data: bytes) -> None:
         temporary = self._temporary(path)
         with _mapped_errors(path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
             try:
-                with open(temporary, "xb") as file:
-                    file.write(data)
+                _in_its_directory(temporary, lambda: _write_bytes(temporary, data))
                 os.replace(temporary, path)
             finally:
                 with contextlib.suppress(FileNotFoundError):
@@ -114,6 +115,18 @@ class LocalFileIO:
                 return False
             return True
 
+    def delete_empty_dir(self, path: str) -> bool:
+        with _mapped_errors(path):
+            try:
+                os.rmdir(path)
+            except FileNotFoundError:
+                return False
+            except OSError as cause:
+                if cause.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return False
+                raise
+            return True
+
     def _entries(self, path: str) -> Iterator[FileStatus]:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -142,6 +155,21 @@ class LocalFileIO:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+
+def _in_its_directory(path: str, make: Callable[[], T]) -> T:
+    """What makes a file, with its directory there: maintenance may remove an empty one at any moment."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return make()
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return make()
+
+
+def _write_bytes(path: str, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
 
 
 @contextlib.contextmanager

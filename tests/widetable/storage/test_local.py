@@ -123,6 +123,39 @@ def test_removal(file_io: LocalFileIO, tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_only_empty_directories_are_removed_as_such(file_io: LocalFileIO, tmp_path: Path) -> None:
+    path = str(tmp_path / "d")
+    file_io.write_new(f"{path}/a", b"")
+    assert not file_io.delete_empty_dir(path)
+    assert file_io.exists(f"{path}/a")
+    file_io.delete(f"{path}/a")
+    assert file_io.delete_empty_dir(path)
+    assert not file_io.delete_empty_dir(path)
+
+
+@pytest.mark.parametrize("write", ["write_new", "publish", "replace", "open_output"])
+def test_files_are_made_while_their_empty_directories_are_removed(
+    file_io: LocalFileIO, tmp_path: Path, write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory goes away right after it was made, a few times."""
+    left = [3]
+    make = os.makedirs
+
+    def make_and_lose(path: str, *, exist_ok: bool) -> None:
+        make(path, exist_ok=exist_ok)
+        if left[0] > 0:
+            left[0] -= 1
+            os.rmdir(path)
+
+    monkeypatch.setattr(os, "makedirs", make_and_lose)
+    path = str(tmp_path / "d/file")
+    if write == "open_output":
+        file_io.open_output(path).close()
+    else:
+        getattr(file_io, write)(path, b"")
+    assert file_io.exists(path)
+
+
 WRITES: dict[str, Callable[[LocalFileIO, str, bytes], object]] = {
     "publish": lambda io, path, data: io.publish(path, data),
     "replace": lambda io, path, data: io.replace(path, data),
