@@ -9,6 +9,7 @@ ConflictError, DamagedError, StorageError.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ from widetable.commit.commit_request import Identity
 from widetable.commit.committer import CommitResult, Committer
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
-from widetable.operations.compaction import compact_all, compact_touched
+from widetable.operations.compaction import compact_after_append, compact_all
 from widetable.operations.find_commit import find_commit
 from widetable.operations.snapshot_choice import choose_snapshot, load_snapshot
 from widetable.operations.supported import check_readable, check_writable
@@ -240,19 +241,21 @@ class Table:
         commit_user: str | None = None,
         commit_identifier: int | None = None,
         properties: Mapping[str, str] | None = None,
+        watermark: int | None = None,
     ) -> CommitResult:
         """Commit the files of writers in one snapshot, then compact as `write` does.
 
-        properties: texts to note in the snapshot. The files of messages that were in already stay;
-        nobody names them.
+        properties: texts to note in the snapshot. watermark: epoch milliseconds before which the
+        writer expects no more rows; snapshots keep the highest. The files of messages that were in
+        already stay; nobody names them.
         """
         messages = list(messages)
         schema = self.schema  # before: nothing that follows the commit may fail it
         result = self._committer.append(
-            messages, commit_user, commit_identifier, properties=properties
+            messages, commit_user, commit_identifier, watermark=watermark, properties=properties
         )
         if result.committed and messages and not schema.typed_options.get(opt.WRITE_ONLY):
-            compact_touched(self._state(schema), self._committer, messages)
+            compact_after_append(self._state(schema), self._committer, messages)
         return result
 
     def commit_overwrite(
@@ -265,14 +268,24 @@ class Table:
         """Commit the files of writers in place of what is live in their partitions, or in the whole
         table (see `overwrite`).
         """
-        messages = list(messages)
         schema = self.schema
         check_writable(schema)
+        messages = self._without_changelog(messages)
         dynamic = bool(schema.partition_keys) and schema.typed_options.get(
             opt.DYNAMIC_PARTITION_OVERWRITE
         )
         scope = None if whole_table or not dynamic else {message.partition for message in messages}
         return self._committer.overwrite(scope, messages, commit_user, commit_identifier)
+
+    def _without_changelog(self, messages: Iterable[CommitMessage]) -> list[CommitMessage]:
+        """Readers of changes pass overwrites by, as in Paimon: their changelog files go."""
+        kept = []
+        for message in messages:
+            self._state(self.schema).discard(
+                message.partition, message.bucket, message.changelog_files
+            )
+            kept.append(replace(message, changelog_files=()))
+        return kept
 
     def discard(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files of messages that were never given to a commit, or that it turned away."""

@@ -17,6 +17,8 @@ from tests.plain_rows import row_texts
 KEY = pa.field("k", pa.int64(), nullable=False)
 SCHEMA = pa.schema([KEY, pa.field("a", pa.int32()), pa.field("b", pa.string())])
 FAST = {"widetable.fsync": "false"}
+ORDERED = {"merge-engine": "partial-update", "sequence.field": "a"}
+IGNORED = "changelog-producer.row-deduplicate-ignore-fields"
 
 
 @pytest.fixture
@@ -131,8 +133,13 @@ REFUSED: list[tuple[dict[str, Any], type[wt.WidetableError], str]] = [
     ({"options": {"merge-engine": "first-row"}}, wt.UnsupportedError, "merge-engine"),
     ({"options": {"merge-engine": "aggregation"}}, wt.UnsupportedError, "merge-engine"),
     ({"options": {"merge-engine": "nope"}}, wt.InvalidError, "merge-engine"),
-    ({"options": {"changelog-producer": "lookup"}}, wt.UnsupportedError, "changelog-producer"),
-    ({"options": {"changelog-producer": "input"}}, wt.UnsupportedError, "changelog-producer"),
+    (
+        {"options": ORDERED | {"changelog-producer": "lookup"}},
+        wt.UnsupportedError,
+        "sequence.field",
+    ),
+    ({"options": ORDERED | {"changelog-producer": "full-compaction"}}, wt.UnsupportedError, "sequ"),
+    ({"options": {IGNORED: "nope"}}, wt.InvalidError, "nope"),
     ({"options": {"deletion-vectors.enabled": "true"}}, wt.UnsupportedError, "deletion-vectors"),
     ({"options": {"file.format": "orc"}}, wt.InvalidError, "file.format"),
     ({"options": {"fields.nope.sequence-group": "a"}}, wt.InvalidError, "nope"),
@@ -255,7 +262,7 @@ NOT_ALLOWED: list[tuple[dict[str, str], dict[str, Any], type[wt.WidetableError],
     (FAST, {"set_options": {"merge-engine": "partial-update"}}, wt.InvalidError, "merge-engine"),
     (FAST, {"set_options": {"nope": "1"}}, wt.UnsupportedError, "nope"),
     (FAST, {"set_options": {"target-file-size": "big"}}, wt.InvalidError, "target-file-size"),
-    (FAST, {"set_options": {"changelog-producer": "input"}}, wt.UnsupportedError, "changelog"),
+    (FAST | ORDERED, {"set_options": {"changelog-producer": "lookup"}}, wt.UnsupportedError, "changelog"),
     ({**FAST, "ignore-delete": "true"}, {"set_options": {"ignore-delete": "false"}},
      wt.InvalidError, "ignore-delete"),
     ({**FAST, "sequence.field": "a"}, {"drop_columns": ["a"]}, wt.InvalidError, "sequence.field"),

@@ -30,7 +30,6 @@ REFUSED = {
     "wh_java/fx.pu_seqgroup": "fields.s.aggregate-function",
 }
 READABLE = sorted(TABLES.keys() - REFUSED.keys())
-NOT_WRITABLE = sorted(name for name in READABLE if "cl_" in name or name.endswith("lookup"))
 
 
 def open_table(name: str) -> wt.Table:
@@ -95,12 +94,3 @@ def test_what_is_not_honoured_is_refused_by_name(name: str) -> None:
         table.scan()
     with pytest.raises(wt.UnsupportedError, match=REFUSED[name]):
         table.compact()
-
-
-@pytest.mark.parametrize("name", NOT_WRITABLE)
-def test_tables_with_a_changelog_are_not_written(name: str) -> None:
-    table = open_table(name)
-    with pytest.raises(wt.UnsupportedError, match="changelog-producer"):
-        table.new_writer(table.schema.names)
-    with pytest.raises(wt.UnsupportedError, match="changelog-producer"):
-        table.compact(full=True)

@@ -1,54 +1,103 @@
 """Compacting a table: all buckets when asked to, the touched ones after an append.
 
-A lease keeps two compactors from doing the same work twice; safety never depends on it. What
-follows an append never fails the append: a lost race is left to the next one, other errors are
-logged.
+A lease keeps two compactors from doing the same work twice; safety never depends on it. What follows an append never
+fails the append: a lost race is left to the next one, other errors are logged.
+
+With `changelog-producer=lookup` no append may stay without its changelog because somebody else had the lease just then.
+Who does not get it leaves a note (`TablePaths.compaction_wanted`, an empty file) and asks once more; who gives the
+lease back looks for a note and then compacts what is due in the whole table. Either the one that wrote the note gets
+the lease, or its holder sees the note.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
 
+from widetable import options as opt
 from widetable.commit.committer import CommitResult, Committer
-from widetable.commit.lease import try_lease
 from widetable.errors import ConflictError, WidetableError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.compaction import plan_bucket
 from widetable.lsm.compaction_job import compact_table
+from widetable.operations.held_lease import held_lease
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
-_LEASE_MILLIS: Final = 60_000
 _log = logging.getLogger("widetable")
+# For `lookup-wait=false`: one thread per process, which ends its work before the process ends.
+_later: Final = ThreadPoolExecutor(1, thread_name_prefix="widetable-lookup")
 
 
 def compact_all(state: TableState, committer: Committer, *, full: bool) -> CommitResult:
-    """Compact every bucket that the universal rules pick, or that is not one bottom run (full).
+    """Compact every bucket that the rules of its producer pick, or that is not one bottom run (full).
 
-    It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it
-    lost in every round.
+    It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it lost in every round.
     """
-
-    def live_entries() -> list[ManifestEntry]:
-        return committer.live_files.live_entries(committer.snapshots.latest())
-
-    with _lease(state):
-        return _compact(state, committer, live_entries, full=full)
+    with held_lease(state):
+        state.file_io.delete(state.paths.compaction_wanted)
+        return _compact(state, committer, _live_entries(committer), full=full)
 
 
-def compact_touched(
+def compact_after_append(
     state: TableState, committer: Committer, messages: Sequence[CommitMessage]
 ) -> None:
-    """Run the universal pick on the buckets of an append. Raises nothing of this package."""
+    """What is due in the buckets of an append. Raises nothing of this package.
+
+    With `lookup-wait=false` a thread does the work of the producer `lookup`.
+    """
+    options = state.options
+    if options.get(opt.CHANGELOG_PRODUCER) == "lookup" and not options.get(opt.LOOKUP_WAIT):
+        _later.submit(_after_append, state, committer, messages)
+    else:
+        _after_append(state, committer, messages)
+
+
+def _after_append(
+    state: TableState, committer: Committer, messages: Sequence[CommitMessage]
+) -> None:
+    try:
+        _compact_touched(state, committer, messages)
+    except ConflictError as lost:
+        _log.info("compaction of %s is left to the next: %s", state.paths.root, lost)
+    except (WidetableError, pa.ArrowException, OSError):
+        _log.warning("compaction of %s after an append failed", state.paths.root, exc_info=True)
+
+
+def _compact_touched(
+    state: TableState, committer: Committer, messages: Sequence[CommitMessage]
+) -> None:
     touched = {(message.partition, message.bucket) for message in messages}
+    live_entries = _live_entries(committer, touched)
+    if not _has_work(state, live_entries()):
+        return
+    waits = state.options.get(opt.CHANGELOG_PRODUCER) == "lookup"
+    wanted = state.paths.compaction_wanted
+    with held_lease(state) as is_ours:
+        if is_ours:
+            _compact(state, committer, live_entries, full=False)
+        elif waits:
+            state.file_io.publish(wanted, b"")
+    while waits and state.file_io.exists(wanted):
+        with held_lease(state) as is_ours:
+            if not is_ours:
+                return
+            state.file_io.delete(wanted)
+            _compact(state, committer, _live_entries(committer), full=False)
+
+
+def _live_entries(
+    committer: Committer, touched: set[tuple[bytes, int]] | None = None
+) -> Callable[[], list[ManifestEntry]]:
+    """Reads the live entries of the newest snapshot; touched: of these partitions and buckets."""
+    if touched is None:
+        return lambda: committer.live_files.live_entries(committer.snapshots.latest())
     partitions = frozenset(partition for partition, _ in touched)
     buckets = frozenset(bucket for _, bucket in touched)
 
@@ -57,16 +106,7 @@ def compact_touched(
         entries = committer.live_files.live_entries(latest, partitions, buckets)
         return [entry for entry in entries if (entry.partition, entry.bucket) in touched]
 
-    try:
-        if not _has_work(state, live_entries()):
-            return
-        with _lease(state) as is_ours:
-            if is_ours:
-                _compact(state, committer, live_entries, full=False)
-    except ConflictError as lost:
-        _log.info("compaction of %s is left to the next: %s", state.paths.root, lost)
-    except (WidetableError, pa.ArrowException, OSError):
-        _log.warning("compaction of %s after an append failed", state.paths.root, exc_info=True)
+    return live_entries
 
 
 def _has_work(state: TableState, entries: Sequence[ManifestEntry]) -> bool:
@@ -77,17 +117,6 @@ def _has_work(state: TableState, entries: Sequence[ManifestEntry]) -> bool:
         plan_bucket(state, [entry.file for entry in members], full=False) is not None
         for members in buckets.values()
     )
-
-
-@contextlib.contextmanager
-def _lease(state: TableState) -> Iterator[bool]:
-    """Whether the lease is ours while the block runs."""
-    lease = try_lease(state.file_io, state.paths, str(uuid.uuid4()), _LEASE_MILLIS)
-    try:
-        yield lease is not None
-    finally:
-        if lease is not None:
-            lease.release()
 
 
 def _compact(
@@ -103,7 +132,12 @@ def _compact(
     def commit(messages: list[CommitMessage]) -> None:
         commits.append(committer.compact(messages))
 
-    done = compact_table(state, live_entries, commit, full=full)
+    caches = None
+    if state.options.get(opt.CHANGELOG_PRODUCER) == "lookup":
+        from widetable.operations.lookup_caches import caches_of
+
+        caches = caches_of(state)
+    done = compact_table(state, live_entries, commit, full=full, caches=caches)
     return CommitResult(
         committed=bool(commits),
         snapshot_id=commits[-1].snapshot_id if commits else None,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from widetable import options as opt
-from widetable.errors import UnsupportedError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import engine_of
 from widetable.option_checks import check_honoured
 from widetable.schema import TableSchema
@@ -72,15 +72,28 @@ def check_writable(schema: TableSchema) -> None:
 
 
 def check_changelog_producer(schema: TableSchema) -> None:
-    """Refuse a changelog that would not be written."""
-    producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
-    if producer != "none":
+    """Refuse a changelog that cannot be right. Rows of partial-update that `sequence.field` orders stay unmerged until
+    they are read (docs/decisions/0002), so no compaction knows the row before. Raises InvalidError for ignored fields
+    that are no columns.
+    """
+    options = schema.typed_options
+    producer = options.get(opt.CHANGELOG_PRODUCER)
+    is_ordered = options.get(opt.MERGE_ENGINE) == "partial-update" and schema.sequence_fields
+    if producer in ("lookup", "full-compaction") and is_ordered:
         raise UnsupportedError(
             f"option {opt.CHANGELOG_PRODUCER.key!r}",
-            found=repr(producer),
-            expected="'none'; this version writes no changelog",
-            action="Leave the option out, or write the table with another client.",
+            found=f"{producer!r} in a partial-update table with {opt.SEQUENCE_FIELD.key!r}",
+            expected="a table without 'sequence.field', or the producer 'none' or 'input'",
+            action="Order the columns by sequence groups (fields.<column>.sequence-group) instead.",
         )
+    for name in options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS):
+        if name not in schema.by_name:
+            raise InvalidError(
+                f"option {opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key!r}",
+                found=f"{name!r}, which is no column",
+                expected="columns of the table",
+                action="Correct the option's value.",
+            )
 
 
 def _unsupported(subject: str, found: str, expected: str) -> UnsupportedError:

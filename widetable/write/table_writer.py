@@ -1,6 +1,7 @@
 """One writer of a table: user data in, level-0 files and commit messages out. It never commits.
 
     data -> row batches (write_batch) -> buckets (bucket_split) -> buffers (write_buffer) -> files (rolling_writer)
+            records, unmerged -> changelog files (input_changelog), with `changelog-producer=input`
 
 Memory stays within `write-buffer-size`, however large the data or the number of buckets. Level-0 files hold the
 written, key and NOT NULL columns, or all with `widetable.level0-columns=all`. Raises InvalidError for data that the
@@ -20,6 +21,7 @@ from widetable.errors import InvalidError
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
+from widetable.write.input_changelog import InputChangelog
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
@@ -34,6 +36,8 @@ from widetable.write.write_buffer import BucketId, Run, WriteBuffer
 # A user's batch goes through in slices of this part of the budget, at most this large.
 _SLICES_PER_BUDGET: Final = 16
 _MAX_SLICE_BYTES: Final = 16 << 20
+# Of the budget, for the records of an `input` changelog: they wait in memory, and are sorted in a copy.
+_CHANGELOG_PART_OF_BUDGET: Final = 6
 
 
 class TableWriter:
@@ -59,6 +63,10 @@ class TableWriter:
         self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes)
         all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         self._file_columns = schema.names if all_columns else chosen.names
+        self._changelog: InputChangelog | None = None
+        if state.options.get(opt.CHANGELOG_PRODUCER) == "input":
+            share = max(1, budget_bytes // _CHANGELOG_PART_OF_BUDGET)
+            self._changelog = InputChangelog(state, self._file_columns, share)
         self._written: list[tuple[BucketId, tuple[DataFileMeta, ...]]] = []
         self._is_open = True
 
@@ -72,9 +80,7 @@ class TableWriter:
             for batch in user_batches(data):
                 self._normalizer.check_batch_columns(batch.schema.names)
                 for piece in self._slices(batch):
-                    rows = self._normalizer.row_batch(piece)
-                    for bucket, part in split_by_bucket(rows, self._state.schema):
-                        self._buffer.add(bucket, part)
+                    self._add(self._normalizer.records(piece))
         except BaseException:
             self.abort()
             raise
@@ -88,6 +94,7 @@ class TableWriter:
         try:
             for bucket in self._buffer.buckets():
                 self._written.append((bucket, self._write_bucket(bucket)))
+            changelog = {} if self._changelog is None else self._changelog.finish()
         except BaseException:
             self.abort()
             raise
@@ -95,7 +102,13 @@ class TableWriter:
         self._buffer.release()
         total_buckets = self._state.schema.num_buckets
         return [
-            CommitMessage(bucket.partition, bucket.bucket, total_buckets, new_files=files)
+            CommitMessage(
+                bucket.partition,
+                bucket.bucket,
+                total_buckets,
+                new_files=files,
+                changelog_files=changelog.get(bucket, ()),
+            )
             for bucket, files in self._written
         ]
 
@@ -103,6 +116,8 @@ class TableWriter:
         """Remove temporary files, and the files of `finish`: never after a commit of them was tried."""
         self._is_open = False
         self._buffer.release()
+        if self._changelog is not None:
+            self._changelog.abort()
         for bucket, files in self._written:
             self._state.discard(bucket.partition, bucket.bucket, files)
         self._written.clear()
@@ -118,6 +133,15 @@ class TableWriter:
     ) -> None:
         if kind is not None or self._is_open:
             self.abort()
+
+    def _add(self, records: pa.RecordBatch) -> None:
+        """Numbered records: unmerged for the changelog, in normal form for the table."""
+        if self._changelog is not None:
+            for bucket, part in split_by_bucket(records, self._state.schema):
+                self._changelog.add(bucket, part)
+        rows = self._normalizer.normal_form(records)
+        for bucket, part in split_by_bucket(rows, self._state.schema):
+            self._buffer.add(bucket, part)
 
     def _slices(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         rows = max(1, batch.num_rows * self._slice_bytes // max(int(batch.nbytes), 1))

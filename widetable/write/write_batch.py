@@ -176,6 +176,14 @@ class BatchNormalizer:
 
     def row_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One user batch as a row batch; it may have fewer rows, also none."""
+        return self.normal_form(self.records(batch))
+
+    def normal_form(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The row batch of records (docs/decisions/0001)."""
+        return self._engine.normal_form(self._schema, records) if records.num_rows else records
+
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One user batch as numbered records that passed the filters, with the values that were given."""
         self.check_batch_columns(batch.schema.names)
         arrays = [self._column(batch, field, at) for at, field in enumerate(self._fields)]
         kinds = self._kinds(batch)
@@ -185,10 +193,9 @@ class BatchNormalizer:
             arrays = [array.filter(mask) for array in arrays]
             kinds = kinds[keep]
         numbers = self._allocator.take(len(kinds))
-        rows = pa.RecordBatch.from_arrays(
+        return pa.RecordBatch.from_arrays(
             [_plain(numbers, pa.int64()), _plain(kinds, pa.int8()), *arrays], schema=self._arrow
         )
-        return self._engine.normal_form(self._schema, rows) if len(kinds) else rows
 
     def _column(self, batch: pa.RecordBatch, field: DataField, at: int) -> pa.Array:
         array = safe_cast(batch.column(field.name), field, self._arrow.field(at + 2).type)

@@ -1,0 +1,80 @@
+"""The changelog of producer `input`: every record of a commit, as it was written.
+
+In: numbered records per bucket, in arrival order, filtered but neither merged nor in normal form; out: changelog files
+at level 0, rows by key, `sequence.field`s and arrival. Source: semantics.md section 9 "input", Paimon
+`MergeTreeWriter` with a raw consumer of its buffer. When the records in memory pass the budget those of the largest
+bucket become files: files of one bucket are in arrival order. Raises what writing data files raises; after any error
+`abort` removes every file.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
+from widetable.merge.gather import gather
+from widetable.merge.key_order import KeyOrder
+from widetable.merge.plan import unmerged
+from widetable.merge.window import window_of_arrivals
+from widetable.write.rolling_writer import RollingWriter
+from widetable.write.table_state import TableState
+from widetable.write.write_buffer import BucketId
+
+
+class InputChangelog:
+    """Of one writer. columns: of the files. Not thread-safe."""
+
+    def __init__(self, state: TableState, columns: Sequence[str], budget_bytes: int) -> None:
+        self._state = state
+        self._columns = tuple(columns)
+        self._budget_bytes = budget_bytes
+        self._records: dict[BucketId, list[pa.RecordBatch]] = defaultdict(list)
+        self._bytes: dict[BucketId, int] = defaultdict(int)
+        self._files: dict[BucketId, tuple[DataFileMeta, ...]] = defaultdict(tuple)
+
+    def add(self, bucket: BucketId, records: pa.RecordBatch) -> None:
+        """Records of one bucket, after all that it was given."""
+        self._records[bucket].append(records)
+        self._bytes[bucket] += int(records.nbytes)
+        while sum(self._bytes.values()) > self._budget_bytes:
+            self._write(max(self._bytes, key=lambda each: self._bytes[each]))
+
+    def finish(self) -> dict[BucketId, tuple[DataFileMeta, ...]]:
+        """Write what is left; the files of each bucket."""
+        for bucket in list(self._records):
+            self._write(bucket)
+        return dict(self._files)
+
+    def abort(self) -> None:
+        """Delete all files. Only while no commit of them was tried."""
+        self._records.clear()
+        self._bytes.clear()
+        for bucket, files in self._files.items():
+            self._state.discard(bucket.partition, bucket.bucket, files)
+        self._files.clear()
+
+    def _write(self, bucket: BucketId) -> None:
+        records = [batch for batch in self._records.pop(bucket) if batch.num_rows]
+        self._bytes.pop(bucket)
+        if not records:
+            return
+        window = window_of_arrivals(KeyOrder(self._state.schema), records)
+        names = [name for name in self._state.schema.names if any(window.presence(name))]
+        writer = RollingWriter(
+            self._state,
+            bucket.partition,
+            bucket.bucket,
+            self._columns,
+            level=0,
+            file_source=FILE_SOURCE_APPEND,
+            is_changelog=True,
+        )
+        try:
+            writer.write(gather(window, unmerged(window, names), names))
+            self._files[bucket] += writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
