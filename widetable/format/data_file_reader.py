@@ -11,7 +11,7 @@ that this version does not read, NotFoundError when the file is not there, Stora
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -59,6 +59,7 @@ class DataFile:
         self._path = path
         self._source = source
         self._parquet = parquet
+        self._table_schema = schema
         self._columns = tuple(columns)
         self._key_ranges = key_ranges
         self.columns: Final = tuple(c.name for c in columns[len(SYSTEM_FIELDS) :])
@@ -92,6 +93,18 @@ class DataFile:
                     return
                 row_batch = self._row_batch(batch)
             yield row_batch
+
+    def narrowed(self, columns: Collection[str]) -> DataFile:
+        """The same open file with the key and, of its other columns, these only. Closing one closes both."""
+        kept = {*self._table_schema.trimmed_primary_key, *columns}
+        chosen = [
+            column
+            for index, column in enumerate(self._columns)
+            if index < len(SYSTEM_FIELDS) or column.name in kept
+        ]
+        return DataFile(
+            self._path, self._source, self._parquet, self._table_schema, chosen, self._key_ranges
+        )
 
     def row_group_key_ranges(self) -> list[KeyRange]:
         """Rows and smallest and largest key values of each row group, in file order."""

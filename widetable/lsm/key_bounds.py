@@ -1,0 +1,59 @@
+"""Key ranges of files and row groups, and which keys of a batch may lie in each of them.
+
+Source: format.md section 4 (`min_key`, `max_key`) and Parquet's statistics. Values only, no I/O. In: smallest and
+largest key of each range; a bound that nobody knows leaves out nothing. Out: slices of key batches. Raises DamagedError
+for a `min_key` or `max_key` that does not decode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from widetable.format.binary_row import decode_row
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.parquet_statistics import KeyRange
+from widetable.kernels.key_match import Positions, slices_in_ranges
+from widetable.lsm.sorted_run import key_types
+from widetable.schema import TableSchema
+from widetable.types import DataType, arrow_type
+
+
+@dataclass(frozen=True)
+class KeyBounds:
+    """lower, upper: one array per column of the trimmed key, one row per range; null where a bound is not known."""
+
+    lower: tuple[pa.Array, ...]
+    upper: tuple[pa.Array, ...]
+
+    def slices(self, keys: pa.RecordBatch) -> tuple[Positions, Positions]:
+        """(starts int64[r], ends int64[r]): only keys starts[i] : ends[i] of the key batch may lie in range i.
+
+        Where columns are bounded each by itself (row groups), a key may be in the slice and yet outside.
+        """
+        return slices_in_ranges(keys.columns, self.lower, self.upper)
+
+
+def bounds_of_files(files: Sequence[DataFileMeta], schema: TableSchema) -> KeyBounds:
+    """The exact ranges of files."""
+    types = key_types(schema)
+    lower = (decode_row(file.min_key, types, f"_MIN_KEY of {file.file_name}") for file in files)
+    upper = (decode_row(file.max_key, types, f"_MAX_KEY of {file.file_name}") for file in files)
+    return KeyBounds(_columns(lower, types), _columns(upper, types))
+
+
+def bounds_of_row_groups(groups: Sequence[KeyRange], schema: TableSchema) -> KeyBounds:
+    """Ranges that hold those of row groups."""
+    types = key_types(schema)
+    lower, upper = (group.minima for group in groups), (group.maxima for group in groups)
+    return KeyBounds(_columns(lower, types), _columns(upper, types))
+
+
+def _columns(bounds: Iterable[tuple[Any, ...]], types: Sequence[DataType]) -> tuple[pa.Array, ...]:
+    rows = list(bounds)
+    return tuple(
+        pa.array([row[index] for row in rows], arrow_type(kind)) for index, kind in enumerate(types)
+    )

@@ -1,0 +1,159 @@
+"""Rows of one data file by key, read from the Parquet file itself: what is done where no cache is.
+
+In: key batches that ascend from call to call. Out: their rows, -U and -D too. Row groups whose key range cannot hold a
+key are skipped; of the others the key is read first, and the other columns only where a key was found. The last row
+group stays open between calls, so that ascending key batches read each row group once; what is asked for again is read
+again. Memory: the keys of one row group, one batch of its other columns, and the rows found.
+
+Raises what open_data_file raises, and DamagedError for a file that is not in key order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.errors import DamagedError
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import DataFile, open_data_file
+from widetable.kernels.key_match import Positions, match_keys
+from widetable.lsm.file_rows import Found
+from widetable.lsm.key_bounds import bounds_of_row_groups
+from widetable.write.table_state import TableState
+
+# A batch of this many values (rows x columns), within the limits of rows.
+_BATCH_VALUES: Final = 1 << 20
+_MIN_BATCH_ROWS: Final = 1 << 10
+_MAX_BATCH_ROWS: Final = 1 << 16
+
+
+class ParquetRows:
+    """A FileRows (lsm.file_rows). columns: table columns wanted; the key comes with them. Not for several threads."""
+
+    def __init__(
+        self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
+    ) -> None:
+        self._path = path
+        self._data = open_data_file(
+            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), columns
+        )
+        try:
+            self._keys = self._data.narrowed(())
+            self._bounds = bounds_of_row_groups(self._data.row_group_key_ranges(), table.schema)
+        except BaseException:
+            self.close()
+            raise
+        self._key_names = table.schema.trimmed_primary_key
+        self._group: _RowGroup | None = None
+
+    def find(self, keys: pa.RecordBatch) -> Found:
+        """The rows of these keys; a key that the file has several times (of other writers) gives all its rows."""
+        starts, ends = self._bounds.slices(keys)
+        all_hits = [np.empty(0, np.int64)]
+        pieces: list[pa.RecordBatch] = []
+        for index in np.flatnonzero(ends > starts).tolist():
+            start = int(starts[index])
+            wanted = keys.slice(start, int(ends[index]) - start)
+            hits, rows = self._row_group(index).find(wanted)
+            all_hits.append(hits + start)
+            pieces += rows
+        hits = np.concatenate(all_hits)
+        if np.any(np.diff(hits) < 0):
+            raise _out_of_order(self._path)
+        return Found(hits, joined(pieces, self._data.schema))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._group = None
+        self._data.close()
+
+    def _row_group(self, index: int) -> _RowGroup:
+        if self._group is None or self._group.index != index:
+            self._group = None  # its memory goes before that of the next one comes
+            self._group = _RowGroup(self._path, self._data, self._keys, index, self._key_names)
+        return self._group
+
+
+class _RowGroup:
+    """One row group: its keys in memory, the other columns read forward as far as rows are asked for."""
+
+    def __init__(
+        self, path: str, data: DataFile, keys: DataFile, index: int, key_names: Sequence[str]
+    ) -> None:
+        self.index = index
+        self._path = path
+        self._data = data
+        self._keys = joined(list(keys.batches(_MAX_BATCH_ROWS, [index])), keys.schema)
+        self._key_columns = [self._keys.column(name) for name in key_names]
+        self._is_checked = False
+        # The batch that was read last, and the row of the group at which it starts.
+        self._batches: Iterator[pa.RecordBatch] = iter(())
+        self._batch: pa.RecordBatch | None = None
+        self._first_row = 0
+        if keys.columns == data.columns:
+            self._batch = self._keys
+
+    def find(self, keys: pa.RecordBatch) -> tuple[Positions, list[pa.RecordBatch]]:
+        """(which of the keys are here, their rows)"""
+        try:
+            hits, positions = match_keys(
+                keys.columns, self._key_columns, check_order=not self._is_checked
+            )
+        except ValueError as cause:
+            raise _out_of_order(self._path) from cause
+        self._is_checked = True
+        return hits, list(self._rows(positions))
+
+    def _rows(self, positions: Positions) -> Iterator[pa.RecordBatch]:
+        """Rows of the group by their numbers, which ascend."""
+        while len(positions):
+            batch = self._batch_of(int(positions[0]))
+            count = int(np.searchsorted(positions, self._first_row + batch.num_rows))
+            here = positions[:count] - self._first_row
+            yield batch if count == batch.num_rows else batch.take(pa.array(here))
+            positions = positions[count:]
+
+    def _batch_of(self, row: int) -> pa.RecordBatch:
+        if self._batch is None or row < self._first_row:
+            self._batches = self._data.batches(_batch_rows(len(self._data.columns)), [self.index])
+            self._batch, self._first_row = self._next_batch(), 0
+        while row >= self._first_row + self._batch.num_rows:
+            self._first_row += self._batch.num_rows
+            self._batch = self._next_batch()
+        return self._batch
+
+    def _next_batch(self) -> pa.RecordBatch:
+        batch = next(self._batches, None)
+        if batch is None:
+            raise _damaged(
+                self._path,
+                f"columns of row group {self.index} that end before its key",
+                f"{self._keys.num_rows} rows in every column",
+            )
+        return batch
+
+
+def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Batches of this schema as one; copied only when there are several."""
+    if not batches:
+        return pa.RecordBatch.from_arrays(
+            [pa.nulls(0, field.type) for field in schema], schema=schema
+        )
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _batch_rows(columns: int) -> int:
+    return min(_MAX_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_VALUES // max(columns, 1)))
+
+
+def _out_of_order(path: str) -> DamagedError:
+    return _damaged(path, "a key smaller than the one before it", "rows in key order")
+
+
+def _damaged(path: str, found: str, expected: str) -> DamagedError:
+    return DamagedError(
+        path, found=found, expected=expected, action="Restore the file from a copy of the table."
+    )
