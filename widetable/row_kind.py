@@ -29,6 +29,11 @@ def is_retraction(kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
     return np.asarray((kinds == UPDATE_BEFORE) | (kinds == DELETE))
 
 
+def to_texts(kinds: pa.Array) -> pa.Array:
+    """The short texts of an int8 array of kinds, as plain strings."""
+    return pa.array(TEXTS, pa.string()).take(kinds)
+
+
 def parse_texts(texts: pa.Array, column: str) -> NDArray[np.int8]:
     """Kinds of a string column, any case; null or another text raises InvalidError naming `column`."""
     upper = pc.utf8_upper(texts.cast(pa.string()))

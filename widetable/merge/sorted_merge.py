@@ -24,7 +24,7 @@ from widetable.merge.changelog import changelog, changelog_rule
 from widetable.merge.engine import MergeEngine
 from widetable.merge.gather import gather
 from widetable.merge.key_order import KeyOrder
-from widetable.merge.plan import MergePlan, unmerged
+from widetable.merge.plan import MergePlan, Pick, unmerged
 from widetable.merge.window import Window, window_of_arrivals, window_of_runs
 from widetable.schema import TableSchema
 
@@ -79,6 +79,28 @@ def merge_with_changes(
         changes = changelog(window, first_new_row, engine, plan, schema.names, rule)
         kept = plan if keep_deletes else plan.without_deletes()
         yield Merged(gather(window, kept, schema.names), changes)
+
+
+def interleave_runs(
+    runs: Sequence[Iterator[pa.RecordBatch]],
+    schema: TableSchema,
+    columns: Sequence[str],
+    *,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """All rows of the runs by key, nothing merged: those of one key run by run, as they stand in each.
+
+    A run may hold a key several times. Gives row batches with these columns in table order.
+    """
+    names = in_schema_order(schema, columns)
+    for window, _ in _windows(runs, schema, batch_rows):
+        key = np.repeat(np.arange(len(window.starts) - 1), np.diff(window.starts))
+        rows = window.order[np.lexsort((window.order, key))]
+        pick = Pick(names, rows)
+        plan = MergePlan(window.kinds[rows], window.sequence_numbers[rows], (pick,))
+        found = gather(window, plan, names)
+        for start in range(0, found.num_rows, batch_rows):
+            yield found.slice(start, batch_rows)
 
 
 def _windows(

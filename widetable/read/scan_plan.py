@@ -60,7 +60,7 @@ def plan(
     )
     grouped: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in entries:
-        _check_entry(entry)
+        check_entry(entry)
         grouped.setdefault((entry.partition, entry.bucket), []).append(entry)
     splits = []
     for (partition, bucket), members in grouped.items():
@@ -73,7 +73,8 @@ def plan(
     return sorted(splits, key=_split_order(schema))
 
 
-def _check_entry(entry: ManifestEntry) -> None:
+def check_entry(entry: ManifestEntry) -> None:
+    """Refuse a file that this version cannot place."""
     if entry.bucket < 0:
         raise UnsupportedError(
             f"data file {entry.file.file_name!r}",
@@ -91,18 +92,24 @@ def _check_entry(entry: ManifestEntry) -> None:
 
 
 def _split_order(schema: TableSchema) -> Callable[[Split], Any]:
+    order = partition_order(schema)
+    return lambda split: (order(split.partition), split.bucket)
+
+
+def partition_order(schema: TableSchema) -> Callable[[bytes], Any]:
+    """Sorts partitions (BinaryRow, arity in front) by their values, null first."""
     types = _partition_types(schema)
     orders = [value_order(t) for t in types]
     memo: dict[bytes, tuple[Any, ...]] = {}
 
-    def key(split: Split) -> Any:
-        if split.partition not in memo:
-            values = decode_row(split.partition, types) if types else ()
-            memo[split.partition] = tuple(
+    def key(partition: bytes) -> Any:
+        if partition not in memo:
+            values = decode_row(partition, types) if types else ()
+            memo[partition] = tuple(
                 (value is not None, None if value is None else order(value))
                 for value, order in zip(values, orders, strict=True)
             )
-        return memo[split.partition], split.bucket
+        return memo[partition]
 
     return key
 

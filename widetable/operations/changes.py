@@ -1,0 +1,64 @@
+"""The changes of a range of snapshots, as `Table.changes` gives them.
+
+In: start exclusive, end inclusive. Out: record batches in the order of snapshot, partition values, bucket, key and
+event. Raises InvalidError for a range that runs backwards, NotFoundError for one with snapshots that are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from widetable.errors import InvalidError, NotFoundError
+from widetable.read.change_source import ChangeSource
+from widetable.read.stream_plan import Piece
+
+
+def change_batches(source: ChangeSource, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """The changes of the snapshots after `start` up to `end`. The range is checked at once, and read batch by batch."""
+    _check_id(start, "start")
+    _check_id(end, "end")
+    if end < start:
+        raise _invalid("end", f"{end}, before the start {start}", f"{start} or more")
+    if start < end:
+        _check_kept(source, start, end)
+    return _read(source, start, end)
+
+
+def _read(source: ChangeSource, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    for snapshot_id in range(start + 1, end + 1):
+        step = source.step(snapshot_id, False)
+        yield from source.batches(Piece(step, 0, len(step.splits)))
+
+
+def _check_kept(source: ChangeSource, start: int, end: int) -> None:
+    first, last = source.kept()
+    if first is not None and last is not None and first <= start + 1 and end <= last:
+        return
+    if first is None or last is None:
+        expected, action = "a table with snapshots; it has none yet", "Write to it first."
+    else:
+        expected = f"a start from {first - 1} and an end up to {last}"
+        action = "Choose a range within."
+        if start + 1 < first:
+            action = (
+                f"What came before snapshot {first} has expired: read the rows with "
+                f"scan(snapshot_id={first}), then the changes from there; a consumer keeps its snapshots."
+            )
+    raise NotFoundError(
+        f"changes of the snapshots after {start} up to {end}",
+        found="snapshots that are not there",
+        expected=expected,
+        action=action,
+    )
+
+
+def _check_id(value: Any, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _invalid(name, repr(value), "a snapshot id, or the one before the first")
+
+
+def _invalid(subject: str, found: str, expected: str) -> InvalidError:
+    return InvalidError(subject, found=found, expected=expected, action="Correct the argument.")

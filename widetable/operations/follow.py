@@ -1,0 +1,200 @@
+"""`Table.follow`: the changes of a table as they come, batch by batch.
+
+In: where to start (stream_plan), a consumer, how long to wait. Out: an iterator of record batches, each of one
+snapshot: the columns and `_row_kind`, with metadata in the batch's schema:
+
+    widetable.snapshot-id      the snapshot
+    widetable.is-full          true: a row of the snapshot; false: one of its changes
+    widetable.watermark        the snapshot's watermark, epoch milliseconds; not there without one
+
+Order: snapshot, partition values, bucket, key, event. Raises what stream_plan and change_source raise.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.commit.clock import Clock, SystemClock
+from widetable.errors import InvalidError, NotFoundError
+from widetable.operations.stream_progress import StreamProgress
+from widetable.read.change_source import ChangeSource
+from widetable.read.expired import expired
+from widetable.read.stream_plan import (
+    FROM_TIMESTAMP,
+    LATEST_FULL,
+    Offset,
+    Piece,
+    Start,
+    Step,
+    after,
+    first_offset,
+)
+
+SNAPSHOT_ID_KEY: Final = "widetable.snapshot-id"
+IS_FULL_KEY: Final = "widetable.is-full"
+WATERMARK_KEY: Final = "widetable.watermark"
+# How often the newest snapshot may expire between being found and being held.
+_TRIES: Final = 10
+
+
+class ChangeFollower(Iterator[pa.RecordBatch]):
+    """Made by `Table.follow`. An iterator and a context manager; closed at its end, after an error, by `close`, by
+    `with`, and when it is forgotten.
+    """
+
+    __module__ = "widetable"
+
+    def __init__(
+        self,
+        source: ChangeSource,
+        progress: StreamProgress,
+        start: Start,
+        timeout_millis: float | None,
+        poll_millis: float,
+        clock: Clock | None = None,
+    ) -> None:
+        self._source = source
+        self._progress = progress
+        self._timeout_millis = timeout_millis
+        self._poll_millis = poll_millis
+        self._clock = clock or SystemClock()
+        self._close = weakref.finalize(self, progress.close)
+        # What is given out comes from `_reading`; all before `_offset` is given out when `_batches` has ended.
+        self._batches: Iterator[pa.RecordBatch] = iter(())
+        self._offset = self._reading = start_stream(source, progress, start)
+        self._last = source.latest_id() if timeout_millis == 0 else None
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Of all batches, but for the metadata."""
+        return self._source.arrow_schema
+
+    def __iter__(self) -> ChangeFollower:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        """The next batch. Asking for it says that the caller is done with the batches before."""
+        if not self._close.alive:
+            raise StopIteration
+        try:
+            batch = self._next_batch()
+        except BaseException:
+            # A second try would take the rest of the snapshot as read.
+            self.close()
+            raise
+        if batch is None:
+            self.close()
+            raise StopIteration
+        return batch
+
+    def close(self) -> None:
+        """Stop. What the caller has not asked to go beyond is given again to the next follower of the consumer."""
+        self._close()
+
+    def __enter__(self) -> ChangeFollower:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _next_batch(self) -> pa.RecordBatch | None:
+        """Wait for it; None when the time is up."""
+        since_millis = self._clock.monotonic_millis()
+        while True:
+            self._progress.keep(self._reading)
+            batch = next(self._batches, None)
+            if batch is not None:
+                return batch
+            if self._next_step():
+                continue
+            wait_millis = self._poll_millis
+            if self._timeout_millis is not None:
+                left_millis = since_millis + self._timeout_millis - self._clock.monotonic_millis()
+                if left_millis <= 0:
+                    return None
+                wait_millis = min(wait_millis, left_millis)
+            self._clock.sleep_millis(wait_millis)
+
+    def _next_step(self) -> bool:
+        """Note that all so far is read, and go on to the next snapshot; False when there is none yet."""
+        self._progress.record(self._offset)
+        self._reading = self._offset
+        last = self._last if self._timeout_millis == 0 else self._source.latest_id()
+        if last is None or self._offset.next_snapshot > last:
+            return False
+        self._progress.keep(self._reading)
+        step = self._source.step(self._offset.next_snapshot, self._offset.is_full)
+        self._batches = self._of_step(step)
+        self._offset = after(step, self._offset)
+        return True
+
+    def _of_step(self, step: Step) -> Iterator[pa.RecordBatch]:
+        metadata = {
+            SNAPSHOT_ID_KEY: str(step.snapshot_id),
+            IS_FULL_KEY: "true" if step.is_full else "false",
+        }
+        if step.watermark is not None:
+            metadata[WATERMARK_KEY] = str(step.watermark)
+        for batch in self._source.batches(Piece(step, 0, len(step.splits))):
+            if batch.num_rows:
+                yield batch.replace_schema_metadata(metadata)
+
+
+def start_stream(source: ChangeSource, progress: StreamProgress, start: Start) -> Offset:
+    """Where a new stream starts, kept from expiry from now on."""
+    for attempt in range(_TRIES):
+        at_time = None
+        if start.mode == FROM_TIMESTAMP and start.timestamp_millis is not None:
+            at_time = source.first_at(start.timestamp_millis)
+        kept = source.kept()
+        offset = first_offset(start, kept, progress.next_snapshot, at_time)
+        try:
+            if kept.first is not None and offset.next_snapshot < kept.first:
+                raise expired(source.table.file_io, source.table.paths, offset.next_snapshot)
+            progress.record(offset)
+            progress.keep(offset)
+        except NotFoundError:
+            if start.mode != LATEST_FULL or attempt == _TRIES - 1:
+                raise
+        else:
+            return offset
+    raise AssertionError("the last try returns or raises")
+
+
+def timeout_millis_of(seconds: Any, name: str) -> float | None:
+    """Milliseconds of an argument in seconds, None for none."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise InvalidError(
+            name,
+            found=repr(seconds),
+            expected="seconds, 0 or more",
+            action="Correct the argument.",
+        )
+    return float(seconds) * 1000
+
+
+def timestamp_millis_of(timestamp: Any) -> int | None:
+    """Epoch milliseconds of an argument; a datetime without a zone is local time."""
+    if isinstance(timestamp, datetime):
+        return int(timestamp.timestamp() * 1000)
+    if timestamp is None or (isinstance(timestamp, int) and not isinstance(timestamp, bool)):
+        return timestamp
+    raise InvalidError(
+        "timestamp",
+        found=repr(timestamp),
+        expected="epoch milliseconds or a datetime",
+        action="Correct the argument.",
+    )

@@ -1,0 +1,104 @@
+"""What keeps the snapshots of a stream from expiry: its consumer's progress, and until there is some a read lease.
+
+A consumer is recorded as soon as the stream has started with changes; in a full phase only when that is over, so that a
+restart before does it again. Without a consumer, and in a full phase, the lease moves along with what is read. Raises
+NotFoundError when the snapshot that is to be held has expired, InvalidError for a consumer id that is a path,
+StorageError when progress cannot be recorded. A storage that takes no lease is told in the log: the stream then reads
+what expiry leaves.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.read_lease import ReadLease, hold
+from widetable.errors import NotFoundError, StorageError
+from widetable.paths import TablePaths
+from widetable.read.expired import expired
+from widetable.read.stream_plan import Offset
+from widetable.storage.file_io import FileIO
+
+_log = logging.getLogger("widetable")
+
+# A reader that is killed keeps its snapshots for so long.
+LEASE_MILLIS: Final = 3_600_000
+_RENEWALS_PER_LEASE: Final = 6
+
+
+class StreamProgress:
+    """Of one stream. Not thread-safe. Close it."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        paths: TablePaths,
+        consumer_id: str | None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._consumer_id = consumer_id
+        self._consumers = ConsumerStore(file_io, paths)
+        self._clock = clock or SystemClock()
+        self._recorded: int | None = None
+        self._lease: ReadLease | None = None
+        self._may_lease = True
+        if consumer_id is not None:
+            self._recorded = self._consumers.next_snapshot(consumer_id)
+
+    @property
+    def next_snapshot(self) -> int | None:
+        """Where the consumer goes on; None without progress."""
+        return self._recorded
+
+    def keep(self, offset: Offset) -> None:
+        """All from here on is still to be read. Called often: it writes only when the offset has moved, or the lease
+        is due.
+        """
+        if self._consumer_id is not None and self._recorded is not None:
+            self._release()
+        elif self._may_lease:
+            try:
+                self._hold(offset.next_snapshot)
+            except StorageError as error:
+                self._may_lease = False
+                _log.warning("no read lease, so expiry may overtake this stream: %s", error)
+
+    def record(self, offset: Offset) -> None:
+        """All before is done with: let the consumer go on from here. Nothing without one, or in its full phase."""
+        if self._consumer_id is None or offset.is_full or self._recorded == offset.next_snapshot:
+            return
+        self._consumers.record(self._consumer_id, offset.next_snapshot)
+        self._recorded = offset.next_snapshot
+
+    def close(self) -> None:
+        """Let go of the lease; the consumer stays. May be called again."""
+        self._release()
+        self._may_lease = False
+
+    def _hold(self, snapshot_id: int) -> None:
+        lease = self._lease
+        if lease is None or snapshot_id < lease.snapshot_id:
+            self._release()
+            try:
+                self._lease = hold(
+                    self._file_io, self._paths, snapshot_id, LEASE_MILLIS, self._clock
+                )
+            except NotFoundError as cause:
+                raise expired(self._file_io, self._paths, snapshot_id) from cause
+        elif snapshot_id > lease.snapshot_id:
+            lease.move(snapshot_id)
+        elif self._is_due(lease):
+            lease.renew()
+
+    def _is_due(self, lease: ReadLease) -> bool:
+        left = lease.expires_millis - self._clock.now_nanos() // 1_000_000
+        return left < LEASE_MILLIS - LEASE_MILLIS // _RENEWALS_PER_LEASE
+
+    def _release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None

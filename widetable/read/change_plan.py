@@ -1,0 +1,122 @@
+"""What one snapshot changed, and the rows that its changes follow on, as splits.
+
+In: a snapshot, its lists, the changelog producer of the table's schema at that snapshot. Out: splits in the order of
+partition values, bucket and key; no two splits of a snapshot share a key.
+
+    producer                  changes                                         rows that readers of changes have seen
+    none                      files that an APPEND adds, as they stand        all live files, merged
+    input                     changelog files                                 all live files, merged
+    lookup                    changelog files                                 live files of level 1 and above, merged
+    full-compaction           changelog files                                 live files of the last level
+
+The changelog of `lookup` and `full-compaction` comes with the compaction that moves rows up, so rows that still wait
+at a lower level are yet to be told. An OVERWRITE tells no changes, as in Paimon. Source: Paimon
+`DataTableStreamScan`, `ChangelogFollowUpScanner`, `DeltaFollowUpScanner`; semantics.md section 9. Raises
+UnsupportedError for files that this version cannot place, NotFoundError for an expired snapshot, DamagedError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from widetable.commit.live_files import LiveFiles
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ADD, ManifestEntry
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
+from widetable.lsm.levels import levels_of
+from widetable.lsm.sorted_run import key_types, sections, sort_key
+from widetable.read.scan_plan import check_entry, partition_order
+from widetable.read.split import Split, needs_merge
+from widetable.schema import TableSchema
+
+
+@dataclass(frozen=True)
+class ChangeSplit:
+    """Files of one bucket whose keys overlap. files: rows of one key are told file by file, in this order."""
+
+    snapshot_id: int
+    partition: bytes
+    bucket: int
+    files: tuple[DataFileMeta, ...]
+
+
+def plan_changes(
+    live_files: LiveFiles, snapshot: Snapshot, schema: TableSchema, producer: str
+) -> tuple[ChangeSplit, ...]:
+    """The changes of one snapshot. schema: the one that rows are read with."""
+    entries = _entries(live_files, snapshot, producer)
+    splits = []
+    for partition, bucket, files in _by_bucket(entries, schema):
+        if snapshot.commit_kind == COMMIT_KIND_APPEND:
+            # Files of one commit come in any order of tasks; a compaction names its files in the order of events.
+            files.sort(key=lambda file: (file.min_sequence_number, file.max_sequence_number))
+        for group in _overlapping(files, schema):
+            splits.append(ChangeSplit(snapshot.id, partition, bucket, group))
+    return tuple(splits)
+
+
+def plan_rows(
+    live_files: LiveFiles, snapshot: Snapshot, schema: TableSchema, producer: str
+) -> tuple[Split, ...]:
+    """The rows at `snapshot` that the changes after it follow on. schema: the one that rows are read with."""
+    return tuple(
+        Split(partition, bucket, section.files, needs_merge(section.files))
+        for partition, bucket, files in _by_bucket(live_files.live_entries(snapshot), schema)
+        for section in sections(_seen(files, schema, producer), schema)
+    )
+
+
+def _seen(files: Sequence[DataFileMeta], schema: TableSchema, producer: str) -> list[DataFileMeta]:
+    """The live files of a bucket whose rows readers of changes have seen."""
+    if producer == "lookup":
+        lowest = 1
+    elif producer == "full-compaction":
+        lowest = levels_of(files, schema.typed_options).max_level
+    else:
+        lowest = 0
+    return [file for file in files if file.level >= lowest]
+
+
+def _by_bucket(
+    entries: Iterable[ManifestEntry], schema: TableSchema
+) -> Iterator[tuple[bytes, int, list[DataFileMeta]]]:
+    """(partition, bucket, files) in the order of partition values and bucket; files in the order of entries."""
+    buckets: dict[tuple[bytes, int], list[DataFileMeta]] = {}
+    for entry in entries:
+        check_entry(entry)
+        buckets.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+    order = partition_order(schema)
+    for partition, bucket in sorted(buckets, key=lambda key: (order(key[0]), key[1])):
+        yield partition, bucket, buckets[partition, bucket]
+
+
+def _entries(live_files: LiveFiles, snapshot: Snapshot, producer: str) -> Iterable[ManifestEntry]:
+    if snapshot.commit_kind == COMMIT_KIND_OVERWRITE:
+        return ()
+    if producer != "none":
+        return live_files.changelog_entries(snapshot)
+    if snapshot.commit_kind != COMMIT_KIND_APPEND:
+        return ()
+    return [entry for entry in live_files.delta_entries(snapshot) if entry.kind == ADD]
+
+
+def _overlapping(
+    files: Sequence[DataFileMeta], schema: TableSchema
+) -> list[tuple[DataFileMeta, ...]]:
+    """The files as groups that are disjoint in keys, by key; within a group they keep their order."""
+    if len(files) == 1:
+        return [tuple(files)]
+    types = key_types(schema)
+    ranges = [(sort_key(file.min_key, types), sort_key(file.max_key, types)) for file in files]
+    groups: list[list[int]] = []
+    bound: tuple[Any, ...] = ()
+    for index in sorted(range(len(files)), key=lambda index: ranges[index]):
+        first, last = ranges[index]
+        if not groups or first > bound:
+            groups.append([])
+            bound = last
+        groups[-1].append(index)
+        bound = max(bound, last)
+    return [tuple(files[index] for index in sorted(group)) for group in groups]

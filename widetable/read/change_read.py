@@ -1,0 +1,111 @@
+"""Reading changes: the rows of a change split with their kinds, or the rows of a snapshot as inserts. Picklable.
+
+Out: record batches of the columns asked for, in that order, and `_row_kind` (string: +I, -U, +U, -D) last; by key, rows
+of one key as their files tell them. A column that a file has not is null. Memory: a few batches per file of the split.
+Raises InvalidError for a table that has a column of that name, NotFoundError when the snapshot has expired meanwhile,
+and what opening data files raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from widetable.errors import InvalidError
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import open_data_file
+from widetable.merge.sorted_merge import interleave_runs
+from widetable.read.change_plan import ChangeSplit
+from widetable.read.expired import not_expired
+from widetable.read.merge_read import batch_rows
+from widetable.read.split import Split, SplitRead
+from widetable.row_kind import INSERT, TEXTS, to_texts
+from widetable.schema import VALUE_KIND, TableSchema
+from widetable.write.table_state import TableState
+from widetable.write.write_batch import ROW_KIND_COLUMN
+
+_KIND_FIELD: Final = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
+
+
+def change_schema(schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
+    """The columns, and the row kind last."""
+    if ROW_KIND_COLUMN in columns:
+        raise InvalidError(
+            f"column {ROW_KIND_COLUMN!r}",
+            found="a column of the table with the name that row kinds have",
+            expected="columns of other names",
+            action="Leave it out of the columns to be read, or rename it.",
+        )
+    return schema.arrow_schema(columns).append(_KIND_FIELD)
+
+
+@dataclass(frozen=True)
+class ChangeRead:
+    """Reads one change split. Nothing is opened before `to_batches`."""
+
+    table: TableState
+    split: ChangeSplit
+    columns: tuple[str, ...]
+
+    def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
+        """The changes. use_threads: decode on several cores."""
+        schema = change_schema(self.table.schema, self.columns)
+        with not_expired(self.table, self.split.snapshot_id):
+            for batch in self._in_order(use_threads=use_threads):
+                yield _shaped(batch, schema)
+
+    def _in_order(self, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
+        files = self.split.files
+        rows = batch_rows(len(self.columns) * len(files))
+        runs = [self._rows(file, rows, use_threads=use_threads) for file in files]
+        if len(runs) == 1:
+            return runs[0]
+        return interleave_runs(runs, self.table.schema, self.columns, batch_rows=rows)
+
+    def _rows(
+        self, file: DataFileMeta, rows: int, *, use_threads: bool
+    ) -> Iterator[pa.RecordBatch]:
+        table, split = self.table, self.split
+        path = table.data_file(split.partition, split.bucket, file.file_name)
+        with open_data_file(
+            table.file_io,
+            path,
+            file,
+            table.schema,
+            table.schema_of(file.schema_id),
+            self.columns,
+        ) as opened:
+            yield from opened.batches(rows, use_threads=use_threads)
+
+
+@dataclass(frozen=True)
+class InsertRead:
+    """Reads one split of a snapshot's rows; each is an insert."""
+
+    table: TableState
+    snapshot_id: int
+    split: Split
+    columns: tuple[str, ...]
+
+    def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
+        """The rows. use_threads: decode on several cores."""
+        schema = change_schema(self.table.schema, self.columns)
+        # A batch without columns would not keep its rows: the key comes along.
+        columns = self.columns or self.table.schema.trimmed_primary_key
+        read = SplitRead(self.table, self.split, columns)
+        with not_expired(self.table, self.snapshot_id):
+            for batch in read.to_batches(use_threads=use_threads):
+                kinds = pa.repeat(pa.scalar(TEXTS[INSERT], pa.string()), batch.num_rows)
+                arrays = [batch.column(name) for name in self.columns]
+                yield pa.RecordBatch.from_arrays([*arrays, kinds], schema=schema)
+
+
+def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for field in list(schema)[:-1]:
+        index = batch.schema.get_field_index(field.name)
+        arrays.append(batch.column(index) if index >= 0 else pa.nulls(batch.num_rows, field.type))
+    return pa.RecordBatch.from_arrays([*arrays, to_texts(batch.column(VALUE_KIND))], schema=schema)

@@ -1,0 +1,143 @@
+"""The changes of a table's snapshots, looked up one snapshot at a time: for ranges and for streams.
+
+In: the table with the schema that rows are read with, fixed for the life of the source; columns are matched by field
+id, so that files of older and newer schemas are read alike. Out: steps (stream_plan) and picklable readers of their
+splits. Which changes a snapshot tells follows from the changelog producer of the table's schema at that snapshot, so a
+change of that option changes nothing of what is past.
+Raises NotFoundError when a snapshot has expired, UnsupportedError when a column is not any more what it was at the
+start, and what reading lists raises.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.errors import NotFoundError, UnsupportedError
+from widetable.format.snapshot import Snapshot
+from widetable.read.change_plan import ChangeSplit, plan_changes, plan_rows
+from widetable.read.change_read import ChangeRead, InsertRead, change_schema
+from widetable.read.expired import expired, is_kept
+from widetable.read.split import Split
+from widetable.read.stream_plan import Kept, Piece, Step
+from widetable.schema import TableSchema, file_column
+from widetable.write.table_state import TableState
+
+StreamRead: TypeAlias = ChangeRead | InsertRead
+
+# Reserved: the timestamp barrier that a snapshot completes.
+BARRIER_PROPERTY: Final = "widetable.barrier"
+_KEPT_STEPS: Final = 64
+
+
+class ChangeSource:
+    """Not thread-safe: one reader owns it."""
+
+    def __init__(
+        self,
+        table: TableState,
+        snapshots: SnapshotStore,
+        live_files: LiveFiles,
+        columns: Sequence[str] | None,
+    ) -> None:
+        schema = table.schema
+        names = schema.names if columns is None else columns
+        self.columns: Final = tuple(schema.field(name).name for name in names)
+        self.arrow_schema: Final[pa.Schema] = change_schema(schema, self.columns)
+        self.table: Final = table
+        self._snapshots = snapshots
+        self._live_files = live_files
+        self._steps: OrderedDict[tuple[int, bool], Step] = OrderedDict()
+        self._checked_schemas = {schema.id}
+
+    def kept(self) -> Kept:
+        """The snapshots that are there now."""
+        return Kept(self._snapshots.earliest_id(), self._snapshots.latest_id())
+
+    def latest_id(self) -> int | None:
+        """The newest snapshot."""
+        return self._snapshots.latest_id()
+
+    def first_at(self, time_millis: int) -> int | None:
+        """The first snapshot that is kept and was committed at that time or later; None when all are older."""
+        first, last = self.kept()
+        if first is None or last is None:
+            return None
+        try:
+            found = self._snapshots.by_timestamp(time_millis - 1).id + 1
+        except NotFoundError:
+            return first
+        return found if found <= last else None
+
+    def step(self, snapshot_id: int, is_full: bool) -> Step:
+        """The rows (is_full) or the changes of a snapshot. Kept for a while: planning looks more than once."""
+        key = (snapshot_id, is_full)
+        step = self._steps.get(key)
+        if step is None:
+            step = self._steps[key] = self._look_up(snapshot_id, is_full)
+            if len(self._steps) > _KEPT_STEPS:
+                self._steps.popitem(last=False)
+        return step
+
+    def reads(self, piece: Piece) -> list[StreamRead]:
+        """Readers of some splits, in order."""
+        return [
+            ChangeRead(self.table, split, self.columns)
+            if isinstance(split, ChangeSplit)
+            else InsertRead(self.table, piece.step.snapshot_id, split, self.columns)
+            for split in piece.step.splits[piece.first : piece.end]
+            if isinstance(split, ChangeSplit | Split)
+        ]
+
+    def batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """The rows of some splits, in order."""
+        for read in self.reads(piece):
+            yield from read.to_batches(use_threads=True)
+
+    def _look_up(self, snapshot_id: int, is_full: bool) -> Step:
+        try:
+            snapshot = self._snapshots.load(snapshot_id)
+            self._check_columns(self.table.schema_of(snapshot.schema_id))
+            plan = plan_rows if is_full else plan_changes
+            splits = plan(
+                self._live_files, snapshot, self.table.schema, self._producer_at(snapshot)
+            )
+        except NotFoundError as cause:
+            if is_kept(self.table.file_io, self.table.paths, snapshot_id):
+                raise
+            raise expired(self.table.file_io, self.table.paths, snapshot_id) from cause
+        return Step(snapshot_id, is_full, splits, snapshot.watermark, _barrier(snapshot))
+
+    def _producer_at(self, snapshot: Snapshot) -> str:
+        options = self.table.schema_of(snapshot.schema_id).typed_options
+        return options.get(opt.CHANGELOG_PRODUCER)
+
+    def _check_columns(self, newer: TableSchema) -> None:
+        """Raises UnsupportedError when the table's columns have changed so that this reader must start anew."""
+        if newer.id in self._checked_schemas:
+            return
+        for name in self.columns:
+            ours = self.table.schema.field(name)
+            theirs = file_column(ours, newer)
+            is_gone = theirs is None and not ours.type.nullable
+            if newer.id > self.table.schema.id and (
+                is_gone or (theirs is not None and theirs.type != ours.type)
+            ):
+                raise UnsupportedError(
+                    f"column {name!r}",
+                    found=f"the type {theirs.type}" if theirs else "no such column",
+                    expected=f"the type {ours.type}, which it had when this reader started",
+                    action="Start the reader again: it goes on with the column as it is now.",
+                )
+        self._checked_schemas.add(newer.id)
+
+
+def _barrier(snapshot: Snapshot) -> int | None:
+    text = snapshot.properties.get(BARRIER_PROPERTY)
+    return int(text) if text is not None and text.lstrip("-").isdigit() else None

@@ -1,0 +1,273 @@
+"""Which snapshots a reader of changes reads next, and how far. Pure: values in, values out.
+
+A stream is in its full phase, where it reads the rows of one snapshot, or reads the changes of one snapshot after the
+other:
+
+    scan mode              starts with
+    default                latest-full; from-snapshot or from-timestamp when one of these is given
+    latest-full            the rows of the newest snapshot, then changes; without a snapshot yet: all changes
+    latest                 changes after the newest snapshot
+    from-snapshot          changes of snapshot N, which may be yet to come
+    from-snapshot-full     the rows of snapshot N, which may be yet to come, then changes
+    from-timestamp         changes of the first snapshot that is kept and was committed at that time or later
+
+A consumer that has made progress goes on there, whatever the mode (as in Paimon). An `Offset` says where a stream is,
+which may be inside a snapshot: limits cut between splits, which are in a fixed order. Raises InvalidError for what is
+no mode, no offset, or a mode without what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, Protocol
+
+from widetable.errors import InvalidError
+from widetable.format.data_file_meta import DataFileMeta
+
+DEFAULT: Final = "default"
+LATEST_FULL: Final = "latest-full"
+LATEST: Final = "latest"
+FROM_SNAPSHOT: Final = "from-snapshot"
+FROM_SNAPSHOT_FULL: Final = "from-snapshot-full"
+FROM_TIMESTAMP: Final = "from-timestamp"
+SCAN_MODES: Final = (
+    DEFAULT,
+    LATEST_FULL,
+    LATEST,
+    FROM_SNAPSHOT,
+    FROM_SNAPSHOT_FULL,
+    FROM_TIMESTAMP,
+)
+_NEEDS: Final[Mapping[str, str]] = {
+    FROM_SNAPSHOT: "snapshot id",
+    FROM_SNAPSHOT_FULL: "snapshot id",
+    FROM_TIMESTAMP: "timestamp",
+}
+
+# In checkpoints of others: never change what a version means.
+OFFSET_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a new stream starts. mode: any but `default`; made by `start_of`."""
+
+    mode: str
+    snapshot_id: int | None = None
+    timestamp_millis: int | None = None
+
+
+def start_of(mode: str, snapshot_id: int | None, timestamp_millis: int | None) -> Start:
+    """Check a choice."""
+    if mode not in SCAN_MODES:
+        raise _invalid("scan mode", repr(mode), f"one of {', '.join(SCAN_MODES)}")
+    if mode == DEFAULT and snapshot_id is not None:
+        mode = FROM_SNAPSHOT
+    elif mode == DEFAULT:
+        mode = LATEST_FULL if timestamp_millis is None else FROM_TIMESTAMP
+    given = {"snapshot id": snapshot_id, "timestamp": timestamp_millis}
+    for name, value in given.items():
+        if (value is not None) != (_NEEDS.get(mode) == name):
+            found = f"no {name}" if value is None else f"the {name} {value}"
+            expected = f"a {name}" if value is None else f"no {name}"
+            raise _invalid(f"scan mode {mode!r}", found, expected)
+    if snapshot_id is not None and snapshot_id < 1:
+        raise _invalid("snapshot id", str(snapshot_id), "1 or more")
+    return Start(mode, snapshot_id, timestamp_millis)
+
+
+@dataclass(frozen=True)
+class Offset:
+    """All before it is read. next_snapshot: the first that is not, or not wholly: `position` of its splits are.
+    is_full: its rows are read, not its changes.
+
+    watermark, barrier: of the last snapshot that is wholly read and has one; milliseconds, and a number (reserved:
+    `widetable.barrier`).
+    """
+
+    next_snapshot: int
+    is_full: bool = False
+    position: int = 0
+    watermark: int | None = None
+    barrier: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For a checkpoint: integers and booleans by name; what is None is left out."""
+        body = {
+            "version": OFFSET_VERSION,
+            "next_snapshot": self.next_snapshot,
+            "is_full": self.is_full,
+            "position": self.position,
+            "watermark": self.watermark,
+            "barrier": self.barrier,
+        }
+        return {key: value for key, value in body.items() if value is not None}
+
+
+def offset_from_json(body: Mapping[str, Any]) -> Offset:
+    """The offset of a checkpoint."""
+    version = body.get("version")
+    names = {"version", "next_snapshot", "is_full", "position", "watermark", "barrier"}
+    if version != OFFSET_VERSION or not body.keys() <= names:
+        raise _invalid(
+            "stream offset",
+            f"version {version!r} with {', '.join(sorted(body))}",
+            f"version {OFFSET_VERSION}",
+            "Use the version of widetable that wrote the checkpoint, or start with a new one.",
+        )
+    return Offset(
+        body["next_snapshot"],
+        body["is_full"],
+        body["position"],
+        body.get("watermark"),
+        body.get("barrier"),
+    )
+
+
+class Kept(NamedTuple):
+    """The snapshots that are there: first and last id; both None for a table without one."""
+
+    first: int | None
+    last: int | None
+
+
+def first_offset(
+    start: Start, kept: Kept, consumer_next: int | None, first_at_time: int | None
+) -> Offset:
+    """Where a new stream is.
+
+    consumer_next: the progress of its consumer. first_at_time: for `from-timestamp`, the first snapshot of that time or
+    later, None when there is none yet.
+    """
+    after_last = 1 if kept.last is None else kept.last + 1
+    if consumer_next is not None:
+        return Offset(consumer_next)
+    if start.mode == LATEST_FULL:
+        return Offset(1) if kept.last is None else Offset(kept.last, is_full=True)
+    if start.mode == FROM_TIMESTAMP:
+        return Offset(after_last if first_at_time is None else first_at_time)
+    if start.snapshot_id is None:
+        return Offset(after_last)
+    return Offset(start.snapshot_id, is_full=start.mode == FROM_SNAPSHOT_FULL)
+
+
+class Splits(Protocol):
+    """What a stream counts of a split."""
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]: ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """One snapshot of a stream: its rows (is_full) or its changes, in splits of a fixed order."""
+
+    snapshot_id: int
+    is_full: bool
+    splits: Sequence[Splits]
+    watermark: int | None = None
+    barrier: int | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one batch may hold: snapshots that have splits, rows and bytes of files, files. None: any number. The first
+    split of a batch is taken whatever its size.
+    """
+
+    snapshots: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    files: int | None = None
+
+
+class Advance(NamedTuple):
+    """offset: where the batch ends; splits: how many it has."""
+
+    offset: Offset
+    splits: int
+
+
+def advance(
+    offset: Offset, step_of: Callable[[int, bool], Step], last: int | None, limits: Limits
+) -> Advance:
+    """How far one batch goes. step_of(snapshot id, is_full): looked up as far as needed; last: the newest snapshot."""
+    used = _Used(limits)
+    while last is not None and offset.next_snapshot <= last:
+        step = step_of(offset.next_snapshot, offset.is_full)
+        if step.splits[offset.position :] and not used.takes_snapshot():
+            break
+        position = offset.position
+        while position < len(step.splits) and used.takes(step.splits[position]):
+            position += 1
+        if position < len(step.splits):
+            offset = replace(offset, position=position)
+            break
+        offset = after(step, offset)
+    return Advance(offset, used.splits)
+
+
+def after(step: Step, offset: Offset) -> Offset:
+    """Where a stream is that has read the whole step."""
+    return Offset(
+        step.snapshot_id + 1,
+        watermark=offset.watermark if step.watermark is None else step.watermark,
+        barrier=offset.barrier if step.barrier is None else step.barrier,
+    )
+
+
+class Piece(NamedTuple):
+    """Splits `first` to `end` - 1 of a step."""
+
+    step: Step
+    first: int
+    end: int
+
+
+def pieces(start: Offset, end: Offset, step_of: Callable[[int, bool], Step]) -> list[Piece]:
+    """What lies between two offsets of one stream."""
+    found = []
+    at = start
+    while (at.next_snapshot, not at.is_full) < (end.next_snapshot, not end.is_full):
+        step = step_of(at.next_snapshot, at.is_full)
+        found.append(Piece(step, at.position, len(step.splits)))
+        at = after(step, at)
+    if at.position < end.position:
+        step = step_of(at.next_snapshot, at.is_full)
+        found.append(Piece(step, at.position, end.position))
+    return [piece for piece in found if piece.first < piece.end]
+
+
+class _Used:
+    """Counts what a batch has."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._rows = self._bytes = self._files = self._snapshots = 0
+        self.splits = 0
+
+    def takes_snapshot(self) -> bool:
+        if self._limits.snapshots is not None and self._snapshots >= self._limits.snapshots:
+            return False
+        self._snapshots += 1
+        return True
+
+    def takes(self, split: Splits) -> bool:
+        """Count a split, when it fits or is the first."""
+        limits = self._limits
+        rows = self._rows + sum(file.row_count for file in split.files)
+        size = self._bytes + sum(file.file_size for file in split.files)
+        files = self._files + len(split.files)
+        wanted = ((rows, limits.rows), (size, limits.bytes), (files, limits.files))
+        if self.splits and any(limit is not None and count > limit for count, limit in wanted):
+            return False
+        self._rows, self._bytes, self._files = rows, size, files
+        self.splits += 1
+        return True
+
+
+def _invalid(
+    subject: str, found: str, expected: str, action: str = "Correct the choice."
+) -> InvalidError:
+    return InvalidError(subject, found=found, expected=expected, action=action)
