@@ -1,0 +1,149 @@
+"""Which compactions a producer gets, and what it takes to trust the rows above level 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from tests.widetable.lsm.test_universal_compaction import file_of
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.lsm.changelog_compaction import FULL_ROW_NUMBER, plan_bucket
+from widetable.lsm.universal_compaction import Choice
+from widetable.merge.engine import engine_of
+from widetable.schema import TableSchema, new_schema
+
+PARTIAL = {"merge-engine": "partial-update"}
+NOW = 1_795_000_000_000_000_000
+
+
+def schema_with(options: dict[str, str]) -> TableSchema:
+    arrow = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.int64())])
+    return new_schema(arrow, primary_key=["k"], options=options)
+
+
+def file_at(level: int, number: int, *, size: int = 100, deletes: int = 0) -> DataFileMeta:
+    return replace(file_of(number, level, size), delete_row_count=deletes)
+
+
+def planned(
+    files: Sequence[DataFileMeta], *, full: bool = False, producer: str = "lookup", **options: str
+) -> Choice | None:
+    schema = schema_with({"changelog-producer": producer, **options})
+    return plan_bucket(schema, engine_of(schema), files, full=full)
+
+
+def test_a_single_commit_moves_up_at_once() -> None:
+    base, fresh = file_at(5, 0, size=10_000), file_at(0, NOW)
+    choice = planned([base, fresh], **PARTIAL)
+    assert choice is not None
+    assert (choice.files, choice.output_level, choice.known_level) == ((fresh,), 4, 1)
+    assert [run.files for run in choice.below] == [(base,)]
+    assert choice.sequence_number == FULL_ROW_NUMBER
+
+
+def test_without_a_producer_a_single_commit_stays() -> None:
+    files = [file_at(5, 0, size=10_000), file_at(0, NOW)]
+    assert planned(files, producer="none", **PARTIAL) is None
+    assert planned(files, producer="input", **PARTIAL) is None
+    assert planned(files, producer="full-compaction", **PARTIAL) is None
+
+
+def test_each_level_has_a_higher_number_than_the_one_below() -> None:
+    files = [file_at(5, 0), file_at(4, FULL_ROW_NUMBER), file_at(3, FULL_ROW_NUMBER + 1)]
+    choice = planned([*files, file_at(0, NOW, size=1)], **PARTIAL)
+    assert choice is not None
+    assert choice.output_level == 2
+    assert choice.sequence_number == FULL_ROW_NUMBER + 2
+    assert len(choice.below) == 3
+
+
+def test_what_takes_all_has_the_number_of_the_base() -> None:
+    choice = planned([file_at(0, NOW), file_at(0, NOW + 1)], **PARTIAL)
+    assert choice is not None
+    assert (choice.sequence_number, choice.below, choice.repairs) == (0, (), False)
+
+
+def test_rows_of_deduplicate_keep_their_numbers() -> None:
+    choice = planned([file_at(5, 7), file_at(4, 9), file_at(0, NOW, size=1)])
+    assert choice is not None
+    assert (choice.sequence_number, choice.repairs, choice.output_level) == (None, False, 3)
+
+
+@pytest.mark.parametrize(
+    "above", [file_at(4, NOW - 1), file_at(4, 1), file_at(4, FULL_ROW_NUMBER + 5000)]
+)
+def test_levels_without_the_mark_are_merged_once(above: DataFileMeta) -> None:
+    files = [file_at(5, 0, size=10_000), above, file_at(0, NOW)]
+    choice = planned(files, **PARTIAL)
+    assert choice is not None
+    assert (choice.repairs, set(choice.files), choice.known_level) == (True, set(files), 1)
+    assert (choice.sequence_number, choice.output_level) == (0, 5)
+
+
+def test_a_level_that_does_not_sort_after_the_one_below_is_not_trusted() -> None:
+    files = [file_at(5, 0), file_at(4, FULL_ROW_NUMBER), file_at(3, FULL_ROW_NUMBER)]
+    choice = planned([*files, file_at(0, NOW)], **PARTIAL)
+    assert choice is not None
+    assert choice.repairs
+
+
+def test_the_deepest_level_is_trusted_whoever_wrote_it() -> None:
+    """Numbers of a counting writer stand there; new rows must sort after them."""
+    choice = planned([file_at(5, 1_000_000, size=10_000), file_at(0, NOW)], **PARTIAL)
+    assert choice is not None
+    assert (choice.repairs, choice.sequence_number) == (False, FULL_ROW_NUMBER)
+    high = file_at(5, FULL_ROW_NUMBER + 77, size=10_000)
+    choice = planned([high, file_at(0, NOW)], **PARTIAL)
+    assert choice is not None
+    assert choice.sequence_number == FULL_ROW_NUMBER + 78
+
+
+def test_deletes_that_remove_take_the_base_along() -> None:
+    options = PARTIAL | {"partial-update.remove-record-on-delete": "true"}
+    files = [file_at(5, 0, size=10_000), file_at(0, NOW, deletes=1)]
+    choice = planned(files, **options)
+    assert choice is not None
+    assert set(choice.files) == set(files)
+    kept = planned([files[0], file_at(0, NOW)], **options)
+    assert kept is not None
+    assert len(kept.files) == 1
+
+
+def test_gentle_waits_for_enough_files() -> None:
+    gentle = PARTIAL | {"lookup-compact": "gentle", "num-sorted-run.compaction-trigger": "20"}
+    waiting = [file_at(0, NOW + number) for number in range(39)]
+    base = file_at(5, 0, size=10**9)
+    assert planned([base, *waiting[:18]], **gentle) is None
+    asked = gentle | {"lookup-compact.max-interval": "25", "num-sorted-run.compaction-trigger": "3"}
+    few = planned([base, *waiting[:1]], **asked)
+    assert few is None
+    due = gentle | {"lookup-compact.max-interval": "2", "num-sorted-run.compaction-trigger": "2"}
+    assert planned([base, *waiting[:2]], **due) is not None
+
+
+def test_level_1_goes_along_when_nothing_fits_between() -> None:
+    levels = [
+        file_at(5 - n, 0 if n == 0 else FULL_ROW_NUMBER + n - 1, size=10**6) for n in range(5)
+    ]
+    choice = planned(
+        [*levels, file_at(0, NOW, size=1)], **PARTIAL, **{"num-sorted-run.compaction-trigger": "9"},
+        **{"num-levels": "6"},
+    )  # fmt: skip
+    assert choice is not None
+    assert choice.output_level == 1
+    assert {file.level for file in choice.files} == {0, 1}
+
+
+def test_full_compaction_tells_what_changed_against_the_bottom() -> None:
+    files = [file_at(5, 0, size=10_000), file_at(4, 9), file_at(0, NOW)]
+    choice = planned(files, full=True, producer="full-compaction")
+    assert choice is not None
+    assert (choice.known_level, choice.below, choice.repairs) == (5, (), False)
+
+
+def test_files_of_a_newer_schema_are_left_alone() -> None:
+    newer = replace(file_at(0, NOW), schema_id=1)
+    assert planned([file_at(5, 0), newer], **PARTIAL) is None
