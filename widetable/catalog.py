@@ -30,6 +30,10 @@ from widetable.table import Table
 
 _NAME: Final = re.compile(r"^[^\s./\\$@:][^/\\$@:]*$")
 _SUFFIX: Final = ".db"
+# Options that decide together whether a table can have its changelog. Others may be altered where it cannot.
+_OF_CHANGELOGS: Final = frozenset(
+    (opt.CHANGELOG_PRODUCER.key, opt.SEQUENCE_FIELD.key, opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key)
+)
 
 
 class Catalog:
@@ -161,7 +165,7 @@ class Catalog:
         store = SchemaStore(self._file_io, TablePaths(table.path))
         while True:
             new = changed_schema(store.latest(), change)
-            if opt.CHANGELOG_PRODUCER.key in change.set_options:
+            if change.drop_columns or _OF_CHANGELOGS.intersection(change.set_options):
                 check_changelog_producer(new)
             if store.publish(new):
                 return self._open(table.path)

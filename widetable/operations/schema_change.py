@@ -147,6 +147,7 @@ def _renamed_value(key: str, value: str, renamed: Callable[[str], str]) -> str:
         opt.SEQUENCE_FIELD.key,
         opt.ROWKIND_FIELD.key,
         opt.REMOVE_RECORD_ON_SEQUENCE_GROUP.key,
+        opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key,
     )
     if lists_columns or (match is not None and match["what"] == "sequence-group"):
         return _renamed_list(value, renamed)
