@@ -37,6 +37,7 @@ from widetable.format.data_file_reader import open_data_file
 from widetable.lsm import changelog_compaction
 from widetable.lsm.background_writer import BackgroundWriter
 from widetable.lsm.file_rows import Caches
+from widetable.lsm.key_lookup import find_rows
 from widetable.lsm.sorted_run import Section, SortedRun, sections
 from widetable.lsm.universal_compaction import Choice
 from widetable.merge.engine import ENGINES, MergeEngine, PartialMerge
@@ -253,8 +254,6 @@ class _Task:
 
     def _looked_up(self, new: Sequence[SortedRun], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The newest rows below the pick of the keys in these runs: a sorted run itself."""
-        from widetable.lsm.key_lookup import find_rows
-
         return find_rows(
             self._state,
             self._partition,
@@ -263,6 +262,7 @@ class _Task:
             self._keys(new, batch_rows),
             self._state.schema.names,
             self._caches,
+            expected_keys=sum(run.rows for run in new),
         )
 
     def _keys(self, runs: Sequence[SortedRun], batch_rows: int) -> Iterator[pa.RecordBatch]:

@@ -134,9 +134,12 @@ def _compact(
 
     caches = None
     if state.options.get(opt.CHANGELOG_PRODUCER) == "lookup":
-        from widetable.operations.lookup_caches import caches_of
+        try:
+            from widetable.operations.lookup_caches import caches_of
 
-        caches = caches_of(state)
+            caches = caches_of(state)
+        except ModuleNotFoundError:
+            caches = None
     done = compact_table(state, live_entries, commit, full=full, caches=caches)
     return CommitResult(
         committed=bool(commits),

@@ -1,0 +1,174 @@
+"""What an append to a lookup table does about its changelog: at once, later, or by somebody else; never at its cost."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.faults import Fault, FaultyFileIO
+from widetable.commit.lease import try_lease
+from widetable.operations import compaction
+from widetable.paths import TablePaths
+from widetable.storage.local import LocalFileIO
+
+COLUMNS = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.int64())])
+LOOKUP = {
+    "widetable.fsync": "false",
+    "changelog-producer": "lookup",
+    "merge-engine": "partial-update",
+}
+
+
+def make(path: Path, **options: str) -> wt.Table:
+    catalog = wt.Catalog(str(path))
+    return catalog.create_table("db.t", COLUMNS, primary_key=["k"], options=LOOKUP | options)
+
+
+def rows(*keys: int, a: int = 1) -> pa.Table:
+    return pa.table({"k": list(keys), "a": [a] * len(keys)})
+
+
+def kinds(table: wt.Table, start: int = 0) -> list[str]:
+    end = table.snapshots()[-1].id
+    return list(table.changes(start, end)["_row_kind"].to_pylist())
+
+
+def level0_files(table: wt.Table) -> int:
+    splits = table.scan().splits()
+    return sum(file.level == 0 for split in splits for file in split.files)
+
+
+def commit_kinds(table: wt.Table) -> list[str]:
+    return [snapshot.commit_kind for snapshot in table.snapshots()]
+
+
+def test_the_changelog_comes_right_after_the_append(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.write(rows(1, 2))
+    table.write(rows(2, a=5))
+    assert commit_kinds(table) == ["APPEND", "COMPACT", "APPEND", "COMPACT"]
+    assert [s.changelog_record_count for s in table.snapshots()] == [None, 2, None, 2]
+    assert kinds(table) == ["+I", "+I", "-U", "+U"]
+    assert level0_files(table) == 0
+
+
+def test_a_write_only_table_leaves_it_to_a_compaction(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"write-only": "true"})
+    table.write(rows(1))
+    table.write(rows(1, a=2))
+    assert kinds(table) == []
+    table.compact()
+    assert commit_kinds(table) == ["APPEND", "APPEND", "COMPACT"]
+    assert kinds(table) == ["+I"]
+
+
+def test_who_does_not_get_the_lease_is_served_by_its_holder(tmp_path: Path) -> None:
+    table = make(tmp_path, bucket="4")
+    paths = TablePaths(table.path)
+    lease = try_lease(LocalFileIO(), paths, "somebody", 60_000)
+    assert lease is not None
+    table.write(rows(*range(100)))
+    assert commit_kinds(table) == ["APPEND"]
+    assert Path(paths.compaction_wanted).exists()
+    lease.release()
+    table.write(rows(7))
+    assert not Path(paths.compaction_wanted).exists()
+    assert level0_files(table) == 0
+    assert len(kinds(table)) == 100
+
+
+def test_many_writers_leave_no_append_without_its_changelog(tmp_path: Path) -> None:
+    table = make(tmp_path, bucket="2")
+
+    def write(writer: int) -> None:
+        mine = wt.Table.open(table.path)
+        for number in range(5):
+            mine.write(rows(*range(writer, 60, 4), a=number))
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert level0_files(table) == 0
+    told = table.changes(0, table.snapshots()[-1].id).to_pylist()
+    state: dict[int, int] = {}
+    for change in told:
+        if change["_row_kind"] in ("-U", "-D"):
+            assert state.pop(change["k"]) == change["a"]
+        else:
+            assert change["k"] not in state
+            state[change["k"]] = change["a"]
+    assert state == {row["k"]: row["a"] for row in table.scan().to_arrow().to_pylist()}
+
+
+def test_without_waiting_a_thread_makes_it(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"lookup-wait": "false"})
+    table.write(rows(1, 2))
+    compaction._later.submit(lambda: None).result()  # the work before it is done
+    assert commit_kinds(table) == ["APPEND", "COMPACT"]
+    assert kinds(table) == ["+I", "+I"]
+
+
+def test_a_failing_changelog_does_not_fail_the_append(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = make(tmp_path).path
+    faulty = FaultyFileIO(LocalFileIO(fsync=False))
+    table = wt.Table.open(path, file_io=faulty)
+    faulty.fail("open_output", Fault.BEFORE, "changelog-", times=100)
+    with caplog.at_level(logging.WARNING, logger="widetable"):
+        assert table.write(rows(1)).committed
+    assert "after an append failed" in caplog.text
+    assert level0_files(table) == 1
+    assert len(list(tmp_path.rglob("*.parquet"))) == 1
+    faulty.heal()
+    faulty._points.clear()
+    table.write(rows(2))
+    assert kinds(table) == ["+I", "+I"]
+
+
+def test_who_lost_drops_its_changelog(tmp_path: Path) -> None:
+    """Another compaction commits in between: nothing is told twice, and no file of the loser stays."""
+    path = make(tmp_path, **{"write-only": "true"}).path
+    faulty = FaultyFileIO(LocalFileIO(fsync=False))
+    table, other = wt.Table.open(path, file_io=faulty), wt.Table.open(path)
+    table.write(rows(1, 2))
+    faulty.run_before("publish", lambda: other.compact(), "snapshot-2")
+    table.compact()
+    assert commit_kinds(other) == ["APPEND", "COMPACT"]
+    assert kinds(other) == ["+I", "+I"]
+    assert len(list(tmp_path.rglob("changelog-*.parquet"))) == 1
+    assert len(list(tmp_path.rglob("data-*.parquet"))) == 2
+
+
+def test_a_table_that_gains_lookup_is_repaired_once_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    options = {"widetable.fsync": "false", "merge-engine": "partial-update"}
+    table = catalog.create_table("db.t", COLUMNS, primary_key=["k"], options=options)
+    for number in range(9):
+        table.write(rows(*range(3000 if number == 0 else 3), a=number))
+    levels = {file.level for split in table.scan().splits() for file in split.files}
+    assert any(0 < level < 5 for level in levels), levels
+    catalog.alter_table("db.t", set_options={"changelog-producer": "lookup"})
+    before = {row["k"]: row["a"] for row in table.scan().to_arrow().to_pylist()}
+    start = table.snapshots()[-1].id
+    with caplog.at_level(logging.INFO, logger="widetable"):
+        table.write(rows(1, 5000, a=77))
+        table.write(rows(1, a=78))
+    assert caplog.text.count("compacted without a lookup changelog") == 1
+    told = table.changes(start, table.snapshots()[-1].id).to_pylist()
+    state = dict(before)
+    for change in told:
+        if change["_row_kind"] in ("-U", "-D"):
+            assert state.pop(change["k"]) == change["a"]
+        else:
+            state[change["k"]] = change["a"]
+    assert state == {row["k"]: row["a"] for row in table.scan().to_arrow().to_pylist()}
