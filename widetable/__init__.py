@@ -11,6 +11,8 @@ from widetable.errors import (
     UnsupportedError,
     WidetableError,
 )
+from widetable.operations.expiry import ExpiryResult
+from widetable.operations.orphans import OrphanResult
 from widetable.table import Table
 from widetable.write.commit_message import CommitMessage
 
@@ -20,8 +22,10 @@ __all__ = [
     "CommitResult",
     "ConflictError",
     "DamagedError",
+    "ExpiryResult",
     "InvalidError",
     "NotFoundError",
+    "OrphanResult",
     "StorageError",
     "Table",
     "UnsupportedError",

@@ -85,9 +85,15 @@ class TablePaths:
     def index_dir(self) -> str:
         return f"{self.root}/index"
 
+    def index(self, name: str) -> str:
+        return f"{self.index_dir}/{self._plain(name)}"
+
     @property
     def statistics_dir(self) -> str:
         return f"{self.root}/statistics"
+
+    def statistics(self, name: str) -> str:
+        return f"{self.statistics_dir}/{self._plain(name)}"
 
     @property
     def tag_dir(self) -> str:

@@ -1,4 +1,4 @@
-"""A table: write, compact, scan, snapshots, tags. The public face; the work is done by the packages
+"""A table: write, compact, scan, changes, and its history. The public face; the work is done by the packages
 below.
 
 Raises what the packages below raise: InvalidError for wrong data or arguments, NotFoundError for
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 
 from widetable import options as opt
 from widetable.commit.commit_request import Identity
-from widetable.commit.committer import CommitResult, Committer
+from widetable.commit.committer import CommitResult
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.operations.changes import change_batches
@@ -30,12 +29,11 @@ from widetable.operations.follow import (
     timeout_millis_of,
     timestamp_millis_of,
 )
-from widetable.operations.snapshot_choice import choose_snapshot, load_snapshot
+from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.supported import check_readable, check_writable
-from widetable.operations.tags import TagStore
+from widetable.operations.table_history import TableHistory
 from widetable.operations.write_source import WriteSource, source_of
-from widetable.paths import TablePaths
 from widetable.read.change_source import ChangeSource
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
@@ -45,22 +43,16 @@ from widetable.storage.file_io import FileIO
 from widetable.storage.locate import locate
 from widetable.write.commit_message import CommitMessage
 from widetable.write.sequence import SequenceAllocator
-from widetable.write.table_state import TableState
 from widetable.write.table_writer import TableWriter
 from widetable.write.write_batch import ROW_KIND_COLUMN, BatchNormalizer, write_columns
 
 
-class Table:
+class Table(TableHistory):
     """Made by `Catalog` or `Table.open`. Picklable; holds nothing open; one object may be used by
     several threads.
     """
 
     __module__ = "widetable"
-
-    def __init__(self, path: str, file_io: FileIO) -> None:
-        self._path = path
-        self._file_io = file_io
-        self._paths = TablePaths(path)
 
     @classmethod
     def open(cls, path: str, *, file_io: FileIO | None = None) -> Table:
@@ -78,40 +70,10 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self._path!r})"
 
-    def __getstate__(self) -> tuple[str, FileIO]:
-        return self._path, self._file_io
-
-    def __setstate__(self, state: tuple[str, FileIO]) -> None:
-        self._path, self._file_io = state
-        self._paths = TablePaths(self._path)
-
-    # What it is
-
-    @property
-    def path(self) -> str:
-        """The absolute path of the table's directory."""
-        return self._path
-
-    @property
-    def schema(self) -> TableSchema:
-        """The newest schema, looked up on each call."""
-        return self._committer.schemas.latest()
-
     @property
     def arrow_schema(self) -> pa.Schema:
         """The newest schema's columns, as scans give them and writes take them."""
         return self.schema.arrow_schema()
-
-    @cached_property
-    def _committer(self) -> Committer:
-        return Committer(self._file_io, self._paths)
-
-    def _state(self, schema: TableSchema) -> TableState:
-        return TableState(self._file_io, self._paths, schema, self._committer.schemas.load)
-
-    @property
-    def _tags(self) -> TagStore:
-        return TagStore(self._file_io, self._paths)
 
     # Writing
 
@@ -410,27 +372,3 @@ class Table:
             load(id).options.get(opt.BUCKET.key) != newest.options.get(opt.BUCKET.key)
             for id in range(newest.id)
         )
-
-    # Snapshots and tags
-
-    def snapshots(self) -> list[Snapshot]:
-        """All snapshots that are kept, newest last."""
-        store = self._committer.snapshots
-        return [store.load(id) for id in store.ids()]
-
-    def create_tag(self, name: str, snapshot_id: int | None = None) -> None:
-        """Keep a snapshot, the newest by default, under a name: it can be read for as long as the
-        tag is there.
-        """
-        store = self._committer.snapshots
-        snapshot = store.latest() if snapshot_id is None else load_snapshot(store, snapshot_id)
-        self._tags.create(name, snapshot or load_snapshot(store, 1))
-
-    def delete_tag(self, name: str) -> None:
-        """Let a tag go."""
-        self._tags.delete(name)
-
-    def tags(self) -> dict[str, Snapshot]:
-        """Name to snapshot of all tags, sorted by name."""
-        tags = self._tags
-        return {name: tags.load(name) for name in tags.names()}

@@ -50,6 +50,13 @@ class ConsumerStore:
         """Forget a consumer; whether there was one."""
         return self._file_io.delete(self._path(consumer_id))
 
+    def forget_idle(self, before_millis: int) -> list[str]:
+        """Forget consumers whose last progress was recorded before that time (epoch); their names."""
+        entries = self._file_io.list(self._paths.consumer_dir)
+        idle = [e.name for e in entries if e.modified_millis < before_millis]
+        names = [name[len(_PREFIX) :] for name in idle if name.startswith(_PREFIX)]
+        return [name for name in names if self.delete(name)]
+
     def all(self) -> dict[str, int]:
         """Consumer to its next snapshot, sorted by name."""
         entries = self._file_io.list(self._paths.consumer_dir)

@@ -26,7 +26,7 @@ class TagStore:
 
     def names(self) -> list[str]:
         """All tags, sorted by name."""
-        entries = self._file_io.list(f"{self._paths.root}/tag")
+        entries = self._file_io.list(self._paths.tag_dir)
         return [entry.name[len(_PREFIX) :] for entry in entries if entry.name.startswith(_PREFIX)]
 
     def load(self, name: str) -> Snapshot:
@@ -38,8 +38,20 @@ class TagStore:
             raise self._not_found(name) from cause
 
     def create(self, name: str, snapshot: Snapshot) -> None:
-        """Keep a snapshot. A tag that keeps it already is left as it is."""
-        if self._file_io.publish(self._path(name), Tag(snapshot=snapshot).to_json().encode()):
+        """Keep a snapshot. A tag that keeps it already is left as it is.
+
+        Expiry removes the snapshot's file, then looks for tags: if the file is still there now, the tag is seen.
+        """
+        path = self._path(name)
+        if self._file_io.publish(path, Tag(snapshot=snapshot).to_json().encode()):
+            if not self._file_io.exists(self._paths.snapshot(snapshot.id)):
+                self._file_io.delete(path)
+                raise NotFoundError(
+                    f"snapshot {snapshot.id}",
+                    found="an expired snapshot",
+                    expected="a snapshot that is still kept",
+                    action="Tag a newer snapshot.",
+                )
             return
         held = self.load(name)
         if held.id != snapshot.id:

@@ -1,0 +1,143 @@
+"""Expiry: old snapshots go, with the files that only they name (docs/decisions/0009-expiry.md).
+
+    choose ─► copy each snapshot file ─► look again who needs them ─► remove the snapshot files, oldest first
+           ─► EARLIEST hint ─► sweep: delete what the copies name and nobody else, then the copies
+
+A snapshot's files are deleted only when its own file is gone, so who reads one finds it whole or learns that it has
+expired; the copies make the next expiry finish what this one did not. Never part of a commit, and right without any
+lease: several may run at once. Raises UnsupportedError for a table whose changelog is kept longer than its snapshots,
+what `expiry_sweep` raises, InvalidError for a retention that contradicts itself, StorageError.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from widetable import options as opt
+from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.committer import Committer
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.read_lease import forget_expired, held_snapshots
+from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.errors import NotFoundError, UnsupportedError
+from widetable.operations.expiry_choice import ExpiryChoice, Retention, choose_snapshots
+from widetable.operations.expiry_sweep import ExpirySweep
+from widetable.schema import TableSchema
+from widetable.write.table_state import TableState
+
+# A copy of a snapshot that stays is withdrawn when it is so old that no expiry is still about to act on it.
+_WITHDRAW_MILLIS: Final = 600_000
+# Other clients then copy expired snapshots to changelog/, and delete their changelog files later (format.md 12).
+_LONGER_CHANGELOG: Final = (
+    "changelog.num-retained.min",
+    "changelog.num-retained.max",
+    "changelog.time-retained",
+)
+
+
+@dataclass(frozen=True)
+class ExpiryResult:
+    """ids: the snapshots that are gone, ascending. files, bytes: deleted data files, changelog files and metadata.
+    consumers: that were forgotten because they made no progress for `consumer.expiration-time`.
+    """
+
+    __module__ = "widetable"
+
+    ids: tuple[int, ...] = ()
+    files: int = 0
+    bytes: int = 0
+    consumers: tuple[str, ...] = ()
+
+
+def expire(
+    state: TableState, committer: Committer, retention: Retention, clock: Clock | None = None
+) -> ExpiryResult:
+    """Expire what `retention`, consumers and leases allow, and finish what an earlier expiry left."""
+    check_expirable(state.schema)
+    return _Expiry(state, committer, clock or SystemClock()).run(retention)
+
+
+def check_expirable(schema: TableSchema) -> None:
+    """Refuse a table whose expired changelog would have to be kept."""
+    for key in _LONGER_CHANGELOG:
+        if key in schema.options:
+            raise UnsupportedError(
+                f"option {key!r}",
+                found=repr(schema.options[key]),
+                expected="no such option; this version keeps a changelog as long as its snapshot",
+                action="Remove the option, or let another client expire the snapshots of this table.",
+            )
+
+
+class _Expiry:
+    def __init__(self, state: TableState, committer: Committer, clock: Clock) -> None:
+        self._state = state
+        self._file_io = state.file_io
+        self._paths = state.paths
+        self._committer = committer
+        self._clock = clock
+        self._consumers = ConsumerStore(state.file_io, state.paths)
+        self._retired = RetiredSnapshots(state.file_io, state.paths)
+
+    def run(self, retention: Retention) -> ExpiryResult:
+        consumers = self._forget_consumers()
+        forget_expired(self._file_io, self._paths, 0, self._clock)
+        ids = self._retire(self._choose(retention))
+        swept = ExpirySweep(self._state, self._committer, self._retired).run()
+        return ExpiryResult(ids, swept.files, swept.size_bytes, consumers)
+
+    def _forget_consumers(self) -> tuple[str, ...]:
+        idle_millis = self._state.options.get(opt.CONSUMER_EXPIRATION_TIME)
+        if idle_millis is None:
+            return ()
+        return tuple(self._consumers.forget_idle(self._now_millis() - idle_millis))
+
+    def _choose(self, retention: Retention) -> ExpiryChoice:
+        snapshots = self._committer.snapshots
+        earliest_id, latest_id = snapshots.earliest_id(), snapshots.latest_id()
+        if earliest_id is None or latest_id is None:
+            return ExpiryChoice(0, 0)
+        return choose_snapshots(
+            earliest_id, latest_id, retention, self._needed(), self._now_millis(), self._time_of
+        )
+
+    def _needed(self) -> list[int]:
+        """The first snapshots that readers still need."""
+        held = held_snapshots(self._file_io, self._paths, self._clock)
+        return [*held, *self._consumers.all().values()]
+
+    def _time_of(self, id: int) -> int | None:
+        try:
+            return self._committer.snapshots.load(id).time_millis
+        except NotFoundError:
+            return None
+
+    def _retire(self, choice: ExpiryChoice) -> tuple[int, ...]:
+        """Remove the files of the chosen snapshots, as far as nobody asked for them meanwhile."""
+        noted = [id for id in choice.ids if self._retired.note(id)]
+        # A reader writes its lease, then looks for the copy: who did not see ours is seen here.
+        end = min([choice.end, *self._needed()])
+        ids = tuple(
+            id for id in noted if id < end and self._file_io.delete(self._paths.snapshot(id))
+        )
+        self._retired.withdraw(end, self._now_millis() - _WITHDRAW_MILLIS)
+        self._hint()
+        return ids
+
+    def _hint(self) -> None:
+        """Say which snapshot is the earliest now, and make sure that the removed ones stay removed."""
+        earliest_id = self._committer.snapshots.earliest_id()
+        if earliest_id is None:
+            return
+        path, text = self._paths.earliest_hint, str(earliest_id).encode()
+        try:
+            known = self._file_io.read(path)
+        except NotFoundError:
+            known = b""
+        if known != text:
+            self._file_io.replace(path, text)
+        self._file_io.sync(path)  # syncs the directory too, before files of the removed ones go
+
+    def _now_millis(self) -> int:
+        return self._clock.now_nanos() // 1_000_000

@@ -1,0 +1,171 @@
+"""Deletes the files that only expired snapshots named, working from their copies (retired_snapshots).
+
+    copies whose snapshot file is gone ─► what they deleted ─► minus what others name ─► data and changelog files,
+    ─► manifests ─► lists, index manifests, statistics ─► the copies
+
+Every step can be repeated: what is deleted already is passed over. A copy whose manifests are gone was swept before,
+because manifests go only after all data files. Tags are looked up after the copies: a tag that is made of a snapshot
+counts only when that snapshot's file is there afterwards (`tags`), so one that counts is seen here. Raises
+NotFoundError and DamagedError when it cannot be told what others name, before anything is deleted; StorageError.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from widetable.commit.committer import Committer
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.errors import NotFoundError
+from widetable.format.manifest_entry import DELETE, ManifestEntry
+from widetable.format.snapshot import Snapshot
+from widetable.operations.expiry_choice import unread_files
+from widetable.operations.named_files import NamedFiles, file_names
+from widetable.write.table_state import TableState
+
+# How often the snapshots are looked at again because another expiry removed the earliest one.
+_LOOKS: Final = 10
+_log = logging.getLogger("widetable")
+
+
+@dataclass
+class Swept:
+    """What was deleted. size_bytes: of data files, changelog files and manifests, as their entries say."""
+
+    files: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class _Waste:
+    """What nobody needs. data: entries of data and changelog files. sizes: bytes of metadata files, by path, in the
+    order in which they go.
+    """
+
+    snapshots: list[Snapshot] = field(default_factory=list)
+    kept: Set[str] = frozenset()
+    data: list[ManifestEntry] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+
+class ExpirySweep:
+    """For one table."""
+
+    def __init__(self, state: TableState, committer: Committer, retired: RetiredSnapshots) -> None:
+        self._state = state
+        self._file_io = state.file_io
+        self._paths = state.paths
+        self._snapshots = committer.snapshots
+        self._live_files: LiveFiles = committer.live_files
+        self._named = NamedFiles(state.file_io, state.paths, committer.live_files)
+        self._retired = retired
+
+    def run(self) -> Swept:
+        """Delete what the copies name and nobody else; then the copies."""
+        waste, swept = self._find(), Swept()
+        for entry in waste.data:
+            if entry.file.external_path is not None:
+                _log.warning("%s is outside of the table and stays", entry.file.external_path)
+                continue
+            for name in file_names(entry):
+                if name not in waste.kept:
+                    path = self._state.data_file(entry.partition, entry.bucket, name)
+                    size = entry.file.file_size if name == entry.file.file_name else 0
+                    self._delete(path, size, swept)
+        for path, size in waste.sizes.items():
+            self._delete(path, size, swept)
+        for snapshot in waste.snapshots:
+            self._retired.forget(snapshot.id)
+        return swept
+
+    def _find(self) -> _Waste:
+        for look in range(_LOOKS):
+            earliest_id = self._snapshots.earliest_id()
+            if earliest_id is None:
+                return _Waste()
+            retired = self._retired.gone(earliest_id)
+            if not retired:
+                return _Waste()
+            try:
+                return self._waste(retired, self._snapshots.load(earliest_id))
+            except NotFoundError:
+                if look == _LOOKS - 1:
+                    raise
+        raise AssertionError("the last look returns or raises")
+
+    def _waste(self, retired: list[Snapshot], earliest: Snapshot) -> _Waste:
+        deltas, changelogs = self._live_files.delta_entries(earliest), []
+        for snapshot in retired:
+            try:
+                changed = self._live_files.delta_entries(snapshot)
+                told = self._live_files.changelog_entries(snapshot)
+            except NotFoundError:
+                continue  # swept before, by an expiry that did not end
+            deltas.extend(changed)
+            changelogs.extend(told)
+        kept = self._kept(retired[0].id, earliest, deltas)
+        return _Waste(
+            retired, kept, unread_files(deltas, changelogs, kept), self._metadata(retired, kept)
+        )
+
+    def _kept(self, first_id: int, earliest: Snapshot, deltas: Iterable[ManifestEntry]) -> set[str]:
+        """What others name. Of tags: those of the expired snapshots, and the one before them; a file that an expired
+        snapshot had and an older tag has is in that one too.
+        """
+        deleted = [entry for entry in deltas if entry.kind == DELETE]
+        partitions = frozenset(entry.partition for entry in deleted)
+        buckets = frozenset(entry.bucket for entry in deleted)
+        kept = self._named.of_snapshot(earliest, partitions, buckets)
+        kept |= self._named.of_changelogs() | self._named.of_branches()
+        tags = {tag.id: (name, tag) for name, tag in self._named.tags() if tag.id < earliest.id}
+        before = [id for id in tags if id < first_id]
+        for id in [*before[-1:], *(id for id in tags if id >= first_id)]:
+            kept |= self._named.of_tag(*tags[id], partitions, buckets)
+        return kept
+
+    def _metadata(self, retired: list[Snapshot], kept: Set[str]) -> dict[str, int]:
+        """Manifests first: a list that is there says which of them may be left."""
+        manifests: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for snapshot in retired:
+            lists = {
+                snapshot.base_manifest_list: snapshot.base_manifest_list_size,
+                snapshot.delta_manifest_list: snapshot.delta_manifest_list_size,
+                snapshot.changelog_manifest_list: snapshot.changelog_manifest_list_size,
+            }
+            for name, size in lists.items():
+                if name is None or name in kept:
+                    continue
+                last[self._paths.manifest(name)] = size or 0
+                for manifest, manifest_size in self._manifests(name, snapshot):
+                    if manifest not in kept:
+                        manifests[self._paths.manifest(manifest)] = manifest_size
+            if snapshot.index_manifest is not None and snapshot.index_manifest not in kept:
+                manifests |= dict.fromkeys(self._index_files(snapshot, kept), 0)
+                last[self._paths.manifest(snapshot.index_manifest)] = 0
+            if snapshot.statistics is not None and snapshot.statistics not in kept:
+                last[self._paths.statistics(snapshot.statistics)] = 0
+        return manifests | last
+
+    def _manifests(self, name: str, snapshot: Snapshot) -> list[tuple[str, int]]:
+        """Name and bytes of the manifests in a list; none when it is gone."""
+        try:
+            metas = self._live_files.manifest_list(name, snapshot)
+        except NotFoundError:
+            return []
+        return [(meta.file_name, meta.file_size) for meta in metas]
+
+    def _index_files(self, snapshot: Snapshot, kept: Set[str]) -> list[str]:
+        try:
+            names = self._named.index_files_of(snapshot)
+        except NotFoundError:
+            return []
+        return [self._paths.index(name) for name in names if name not in kept]
+
+    def _delete(self, path: str, size_bytes: int, swept: Swept) -> None:
+        if self._file_io.delete(path):
+            swept.files += 1
+            swept.size_bytes += size_bytes

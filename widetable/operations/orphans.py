@@ -1,0 +1,220 @@
+"""Orphans: files in a table's directories that no snapshot, tag, changelog or branch names.
+
+They are left by tries that failed, writers that died, deleted tags, and expiries that did not end. Looked for in
+manifest/, index/, statistics/ and the bucket directories (every file), and among the temporary names (`.*.tmp`) of the
+other directories; anything else is left alone: schemas, hints, consumers, leases that hold, directories that we do not
+know. Only what has not been touched for a while goes, and in this order:
+
+    1 list the files that are old enough        2 read what is named: snapshots, then tags, then changelogs, branches
+    3 delete what was listed and is not named   4 remove directories that are empty, and were old in step 1
+
+A commit that comes after the listing can name only files that are younger (its writer has not been at it for that
+long), or that an older snapshot names too, so it cannot name what was listed and is not named. A tag counts only if
+its snapshot was there after the tag was written (`tags`): when the snapshot was gone in step 2, the tag is seen after
+it; the same holds for changelogs, which are copied before their snapshots go, and for branches, which are made of
+tags. A snapshot that expires while it is read begins step 2 again. So this is right without any lease, next to
+writers, compactors, expiry and another cleaning. Raises DamagedError when a named file is missing or broken, before
+anything is deleted: then nobody can say what is needed. StorageError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.committer import Committer
+from widetable.commit.read_lease import forget_expired
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.snapshot import Snapshot
+from widetable.operations.named_files import NamedFiles
+from widetable.storage.file_io import FileStatus
+from widetable.write.table_state import TableState
+
+_BUCKET: Final = re.compile(r"^bucket-(\d+|postpone)$")
+_TEMPORARY: Final = re.compile(r"^\..+\.tmp$")
+# How often the snapshots are looked at again because one of them expired.
+_LOOKS: Final = 10
+DAY_MILLIS: Final = 86_400_000
+
+
+@dataclass(frozen=True)
+class OrphanResult:
+    """paths: what was deleted, or would be, sorted. bytes: their sizes. directories: empty ones that went, too."""
+
+    __module__ = "widetable"
+
+    paths: tuple[str, ...]
+    bytes: int
+    directories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A file or directory that is old enough."""
+
+    path: str
+    name: str
+    size_bytes: int
+
+
+def remove_orphans(
+    state: TableState,
+    committer: Committer,
+    older_than_millis: int,
+    *,
+    dry_run: bool,
+    clock: Clock | None = None,
+) -> OrphanResult:
+    """Delete orphans that were last written at least so long ago; with dry_run only tell them.
+
+    Files of a commit that is under way for longer than that are taken for orphans.
+    """
+    clock = clock or SystemClock()
+    before_millis = clock.now_nanos() // 1_000_000 - older_than_millis
+    listing = _Listing(state, before_millis)
+    candidates = [*listing.files(), *listing.temporary_files()]
+    directories = list(listing.directories())
+    named = _Named(state, committer).names() if candidates else set()
+    orphans = [file for file in candidates if file.name not in named]
+    if dry_run:
+        orphans = sorted(orphans, key=lambda file: file.path)
+    else:
+        orphans = sorted(
+            (file for file in orphans if state.file_io.delete(file.path)),
+            key=lambda file: file.path,
+        )
+        directories = [path for path in directories if state.file_io.delete_empty_dir(path)]
+        forget_expired(state.file_io, state.paths, older_than_millis, clock)
+    return OrphanResult(
+        tuple(file.path for file in orphans),
+        sum(file.size_bytes for file in orphans),
+        () if dry_run else tuple(sorted(directories)),
+    )
+
+
+class _Listing:
+    """What there is, before anybody asks what is named."""
+
+    def __init__(self, state: TableState, before_millis: int) -> None:
+        self._file_io = state.file_io
+        self._paths = state.paths
+        self._prefixes = [
+            state.paths.partition_prefix(name) for name in state.schema.partition_keys
+        ]
+        self._before_millis = before_millis
+        self._partitions = list(self._partition_dirs())
+        self._buckets = [
+            (f"{parent}/{entry.name}", entry)
+            for parent in self._leaf_dirs()
+            for entry in self._file_io.list(parent)
+            if entry.is_dir and _BUCKET.match(entry.name)
+        ]
+
+    def files(self) -> Iterator[_Found]:
+        """Everything in the directories that hold only what snapshots name."""
+        paths = self._paths
+        places = [paths.manifest_dir, paths.index_dir, paths.statistics_dir]
+        for place in [*places, *(path for path, _ in self._buckets)]:
+            yield from self._old_files(place)
+
+    def temporary_files(self) -> Iterator[_Found]:
+        """What a publish left that did not end."""
+        paths = self._paths
+        for place in (
+            paths.snapshot_dir,
+            paths.schema_dir,
+            paths.tag_dir,
+            paths.changelog_dir,
+            paths.consumer_dir,
+            paths.service_dir,
+        ):
+            yield from (file for file in self._old_files(place) if _TEMPORARY.match(file.name))
+
+    def directories(self) -> Iterator[str]:
+        """Buckets and partitions that are old enough, the deepest first."""
+        partitions = sorted(self._partitions, key=lambda found: -found[1])
+        for path, entry in [*self._buckets, *((path, entry) for path, _, entry in partitions)]:
+            if entry.modified_millis < self._before_millis:
+                yield path
+
+    def _partition_dirs(self) -> Iterator[tuple[str, int, FileStatus]]:
+        """(path, depth, entry) of the directories of partition values, at every depth."""
+        level = [self._paths.root]
+        for depth, prefix in enumerate(self._prefixes, start=1):
+            found = [
+                (f"{parent}/{entry.name}", depth, entry)
+                for parent in level
+                for entry in self._file_io.list(parent)
+                if entry.is_dir and entry.name.startswith(prefix)
+            ]
+            yield from found
+            level = [path for path, _, _ in found]
+
+    def _leaf_dirs(self) -> list[str]:
+        """Where buckets are."""
+        depth = len(self._prefixes)
+        return (
+            [path for path, at, _ in self._partitions if at == depth]
+            if depth
+            else [self._paths.root]
+        )
+
+    def _old_files(self, place: str) -> Iterator[_Found]:
+        for entry in self._file_io.list(place):
+            if not entry.is_dir and entry.modified_millis <= self._before_millis:
+                yield _Found(f"{place}/{entry.name}", entry.name, entry.size_bytes)
+
+
+class _Named:
+    """The names of all files that anybody needs."""
+
+    def __init__(self, state: TableState, committer: Committer) -> None:
+        self._file_io = state.file_io
+        self._paths = state.paths
+        self._store = committer.snapshots
+        self._files = NamedFiles(state.file_io, state.paths, committer.live_files)
+
+    def names(self) -> set[str]:
+        ids: list[int] = []
+        for _ in range(_LOOKS):
+            ids = self._store.ids()
+            if not self._is_whole(ids):
+                continue
+            with contextlib.suppress(NotFoundError):
+                return self._names([self._store.load(id) for id in ids])
+        raise DamagedError(
+            self._paths.snapshot_dir,
+            found=f"the snapshots {ids}, or files of them that are missing",
+            expected="snapshots without a gap, with all their files",
+            action="Restore the missing files; nothing was deleted.",
+        )
+
+    def _is_whole(self, ids: list[int]) -> bool:
+        """An expiry that runs, like a storage that forgets, may show a gap, or nothing of what was there."""
+        if not ids:
+            return not self._file_io.exists(self._paths.latest_hint)
+        return len(ids) == ids[-1] - ids[0] + 1
+
+    def _names(self, snapshots: list[Snapshot]) -> set[str]:
+        """In the order that the module's contract gives."""
+        names = self._of_snapshots(snapshots)
+        for tag, snapshot in self._files.tags():
+            names |= self._files.of_tag(tag, snapshot)
+        return names | self._files.of_changelogs() | self._files.of_branches()
+
+    def _of_snapshots(self, snapshots: list[Snapshot]) -> set[str]:
+        """A file that some snapshot has is live in the first one, or one of the others added it.
+
+        The last one is looked at whole all the same: it would cost most if another client broke that rule.
+        """
+        names: set[str] = set()
+        for snapshot in {each.id: each for each in (*snapshots[:1], *snapshots[-1:])}.values():
+            names |= self._files.of_snapshot(snapshot)
+        for snapshot in snapshots:
+            names |= self._files.metadata_of(snapshot)
+            names |= self._files.of_delta(snapshot) | self._files.of_changelog(snapshot)
+        return names
