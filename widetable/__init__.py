@@ -11,12 +11,14 @@ from widetable.errors import (
     UnsupportedError,
     WidetableError,
 )
+from widetable.operations.audit_report import AuditReport
 from widetable.operations.expiry import ExpiryResult
 from widetable.operations.orphans import OrphanResult
 from widetable.table import Table
 from widetable.write.commit_message import CommitMessage
 
 __all__ = [
+    "AuditReport",
     "Catalog",
     "CommitMessage",
     "CommitResult",

@@ -32,7 +32,7 @@ from widetable.operations.follow import (
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.supported import check_readable, check_writable
-from widetable.operations.table_history import TableHistory
+from widetable.operations.table_upkeep import TableUpkeep
 from widetable.operations.write_source import WriteSource, source_of
 from widetable.read.change_source import ChangeSource
 from widetable.read.filters import parse
@@ -47,7 +47,7 @@ from widetable.write.table_writer import TableWriter
 from widetable.write.write_batch import ROW_KIND_COLUMN, BatchNormalizer, write_columns
 
 
-class Table(TableHistory):
+class Table(TableUpkeep):
     """Made by `Catalog` or `Table.open`. Picklable; holds nothing open; one object may be used by
     several threads.
     """

@@ -1,0 +1,192 @@
+"""Audits a table, whoever wrote it: laws of the format, and of the changelog where the producer has any.
+
+    snapshots, manifests    snapshot_audit       every snapshot from the start on
+    data, changelog files   file_audit           every file that these snapshots name, once
+    changelog               changelog_audit      bucket by bucket, from the start on
+
+A changelog of `lookup` tells of rows at level >= 1, one of `full-compaction` of rows at the bottom level. These rows
+are what is folded: where nothing waits in level 0 they are the rows of the table, and elsewhere what readers of changes
+have seen so far. Source: semantics.md section 9; format.md sections 3, 4, 9 and 10; laws 3 and 5 of the design.
+Raises NotFoundError for a start that is not there or that expired meanwhile, InvalidError for one that is none,
+DamagedError for snapshots and manifests that cannot be read, StorageError.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from widetable import options as opt
+from widetable.commit.committer import Committer
+from widetable.commit.read_lease import ReadLease, hold
+from widetable.errors import NotFoundError, StorageError, UnsupportedError
+from widetable.format.manifest_entry import ADD
+from widetable.format.snapshot import Snapshot
+from widetable.operations.audit_report import AuditReport, Findings
+from widetable.operations.bucket_history import bucket_histories, known_level
+from widetable.operations.changelog_audit import ChangelogAudit
+from widetable.operations.file_audit import FileAudit
+from widetable.operations.snapshot_audit import SnapshotAudit
+from widetable.operations.snapshot_choice import load_snapshot
+from widetable.operations.supported import check_readable
+from widetable.operations.tags import TagStore
+from widetable.schema import TableSchema
+from widetable.write.table_state import TableState
+
+FINDINGS_PER_LAW: Final = 20
+FOLDED_ROWS: Final = 50_000_000
+_LEASE_MILLIS: Final = 600_000
+_NO_LAW: Final[Mapping[str, str]] = {
+    "none": "changelog laws: the table keeps no changelog (changelog-producer=none)",
+    "input": "changelog laws: changelog-producer=input keeps the records as they were written; "
+    "what they fold to is up to the merge engine",
+}
+_log = logging.getLogger("widetable")
+
+
+def audit(
+    table: TableState,
+    committer: Committer,
+    *,
+    start: int | str | None = None,
+    findings_per_law: int = FINDINGS_PER_LAW,
+    folded_rows: int = FOLDED_ROWS,
+) -> AuditReport:
+    """Check everything from `start` to the newest snapshot.
+
+    start: the id of a snapshot or the name of a tag whose rows the changelog is folded onto; 0: the empty table, while
+    snapshot 1 is there; None: the oldest that is left. folded_rows: what may be read to fold whole buckets.
+    """
+    return _Audit(table, committer, Findings(findings_per_law), folded_rows).run(start)
+
+
+class _Audit:
+    def __init__(
+        self, table: TableState, committer: Committer, findings: Findings, folded_rows: int
+    ) -> None:
+        self._table = table
+        self._committer = committer
+        self._findings = findings
+        self._folded_rows = folded_rows
+        self._producer = table.options.get(opt.CHANGELOG_PRODUCER)
+
+    def run(self, start: int | str | None) -> AuditReport:
+        path, ids = self._table.paths.root, self._committer.snapshots.ids()
+        if not ids and start in (None, 0):
+            return self._findings.report(path, self._producer, None, None)
+        first = self._first(start, ids)
+        start_id = 0 if first is None else first.id
+        with self._held(max(start_id, ids[0])) as lease:
+            load = self._committer.snapshots.load
+            later = [load(id) for id in ids if id > start_id]
+            self._audit_snapshots(first, later)
+            self._audit_files(first, later, lease)
+            self._audit_changelog(first, later, lease)
+        return self._findings.report(path, self._producer, start_id, ids[-1])
+
+    def _first(self, start: int | str | None, ids: Sequence[int]) -> Snapshot | None:
+        """The snapshot to start from; None for the empty table before the first one."""
+        store = self._committer.snapshots
+        if start in (None, 0) and ids[0] == 1:
+            return None
+        if start is None:
+            return store.load(ids[0])
+        if isinstance(start, int) or not ids:
+            return load_snapshot(store, 1 if isinstance(start, str) else start)
+        first = TagStore(self._table.file_io, self._table.paths).load(start)
+        if first.id < ids[0] - 1:
+            raise NotFoundError(
+                f"tag {start!r}",
+                found=f"snapshot {first.id}, and no changelog of the next one any more",
+                expected=f"a tag of snapshot {ids[0] - 1} or a later one",
+                action="Start from a younger tag, or from the oldest snapshot.",
+            )
+        return first
+
+    @contextmanager
+    def _held(self, snapshot_id: int) -> Iterator[ReadLease | None]:
+        """Expiry leaves the snapshots while the block runs, where the storage lets us say so."""
+        table = self._table
+        try:
+            lease = hold(table.file_io, table.paths, snapshot_id, _LEASE_MILLIS)
+        except StorageError as error:
+            _log.info("audit of %s goes without a lease: %s", table.paths.root, error)
+            yield None
+            return
+        try:
+            yield lease
+        finally:
+            lease.release()
+
+    def _audit_snapshots(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
+        one = SnapshotAudit(self._committer.live_files, self._table.schema, self._findings)
+        for snapshot in [first, *later]:
+            if snapshot is not None:
+                one.look_at(snapshot)
+
+    def _audit_files(
+        self, first: Snapshot | None, later: Sequence[Snapshot], lease: ReadLease | None
+    ) -> None:
+        one = FileAudit(self._table, self._findings)
+        live_files = self._committer.live_files
+        for entry in live_files.live_entries(first):
+            assert first is not None
+            one.look_at(entry, first.id, is_changelog=False)
+            _renew(lease)
+        for snapshot in later:
+            added = [e for e in live_files.delta_entries(snapshot) if e.kind == ADD]
+            told = live_files.changelog_entries(snapshot)
+            for entry in (*added, *told):
+                one.look_at(entry, snapshot.id, is_changelog=entry in told)
+                _renew(lease)
+
+    def _audit_changelog(
+        self, first: Snapshot | None, later: Sequence[Snapshot], lease: ReadLease | None
+    ) -> None:
+        schema = self._table.schema
+        try:
+            check_readable(schema)
+        except UnsupportedError as error:
+            self._findings.skip(f"changelog laws: {error.subject} is {error.found}")
+            return
+        level = known_level(schema)
+        if level is None:
+            self._findings.skip(_NO_LAW[self._producer])
+            return
+        first, later = self._since_producer(first, later)
+        start_id = 0 if first is None else first.id
+        one = ChangelogAudit(self._table, self._findings, start_id, self._folded_rows)
+        for history in bucket_histories(self._committer.live_files, first, later, level):
+            one.look_at(history)
+            _renew(lease)
+
+    def _since_producer(
+        self, first: Snapshot | None, later: Sequence[Snapshot]
+    ) -> tuple[Snapshot | None, Sequence[Snapshot]]:
+        """The same, from the last snapshot on that was made with another changelog producer."""
+
+        def rule(schema: TableSchema) -> tuple[str, int | None]:
+            return schema.typed_options.get(opt.CHANGELOG_PRODUCER), known_level(schema)
+
+        newest = rule(self._table.schema)
+        others = [
+            at
+            for at, snapshot in enumerate(later)
+            if rule(self._table.schema_of(snapshot.schema_id)) != newest
+        ]
+        if not others:
+            return first, later
+        at = others[-1]
+        self._findings.skip(
+            f"changelog laws up to snapshot {later[at].id}, which has another changelog producer"
+        )
+        return later[at], later[at + 1 :]
+
+
+def _renew(lease: ReadLease | None) -> None:
+    """When half of it is over."""
+    if lease is not None and lease.expires_millis - time.time() * 1000 < _LEASE_MILLIS / 2:
+        lease.renew()

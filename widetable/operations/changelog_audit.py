@@ -1,0 +1,335 @@
+"""Laws of the changelog of one bucket: chain law, fold law, and that rows that moved up are whole (law 5).
+
+In: the history of a bucket; out: findings. A span between two overwrites is looked at in parts by a hash of the key, so
+that a part with its changelog fits in `write-buffer-size`; each part reads the span's files once, and the told files
+again at every snapshot at which the whole bucket is folded. Rows have the table's newest columns. Raises what reading
+data files raises, but for files that are damaged or missing: those are findings of `file_audit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.binary_row import encode_rows
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import open_data_file
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.kernels.bucket_hash import murmur_hash
+from widetable.lsm.sorted_run import key_types
+from widetable.operations.audit_report import Finding, Findings
+from widetable.operations.bucket_history import BucketHistory, Step, Told, told_after
+from widetable.operations.changelog_timeline import (
+    Breaches,
+    Source,
+    Timeline,
+    differing_keys,
+    equal_rows,
+)
+from widetable.operations.snapshot_audit import partition_text
+from widetable.read.merge_read import batch_rows, read_bucket
+from widetable.read.split import needs_merge
+from widetable.row_kind import INSERT, TEXTS
+from widetable.schema import VALUE_KIND
+from widetable.write.table_state import TableState
+
+# A guess for the memory of compressed bytes when they are decoded.
+_DECODED_PER_FILE_BYTE: Final = 5
+_ABSENT: Final = "no row"
+
+
+@dataclass(frozen=True)
+class _Span:
+    """What happened from one known state of a bucket on. told: the steps with the files after each."""
+
+    base: tuple[DataFileMeta, ...]
+    told: tuple[Told, ...]
+
+    def written(self, step: Step) -> list[DataFileMeta]:
+        """Files that a step brought to where rows are told, newest first; not those that it moved on."""
+        moved = {file.file_name for file in step.removed}
+        fresh = [file for file in step.added if file.file_name not in moved]
+        return sorted(fresh, key=lambda file: file.level)
+
+    def size_bytes(self) -> int:
+        """Of all that is held at once, decoded; about."""
+        steps = [one.step for one in self.told]
+        files = [*self.base, *(f for s in steps for f in (*s.changelog, *self.written(s)))]
+        largest = max((sum(f.file_size for f in one.files) for one in self.told), default=0)
+        return _DECODED_PER_FILE_BYTE * (sum(file.file_size for file in files) + largest)
+
+
+class ChangelogAudit:
+    """folded_rows: how many rows of told files may be read to fold whole buckets. A bucket where this is not enough is
+    folded at some of its snapshots only, the last one among them.
+    """
+
+    def __init__(
+        self, table: TableState, findings: Findings, start_id: int, folded_rows: int
+    ) -> None:
+        schema = table.schema
+        options = schema.typed_options
+        # Readers are not told when only these change.
+        ignored = (
+            options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS)
+            if options.get(opt.ROW_DEDUPLICATE)
+            else ()
+        )
+        self._table = table
+        self._findings = findings
+        self._start_id = start_id
+        self._folded_rows = folded_rows
+        self._key = schema.trimmed_primary_key
+        self._compared = tuple(name for name in schema.names if name not in ignored)
+        self._budget_bytes = options.get(opt.WRITE_BUFFER_SIZE)
+
+    def look_at(self, history: BucketHistory) -> None:
+        """Check one bucket; one with a file that cannot be read is skipped from there on."""
+        try:
+            self._look_at(history)
+        except (DamagedError, NotFoundError) as error:
+            self._findings.skip(f"changelog laws of bucket {history.bucket}: {error}")
+
+    def _look_at(self, history: BucketHistory) -> None:
+        for start_id, span in self._spans(history):
+            folded = self._chosen_folds(span)
+            parts = 1 + span.size_bytes() // self._budget_bytes
+            for part in range(parts):
+                one = _Part(self._table, history, self._compared, part, parts)
+                timeline = one.timeline(start_id, span)
+                self._findings.checked("chain", timeline.count(Source.CHANGE))
+                self._findings.checked("merged-rows", timeline.count(Source.WRITTEN))
+                for breaches in timeline.breaches():
+                    self._report(history, timeline, breaches)
+                for told in folded:
+                    self._fold(history, one, timeline, told)
+            self._findings.checked("fold", len(folded))
+
+    def _spans(self, history: BucketHistory) -> Iterator[tuple[int, _Span]]:
+        start_id, base, told = self._start_id, history.base, []
+        for after in told_after(history.base, history.steps):
+            if not after.step.overwritten:
+                told.append(after)
+                continue
+            yield start_id, _Span(base, tuple(told))
+            start_id, base, told = after.step.snapshot_id, after.files, []
+        yield start_id, _Span(base, tuple(told))
+
+    def _chosen_folds(self, span: _Span) -> list[Told]:
+        """All steps, or when that is too much every so many, the last one always."""
+        rows = sum(file.row_count for told in span.told for file in told.files)
+        every = 1 + rows // max(self._folded_rows, 1)
+        if every > 1:
+            self._findings.skip(
+                f"fold law: of large buckets only every {every}th snapshot or so was folded whole"
+            )
+        return list(span.told[::-1][::every])[::-1]
+
+    def _fold(self, history: BucketHistory, one: _Part, timeline: Timeline, told: Told) -> None:
+        live = timeline.live_rows(told.step.snapshot_id)
+        found = one.rows(told.files)
+        if len(live) == found.num_rows:
+            here = np.arange(len(live), dtype=np.int64)
+            if equal_rows(timeline.rows, live, found, here, self._compared).all():
+                return
+        folded = timeline.rows.take(pa.array(live)).combine_chunks()
+        left, right = differing_keys(folded, found, self._key, self._compared)
+        kept = self._findings.wanted("fold")
+        for row, other in zip(left[:kept].tolist(), right[:kept].tolist(), strict=True):
+            expected = _row(folded, row)
+            self._find("fold", history, told.step.snapshot_id, expected, _row(found, other))
+        self._findings.count("fold", max(len(left) - kept, 0))
+
+    def _report(self, history: BucketHistory, timeline: Timeline, breaches: Breaches) -> None:
+        kept = self._findings.wanted(breaches.law)
+        pairs = zip(breaches.rows[:kept].tolist(), breaches.others[:kept].tolist(), strict=True)
+        for row, other in pairs:
+            found, expected = _row(timeline.rows, row), _row(timeline.rows, other)
+            assert found is not None
+            kind = TEXTS[timeline.kinds[row]]
+            self._find(
+                breaches.law,
+                history,
+                int(timeline.snapshots[row]),
+                expected,
+                found,
+                said=(breaches.expected, breaches.found),
+                kind=f"{kind} " if timeline.sources[row] == Source.CHANGE else "",
+            )
+        self._findings.count(breaches.law, max(len(breaches.rows) - kept, 0))
+
+    def _find(
+        self,
+        law: str,
+        history: BucketHistory,
+        snapshot_id: int,
+        expected: dict[str, Any] | None,
+        found: dict[str, Any] | None,
+        *,
+        said: tuple[str | None, str | None] = (None, None),
+        kind: str = "",
+    ) -> None:
+        """Of two rows only what differs is told."""
+        row = found or expected or {}
+        texts = _differences(expected, found, self._compared)
+        if said[0] is not None:
+            texts = (said[0], f"{said[1]}; {kind}{ {n: row[n] for n in self._compared} }")
+        elif kind:
+            texts = (texts[0], f"{kind}{texts[1]}")
+        self._findings.add(
+            Finding(
+                law,
+                snapshot_id,
+                *texts,
+                partition_text(history.partition, self._table.schema),
+                history.bucket,
+                key={name: row[name] for name in self._key},
+            )
+        )
+
+
+def _row(table: pa.Table, row: int) -> dict[str, Any] | None:
+    return None if row < 0 else dict(table.slice(row, 1).to_pylist()[0])
+
+
+def _differences(
+    expected: dict[str, Any] | None, found: dict[str, Any] | None, compared: Sequence[str]
+) -> tuple[str, str]:
+    if expected is None or found is None:
+        texts = [_ABSENT if row is None else str(row) for row in (expected, found)]
+        return texts[0], texts[1]
+    names = [name for name in compared if str(expected[name]) != str(found[name])] or compared
+    return str({name: expected[name] for name in names}), str({name: found[name] for name in names})
+
+
+class _Part:
+    """Reads the rows of a bucket whose key falls into one part of several."""
+
+    def __init__(
+        self,
+        table: TableState,
+        history: BucketHistory,
+        compared: tuple[str, ...],
+        part: int,
+        parts: int,
+    ) -> None:
+        self._table = table
+        self._history = history
+        self._compared = compared
+        self._part = part
+        self._parts = parts
+        self._schema = table.schema.arrow_schema()
+        self._key = table.schema.trimmed_primary_key
+        self._key_types = key_types(table.schema)
+
+    def rows(self, files: Sequence[DataFileMeta]) -> pa.Table:
+        """What readers of the table see of these files, in key order."""
+        read = read_bucket(
+            self._table,
+            self._history.partition,
+            self._history.bucket,
+            files,
+            self._schema.names,
+            None,
+            merge=needs_merge(files),
+        )
+        kept = [batch.filter(pa.array(self._is_here(batch))) for batch in read]
+        return pa.Table.from_batches(kept, self._schema).combine_chunks()
+
+    def timeline(self, start_id: int, span: _Span) -> Timeline:
+        """All rows of a span."""
+        facts = _Facts(self._schema)
+        base = self.rows(span.base)
+        facts.add(base, Source.BASE, start_id, np.full(base.num_rows, INSERT, np.int8))
+        if len({file.level for file in span.base}) > 1:
+            self._add_files(
+                facts, Source.WRITTEN, start_id, sorted(span.base, key=lambda file: file.level)
+            )
+        for told in span.told:
+            step = told.step
+            self._add_files(facts, Source.CHANGE, step.snapshot_id, step.changelog)
+            self._add_files(facts, Source.WRITTEN, step.snapshot_id, span.written(step))
+        return facts.timeline(self._key, self._compared)
+
+    def _add_files(
+        self, facts: _Facts, source: Source, snapshot_id: int, files: Iterable[DataFileMeta]
+    ) -> None:
+        place = 0
+        for file in files:
+            for batch in self._batches(file):
+                here = self._is_here(batch)
+                places = place + np.flatnonzero(here)
+                place += batch.num_rows
+                kept = batch.filter(pa.array(here))
+                kinds = fixed_values(kept.column(VALUE_KIND), np.int8)
+                facts.add(kept, source, snapshot_id, kinds, places)
+
+    def _batches(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+        table, history = self._table, self._history
+        path = table.data_file(history.partition, history.bucket, file.file_name)
+        with open_data_file(
+            table.file_io, path, file, table.schema, table.schema_of(file.schema_id)
+        ) as data:
+            yield from data.batches(batch_rows(len(self._schema)))
+
+    def _is_here(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        if self._parts == 1:
+            return np.ones(batch.num_rows, np.bool_)
+        keys = [batch.column(name) for name in self._key]
+        hashes = murmur_hash(encode_rows(keys, self._key_types)).view(np.uint32)
+        # Buckets are made of the same hash: mixed, or some parts would be empty.
+        mixed = (hashes * np.uint32(2_654_435_769)) >> np.uint32(8)
+        return np.asarray(mixed % np.uint32(self._parts) == self._part)
+
+
+class _Facts:
+    """Collects the rows of a timeline."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._batches: list[pa.RecordBatch] = []
+        self._sources: list[npt.NDArray[np.int8]] = []
+        self._kinds: list[npt.NDArray[np.int8]] = []
+        self._snapshots: list[npt.NDArray[np.int64]] = []
+        self._places: list[npt.NDArray[np.int64]] = []
+
+    def add(
+        self,
+        rows: pa.RecordBatch | pa.Table,
+        source: Source,
+        snapshot_id: int,
+        kinds: npt.NDArray[np.int8],
+        places: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        """A column that the rows lack is null."""
+        count = rows.num_rows
+        present = set(rows.schema.names)
+        columns = [
+            rows.column(f.name) if f.name in present else pa.nulls(count, f.type)
+            for f in self._schema
+        ]
+        self._batches += pa.Table.from_arrays(columns, schema=self._schema).to_batches()
+        self._sources.append(np.full(count, source, np.int8))
+        self._kinds.append(kinds)
+        self._snapshots.append(np.full(count, snapshot_id, np.int64))
+        self._places.append(np.zeros(count, np.int64) if places is None else places)
+
+    def timeline(self, key: tuple[str, ...], compared: tuple[str, ...]) -> Timeline:
+        rows = pa.Table.from_batches(self._batches, self._schema).combine_chunks()
+        self._batches.clear()
+        return Timeline(
+            rows,
+            np.concatenate(self._sources),
+            np.concatenate(self._kinds),
+            np.concatenate(self._snapshots),
+            np.concatenate(self._places),
+            key,
+            compared,
+        )

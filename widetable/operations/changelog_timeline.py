@@ -1,0 +1,232 @@
+"""What is known of the rows of one bucket over a span of snapshots, in the order in which it came to be. Pure.
+
+In: the table's rows, each with its source, kind, snapshot, and place in the changelog of that snapshot. Out: the rows
+that break a law, and what the table is at a snapshot.
+
+    BASE      the rows of the bucket at the start
+    CHANGE    the changelog of a snapshot, in order
+    WRITTEN   rows of files that a snapshot put where readers of changes have been told of them; newest file first
+
+Per key and by time, a CHANGE is held against the CHANGE or BASE before it (chain law), and so is a WRITTEN row: it is
+the whole row as the changelog has it (law 5). Rows are compared column by column. Raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.kernels.arrow_buffers import one_array
+from widetable.kernels.key_lanes import key_lanes
+from widetable.kernels.merge_order import group_starts, sort_order
+from widetable.operations.row_equality import equal_values
+from widetable.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+Kinds: TypeAlias = npt.NDArray[np.int8]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+CHAIN = "chain"
+MERGED_ROWS = "merged-rows"
+
+
+class Source(IntEnum):
+    """Where a row of a timeline comes from (module text)."""
+
+    BASE = 0
+    CHANGE = 1
+    WRITTEN = 2
+
+
+@dataclass(frozen=True)
+class Breaches:
+    """Rows that break a law in one way. rows int64[b]; others int64[b]: the row of the key before each, -1 for none.
+
+    expected, found: None where the two rows differ, and their values say it.
+    """
+
+    law: str
+    rows: Rows
+    others: Rows
+    expected: str | None = None
+    found: str | None = None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """rows: the table's columns, oldest row first. snapshots int64[n]: ids, ascending. places int64[n]: of a CHANGE,
+    its row in the snapshot's changelog. key: the key columns; compared: the columns in which equal rows agree.
+    """
+
+    rows: pa.Table
+    sources: npt.NDArray[np.int8]
+    kinds: Kinds
+    snapshots: Rows
+    places: Rows
+    key: tuple[str, ...]
+    compared: tuple[str, ...]
+
+    def breaches(self) -> Iterator[Breaches]:
+        """All that break a law; empty ones too."""
+        if not self.rows.num_rows:
+            return
+        sorted_rows = _Sorted(self)
+        yield from sorted_rows.changes()
+        yield from sorted_rows.written()
+
+    def live_rows(self, snapshot_id: int) -> Rows:
+        """Row numbers of what the table is at a snapshot, in key order."""
+        order = self.order
+        if not len(order):
+            return order
+        is_told = (self.sources[order] != Source.WRITTEN) & (self.snapshots[order] <= snapshot_id)
+        last = np.maximum.reduceat(np.where(is_told, np.arange(len(order)), -1), self.starts)
+        rows = order[last[last >= 0]]
+        return np.asarray(rows[~is_retraction(self.kinds[rows])])
+
+    def count(self, source: Source) -> int:
+        return int((self.sources == source).sum())
+
+    @cached_property
+    def lanes(self) -> npt.NDArray[np.uint64]:
+        return key_lanes([self.rows.column(name) for name in self.key])
+
+    @cached_property
+    def order(self) -> Rows:
+        """Row numbers by key, then time."""
+        return sort_order(self.lanes, np.arange(self.rows.num_rows, dtype=np.int64))
+
+    @cached_property
+    def starts(self) -> Rows:
+        """Where each key starts in the order."""
+        return group_starts(self.lanes, self.order)[:-1]
+
+
+class _Sorted:
+    """A timeline that is not empty, by position in its order. before int64[n]: the state before, -1 without any."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        order = self._order = timeline.order
+        self._kinds = timeline.kinds[order]
+        self._sources = timeline.sources[order]
+        self._snapshots = timeline.snapshots[order]
+        self._places = timeline.places[order]
+        self._before = self._states_before()
+        self._known = self._before >= 0
+        self._has_live = self._known & ~is_retraction(self._kinds[self._before])
+
+    def _states_before(self) -> Rows:
+        at = np.arange(len(self._order))
+        is_state = self._sources != Source.WRITTEN
+        last = np.maximum.accumulate(np.where(is_state, at, -1))
+        before = np.concatenate([[-1], last[:-1]])
+        sizes = np.diff(np.append(self._timeline.starts, len(at)))
+        before[before < np.repeat(self._timeline.starts, sizes)] = -1
+        return np.asarray(before, np.int64)
+
+    def changes(self) -> Iterator[Breaches]:
+        is_change = self._sources == Source.CHANGE
+        is_old = is_change & is_retraction(self._kinds)
+        is_new = is_change & (self._kinds == INSERT)
+        yield self._breaches(CHAIN, is_new & self._has_live, "no live row before +I", "one")
+        yield self._breaches(CHAIN, is_old & ~self._has_live, "a live row before -U or -D", "none")
+        yield self._differing(CHAIN, is_old & self._has_live)
+        completes = self._completes_pair(is_change)
+        is_completed = np.zeros(len(completes), np.bool_)
+        is_completed[self._before[completes]] = True
+        lone_after = is_change & (self._kinds == UPDATE_AFTER) & ~completes
+        lone_before = is_change & (self._kinds == UPDATE_BEFORE) & ~is_completed
+        yield self._breaches(CHAIN, lone_after, "the -U of its key right before +U", "none")
+        yield self._breaches(CHAIN, lone_before, "the +U of its key right after -U", "none")
+
+    def _completes_pair(self, is_change: Mask) -> Mask:
+        """Whether a row is the +U of the -U right before it."""
+        before = self._before
+        return np.asarray(
+            is_change
+            & self._known
+            & is_change[before]
+            & (self._kinds == UPDATE_AFTER)
+            & (self._kinds[before] == UPDATE_BEFORE)
+            & (self._snapshots == self._snapshots[before])
+            & (self._places == self._places[before] + 1)
+        )
+
+    def written(self) -> Iterator[Breaches]:
+        written = (self._sources == Source.WRITTEN) & ~self._is_hidden()
+        is_dead = is_retraction(self._kinds)
+        added, deleted = written & ~is_dead, written & is_dead
+        yield self._breaches(
+            MERGED_ROWS, added & ~self._has_live, "no live row, as in the changelog", "one"
+        )
+        yield self._breaches(
+            MERGED_ROWS,
+            deleted & self._has_live,
+            "a live row, as in the changelog",
+            "a deleted one",
+        )
+        yield self._differing(MERGED_ROWS, added & self._has_live)
+
+    def _is_hidden(self) -> Mask:
+        """Whether a newer file of the same snapshot has the key too."""
+        hidden = np.zeros(len(self._order), np.bool_)
+        hidden[1:] = (self._sources[:-1] == Source.WRITTEN) & (
+            self._snapshots[:-1] == self._snapshots[1:]
+        )
+        hidden[self._timeline.starts] = False
+        return hidden
+
+    def _breaches(self, law: str, wrong: Mask, expected: str, found: str) -> Breaches:
+        at = np.flatnonzero(wrong)
+        return Breaches(law, self._order[at], self._others(at), expected, found)
+
+    def _differing(self, law: str, pairs: Mask) -> Breaches:
+        at = np.flatnonzero(pairs)
+        rows, others = self._order[at], self._others(at)
+        table = self._timeline.rows
+        differ = ~equal_rows(table, rows, table, others, self._timeline.compared)
+        return Breaches(law, rows[differ], others[differ])
+
+    def _others(self, at: Rows) -> Rows:
+        before = self._before[at]
+        return np.where(before < 0, -1, self._order[before])
+
+
+def equal_rows(
+    left: pa.Table, left_rows: Rows, right: pa.Table, right_rows: Rows, compared: Sequence[str]
+) -> Mask:
+    """bool[k]: whether these rows agree in the compared columns, pairwise."""
+    equal = np.ones(len(left_rows), np.bool_)
+    for name in compared:
+        equal &= equal_values(
+            one_array(left.column(name)).take(pa.array(left_rows)),
+            one_array(right.column(name)).take(pa.array(right_rows)),
+        )
+    return equal
+
+
+def differing_keys(
+    left: pa.Table, right: pa.Table, key: Sequence[str], compared: Sequence[str]
+) -> tuple[Rows, Rows]:
+    """Row numbers, left and right, of keys whose rows differ; -1 where a side has none. A side has a key once."""
+    both_sides = [
+        pa.chunked_array([*left.column(name).chunks, *right.column(name).chunks]) for name in key
+    ]
+    lanes = key_lanes(both_sides)
+    order = sort_order(lanes, np.arange(len(lanes), dtype=np.int64))
+    starts = group_starts(lanes, order)
+    firsts, lasts = order[starts[:-1]], order[starts[1:] - 1]
+    on_left = np.where(firsts < left.num_rows, firsts, -1)
+    on_right = np.where(lasts >= left.num_rows, lasts - left.num_rows, -1)
+    differs = (on_left < 0) | (on_right < 0)
+    both = np.flatnonzero(~differs)
+    differs[both] = ~equal_rows(left, on_left[both], right, on_right[both], compared)
+    return on_left[differs], on_right[differs]

@@ -1,0 +1,196 @@
+"""Laws of one data or changelog file: its rows are what its meta says of them.
+
+In: manifest entries; out: findings. Each file is read once, the key and the system columns only, batch by batch.
+Source: format.md sections 4, 7 and 10 (traps T1, T2). Raises StorageError when the storage refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.errors import DamagedError, NotFoundError, UnsupportedError
+from widetable.format.binary_row import encode_rows, with_arity
+from widetable.format.bucket_hash import bucket_ids
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import open_data_file
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.kernels.key_lanes import key_lanes
+from widetable.lsm.sorted_run import key_types
+from widetable.operations.audit_report import Finding, Findings
+from widetable.operations.snapshot_audit import partition_text
+from widetable.row_kind import is_retraction
+from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.write.table_state import TableState
+
+_BATCH_ROWS: Final = 1 << 16
+
+
+class FileAudit:
+    """Give it entries; a file that it has seen is not read again."""
+
+    def __init__(self, table: TableState, findings: Findings) -> None:
+        self._table = table
+        self._findings = findings
+        self._seen: set[tuple[bytes, int, str]] = set()
+
+    def look_at(self, entry: ManifestEntry, snapshot_id: int, *, is_changelog: bool) -> None:
+        """Check one file. snapshot_id: a snapshot that names it."""
+        identity = (entry.partition, entry.bucket, entry.file.file_name)
+        if identity in self._seen:
+            return
+        self._seen.add(identity)
+        if entry.bucket < 0 or entry.file.external_path is not None:
+            self._findings.skip("files outside of fixed buckets are not read")
+            return
+        self._findings.checked("file")
+        one = _OneFile(self._table, self._findings, entry, snapshot_id, is_changelog=is_changelog)
+        try:
+            one.run()
+        except UnsupportedError as error:
+            self._findings.skip(f"some files are not read: found {error.found}")
+        except (DamagedError, NotFoundError) as error:
+            one.find("file", error.expected, error.found)
+
+
+class _OneFile:
+    def __init__(
+        self,
+        table: TableState,
+        findings: Findings,
+        entry: ManifestEntry,
+        snapshot_id: int,
+        *,
+        is_changelog: bool,
+    ) -> None:
+        self._table = table
+        self._schema: TableSchema = table.schema
+        self._findings = findings
+        self._entry = entry
+        self._snapshot_id = snapshot_id
+        self._is_changelog = is_changelog
+        self._key = self._schema.trimmed_primary_key
+
+    def run(self) -> None:
+        meta = self._entry.file
+        rows = deletes = 0
+        numbers: list[int] = []
+        first: pa.RecordBatch | None = None
+        last: pa.RecordBatch | None = None
+        for batch in self._batches():
+            if not batch.num_rows:
+                continue
+            rows += batch.num_rows
+            deletes += int(is_retraction(_fixed(batch, VALUE_KIND, np.int8)).sum())
+            of_batch = _fixed(batch, SEQUENCE_NUMBER, np.int64)
+            numbers += [int(of_batch.min()), int(of_batch.max())]
+            self._check_order(last, batch)
+            self._check_bucket(batch)
+            first, last = first or batch.slice(0, 1), batch.slice(batch.num_rows - 1)
+        if first is None or last is None:
+            self.find("file-meta", "one row at least", "no row")
+            return
+        facts = {
+            "deletes": (meta.delete_row_count, deletes),
+            "smallest sequence number": (meta.min_sequence_number, min(numbers)),
+            "largest sequence number": (meta.max_sequence_number, max(numbers)),
+            "first key": (meta.min_key, self._key_row(first)),
+            "last key": (meta.max_key, self._key_row(last)),
+        }
+        for name, (said, held) in facts.items():
+            if said is None:  # a count that the writer did not give
+                continue
+            self._findings.checked("file-meta")
+            if said != held:
+                texts = [v.hex() if isinstance(v, bytes) else str(v) for v in (said, held)]
+                self.find("file-meta", f"{name}: {texts[0]}, as its meta says", texts[1])
+
+    def find(
+        self, law: str, expected: str, found: str, key: dict[str, object] | None = None
+    ) -> None:
+        entry = self._entry
+        self._findings.add(
+            Finding(
+                law,
+                self._snapshot_id,
+                expected,
+                found,
+                partition_text(entry.partition, self._schema),
+                entry.bucket,
+                entry.file.file_name,
+                key,
+            )
+        )
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        table, entry = self._table, self._entry
+        file: DataFileMeta = entry.file
+        path = table.data_file(entry.partition, entry.bucket, file.file_name)
+        with open_data_file(
+            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), self._key
+        ) as data:
+            yield from data.batches(_BATCH_ROWS)
+
+    def _check_order(self, last: pa.RecordBatch | None, batch: pa.RecordBatch) -> None:
+        """A changelog may tell of a key more than once."""
+        if self._is_changelog:
+            return
+        pieces = [batch] if last is None else [last, batch]
+        columns = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
+        lanes = key_lanes(columns)
+        self._findings.checked("file-order", batch.num_rows)
+        wrong = np.flatnonzero(~_ascends(lanes))
+        if len(wrong):
+            row = int(wrong[0]) + 1 - (last is not None)
+            self.find(
+                "file-order",
+                "a larger key than that of the row before",
+                f"a key that is not, and {len(wrong) - 1} more in {batch.num_rows} rows",
+                self._key_of(batch, row),
+            )
+
+    def _check_bucket(self, batch: pa.RecordBatch) -> None:
+        entry = self._entry
+        if entry.total_buckets < 1:
+            return
+        options = {**self._schema.options, opt.BUCKET.key: str(entry.total_buckets)}
+        buckets = bucket_ids(batch, replace(self._schema, options=options))
+        self._findings.checked("row-bucket", batch.num_rows)
+        wrong = np.flatnonzero(buckets != entry.bucket)
+        if len(wrong):
+            row = int(wrong[0])
+            self.find(
+                "row-bucket",
+                f"rows of bucket {entry.bucket} of {entry.total_buckets}",
+                f"{len(wrong)} others, the first of bucket {buckets[row]}",
+                self._key_of(batch, row),
+            )
+
+    def _key_row(self, row: pa.RecordBatch) -> bytes:
+        columns = [row.column(name) for name in self._key]
+        return with_arity(encode_rows(columns, key_types(self._schema)).row(0), len(columns))
+
+    def _key_of(self, batch: pa.RecordBatch, row: int) -> dict[str, object]:
+        return {name: batch.column(name)[row].as_py() for name in self._key}
+
+
+def _fixed(batch: pa.RecordBatch, name: str, kind: type[np.generic]) -> npt.NDArray[Any]:
+    return fixed_values(batch.column(name), np.dtype(kind))
+
+
+def _ascends(lanes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """bool[n - 1]: whether each row comes after the one before it."""
+    before, after = lanes[:-1], lanes[1:]
+    ascends = np.zeros(len(before), np.bool_)
+    tied = np.ones(len(before), np.bool_)
+    for lane in range(lanes.shape[1]):
+        ascends |= tied & (before[:, lane] < after[:, lane])
+        tied &= before[:, lane] == after[:, lane]
+    return ascends

@@ -1,0 +1,75 @@
+"""Which values of two columns are equal, as Java's `equals` says: null is null, NaN is NaN, -0.0 is not 0.0.
+
+In: two arrays of one type and length; out: bool[n]. Nested values are equal part by part, maps by their entries in
+order. Raises nothing for types that a table can have.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+def equal_values(left: pa.Array, right: pa.Array) -> Mask:
+    """bool[n]: where the two columns hold the same."""
+    left_valid, right_valid = _valid(left), _valid(right)
+    both = left_valid & right_valid
+    equal = ~left_valid & ~right_valid
+    if both.any():
+        chosen = pa.array(both)
+        equal[both] = _equal_valid(left.filter(chosen), right.filter(chosen))
+    return equal
+
+
+def _valid(array: pa.Array) -> Mask:
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _equal_valid(left: pa.Array, right: pa.Array) -> Mask:
+    """Of arrays without nulls of their own."""
+    kind = left.type
+    if pa.types.is_struct(kind):
+        return _equal_structs(left, right)
+    if pa.types.is_map(kind):
+        return _equal_lists(left, right, "keys") & _equal_lists(left, right, "items")
+    if pa.types.is_list(kind):
+        return _equal_lists(left, right, "values")
+    if not pa.types.is_floating(kind):
+        return np.asarray(pc.equal(left, right).to_numpy(zero_copy_only=False), np.bool_)
+    a, b = left.to_numpy(), right.to_numpy()
+    return np.asarray(((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b)))
+
+
+def _equal_structs(left: pa.Array, right: pa.Array) -> Mask:
+    equal = np.ones(len(left), np.bool_)
+    for index in range(left.type.num_fields):
+        equal &= equal_values(left.field(index), right.field(index))
+    return equal
+
+
+def _equal_lists(left: pa.Array, right: pa.Array, parts: str) -> Mask:
+    """parts: the attribute that holds what all lists are made of, end to end."""
+    left_offsets, right_offsets = _offsets(left), _offsets(right)
+    lengths = np.diff(left_offsets)
+    equal = lengths == np.diff(right_offsets)
+    rows = np.flatnonzero(equal)
+    sizes = lengths[rows]
+    steps = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+    def parts_of(lists: pa.Array, offsets: npt.NDArray[np.int64]) -> pa.Array:
+        return getattr(lists, parts).take(pa.array(np.repeat(offsets[rows], sizes) + steps))
+
+    same = equal_values(parts_of(left, left_offsets), parts_of(right, right_offsets))
+    equal[np.repeat(rows, sizes)[~same]] = False
+    return np.asarray(equal)
+
+
+def _offsets(lists: pa.Array) -> npt.NDArray[np.int64]:
+    """int64[n + 1]: where each list starts among the parts of the whole array, and where the last ends."""
+    return np.asarray(lists.offsets.to_numpy(zero_copy_only=False), np.int64)
