@@ -44,6 +44,12 @@ def _has_sequence(row_batch: pa.RecordBatch, group: SequenceGroup) -> npt.NDArra
     return found
 
 
+def _has_value(array: pa.Array, rows: npt.NDArray[np.bool_]) -> bool:
+    """Whether any of these rows is not null."""
+    valid = validity(array)
+    return bool((rows if valid is None else valid & rows).any())
+
+
 def _clear(
     schema: TableSchema, row_batch: pa.RecordBatch, cleared: dict[str, npt.NDArray[np.bool_]]
 ) -> pa.RecordBatch:
@@ -54,7 +60,7 @@ def _clear(
         kept = (
             name in schema.sequence_fields or clear is None or not schema.field(name).type.nullable
         )
-        if not kept and clear is not None and clear.any():
+        if not kept and clear is not None and _has_value(array, clear):
             array = take(array, np.where(clear, -1, rows))
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=row_batch.schema)
