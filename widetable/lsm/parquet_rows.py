@@ -118,7 +118,7 @@ class _RowGroup:
 
     def _batch_of(self, row: int) -> pa.RecordBatch:
         if self._batch is None or row < self._first_row:
-            self._batches = self._data.batches(_batch_rows(len(self._data.columns)), [self.index])
+            self._batches = self._data.batches(batch_rows(len(self._data.columns)), [self.index])
             self._batch, self._first_row = self._next_batch(), 0
         while row >= self._first_row + self._batch.num_rows:
             self._first_row += self._batch.num_rows
@@ -145,7 +145,8 @@ def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _batch_rows(columns: int) -> int:
+def batch_rows(columns: int) -> int:
+    """Rows of a batch that has so many columns."""
     return min(_MAX_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_VALUES // max(columns, 1)))
 
 

@@ -1,0 +1,140 @@
+"""The newest row of each key in sorted runs: newest run first, and only the misses go on to the next.
+
+In: runs of one bucket, newest first, and key batches in key order; out: row batches in key order, one row per key at
+most, retractions too. All of them have the same columns: those asked for and the key, null where a file has none.
+Memory: one key batch and its rows (a large batch is worked off in pieces), and what an open file holds (parquet_rows).
+
+Raises what reading data files raises, and DamagedError for a run whose files overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.format.row_batch import row_batch_schema
+from widetable.kernels.key_match import Positions
+from widetable.lsm.file_rows import Caches
+from widetable.lsm.parquet_rows import joined
+from widetable.lsm.rows_opener import RowsOpener
+from widetable.lsm.run_rows import RunRows
+from widetable.lsm.sorted_run import SortedRun
+from widetable.write.table_state import TableState
+
+# A piece of so many values (keys x columns), within the limits of keys.
+_PIECE_VALUES: Final = 4 << 20
+_MIN_PIECE_KEYS: Final = 1 << 10
+_MAX_PIECE_KEYS: Final = 1 << 16
+
+
+def find_rows(
+    table: TableState,
+    partition: bytes,
+    bucket: int,
+    runs: Sequence[SortedRun],
+    keys: Iterable[pa.RecordBatch],
+    columns: Sequence[str],
+    caches: Caches | None,
+    *,
+    expected_keys: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the keys, as the module text says.
+
+    partition: BinaryRow, arity in front. keys: key batches (lsm.file_rows) that ascend, also from one to the next.
+    columns: table columns wanted, any. expected_keys: about how many keys there will be; it decides whether a cache
+    is worth building.
+    """
+    with RowFinder(
+        table, partition, bucket, runs, columns, caches, expected_keys=expected_keys
+    ) as finder:
+        for batch in keys:
+            for piece in key_pieces(batch, len(columns)):
+                rows = finder.find(piece)
+                if rows.num_rows:
+                    yield rows
+
+
+def key_pieces(keys: pa.RecordBatch, columns: int) -> Iterator[pa.RecordBatch]:
+    """A key batch in pieces whose rows, of so many columns, fit into memory together."""
+    count = min(_MAX_PIECE_KEYS, max(_MIN_PIECE_KEYS, _PIECE_VALUES // max(columns, 1)))
+    for start in range(0, keys.num_rows, count):
+        yield keys.slice(start, count)
+
+
+class RowFinder:
+    """Keeps files open over calls. Close it, or use `with`. Not for several threads at once; see `find_rows`."""
+
+    def __init__(
+        self,
+        table: TableState,
+        partition: bytes,
+        bucket: int,
+        runs: Sequence[SortedRun],
+        columns: Sequence[str],
+        caches: Caches | None,
+        *,
+        expected_keys: int | None = None,
+    ) -> None:
+        schema = table.schema
+        opener = RowsOpener(table, partition, bucket, columns, caches)
+        self._runs = [RunRows(opener, run, schema, expected_keys) for run in runs]
+        self.schema: Final = row_batch_schema(schema, [*schema.trimmed_primary_key, *columns])
+
+    def find(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of one key batch, all at once; in order of the keys, and with `schema`."""
+        hits: list[Positions] = []
+        batches: list[pa.RecordBatch] = []
+        numbers = np.arange(keys.num_rows)
+        for run in self._runs:
+            if not len(numbers):
+                break
+            missed = np.ones(len(numbers), np.bool_)
+            for found in run.find(keys):
+                hits.append(numbers[found.hits])
+                batches.append(_with_schema(found.rows, self.schema))
+                missed[found.hits] = False
+            if not missed.all():
+                rest = np.flatnonzero(missed)
+                keys, numbers = keys.take(pa.array(rest)), numbers[rest]
+        return _by_key(hits, joined(batches, self.schema))
+
+    def close(self) -> None:
+        """Let go of all files. May be called more than once."""
+        for run in self._runs:
+            run.close()
+
+    def __enter__(self) -> RowFinder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _by_key(hits: Sequence[Positions], rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of several files in the order of their keys, and of rows of one key only the last."""
+    numbers = np.concatenate(hits) if hits else np.empty(0, np.int64)
+    if np.all(np.diff(numbers) > 0):
+        return rows
+    order = np.argsort(numbers, kind="stable")
+    is_last = np.append(np.diff(numbers[order]) > 0, True)
+    return rows.take(pa.array(order[is_last]))
+
+
+def _with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with exactly these columns; one that the file has not is null."""
+    if rows.schema == schema:
+        return rows
+    arrays = []
+    for field in schema:
+        index = rows.schema.get_field_index(field.name)
+        arrays.append(pa.nulls(rows.num_rows, field.type) if index < 0 else rows.column(index))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,161 @@
+"""Opens the data files of a bucket for lookups: through a cache, or the file itself, as `lookup_cost` chooses.
+
+In: a data file and how many keys are looked for in it. Out: its FileRows. A cache is a local copy that may be damaged,
+locked or out of disk at any time: whatever goes wrong with one is said in the log and the data file is read instead.
+Only files at level >= 1 have caches: those at level 0 go soon, and those of other writers may hold a key twice.
+Raises what reading the data file raises, nothing of the caches.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Final
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import open_data_file
+from widetable.lsm.file_rows import Caches, FileRows, Found
+from widetable.lsm.lookup_cost import SCAN_STRATEGY, Choice, FileLookup, choose, scan_micros
+from widetable.lsm.parquet_rows import ParquetRows, batch_rows
+from widetable.lsm.scan_history import SCAN_HISTORY
+from widetable.write.cache_writer import CacheWriter
+from widetable.write.table_state import TableState
+
+_log = logging.getLogger("widetable")
+_is_told = threading.Event()
+
+
+class RowsOpener:
+    """columns: table columns wanted; the key comes with them. caches: None reads data files only."""
+
+    def __init__(
+        self,
+        table: TableState,
+        partition: bytes,
+        bucket: int,
+        columns: Sequence[str],
+        caches: Caches | None,
+    ) -> None:
+        self._table = table
+        self._partition = partition
+        self._bucket = bucket
+        self._columns = tuple(columns)
+        self._strategy: Final[str] = table.options.get(opt.LOOKUP_STRATEGY)
+        self._caches = None if self._strategy == SCAN_STRATEGY else caches
+
+    def open(self, file: DataFileMeta, keys: int) -> FileRows:
+        """The rows of a file. keys: about how many will be looked for."""
+        path = self._table.data_file(self._partition, self._bucket, file.file_name)
+        caches = self._caches if file.level > 0 else None
+        cached = None if caches is None else self._cached(caches, path, file)
+        lookup = FileLookup(
+            rows=file.row_count,
+            keys=keys,
+            columns=len(self._columns),
+            stored_columns=len(self._table.schema.fields),
+            has_cache=cached is not None,
+            # A copy by an older schema than the file's would lack columns.
+            can_build=caches is not None and file.schema_id <= self._table.schema.id,
+            scanned_micros=SCAN_HISTORY.micros(path),
+        )
+        choice = choose(lookup, self._strategy)
+        if caches is not None and choice is Choice.BUILD_THEN_LOOKUP:
+            self._build(caches, path, file)
+            cached = self._cached(caches, path, file)
+        if cached is not None:
+            return _CachedRows(self, path, file, cached)
+        SCAN_HISTORY.add(path, scan_micros(lookup))
+        return self.scanned(path, file)
+
+    def scanned(self, path: str, file: DataFileMeta) -> FileRows:
+        """The rows as the data file has them."""
+        return ParquetRows(self._table, path, file, self._columns)
+
+    def _cached(self, caches: Caches, path: str, file: DataFileMeta) -> FileRows | None:
+        with _Survived("opening", path):
+            return caches.open(self._table, path, file, self._columns)
+        return None
+
+    def _build(self, caches: Caches, path: str, file: DataFileMeta) -> None:
+        """Copy the file into a cache. An error of the file itself is left to whoever reads it next."""
+        with _Survived("building", path):
+            writer = caches.writer(self._table, path)
+            if writer is not None:
+                self._copy(writer, path, file)
+                SCAN_HISTORY.forget(path)
+
+    def _copy(self, writer: CacheWriter, path: str, file: DataFileMeta) -> None:
+        try:
+            for rows in self._all_rows(path, file):
+                writer.write(rows)
+        except BaseException:
+            writer.abort()
+            raise
+        writer.close(file)
+
+    def _all_rows(self, path: str, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+        table = self._table
+        file_schema = table.schema_of(file.schema_id)
+        with open_data_file(table.file_io, path, file, table.schema, file_schema) as data:
+            yield from data.batches(batch_rows(len(data.columns)))
+
+
+class _CachedRows:
+    """The rows of a cache for as long as it answers; those of the data file from its first error on."""
+
+    def __init__(self, opener: RowsOpener, path: str, file: DataFileMeta, cached: FileRows) -> None:
+        self._opener = opener
+        self._path = path
+        self._file = file
+        self._cached: FileRows | None = cached
+        self._scanned: FileRows | None = None
+
+    def find(self, keys: pa.RecordBatch) -> Found:
+        if self._cached is not None:
+            with _Survived("reading", self._path):
+                return self._cached.find(keys)
+            self._close_cached()
+        if self._scanned is None:
+            self._scanned = self._opener.scanned(self._path, self._file)
+        return self._scanned.find(keys)
+
+    def close(self) -> None:
+        self._close_cached()
+        if self._scanned is not None:
+            self._scanned.close()
+
+    def _close_cached(self) -> None:
+        cached, self._cached = self._cached, None
+        if cached is not None:
+            with _Survived("closing", self._path):
+                cached.close()
+
+
+class _Survived:
+    """Goes on after an error of a cache, which is said once aloud: a full disk would be met for every file."""
+
+    def __init__(self, doing: str, path: str) -> None:
+        self._doing = doing
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        level = logging.DEBUG if _is_told.is_set() else logging.WARNING
+        _is_told.set()
+        message = "%s the lookup cache of %s failed; the data file is read instead"
+        _log.log(level, message, self._doing, self._path, exc_info=error)
+        return True
