@@ -229,6 +229,14 @@ FILE_COMPRESSION: Final = Option[str](
 FILE_COMPRESSION_ZSTD_LEVEL: Final = Option[int](
     "file.compression.zstd-level", "integer", 1, "level", "Level of the zstd codec."
 )
+CHANGELOG_FILE_COMPRESSION: Final = Option[str](
+    "changelog-file.compression",
+    "enum",
+    "snappy",
+    "",
+    "Codec of changelog files, which are written with every commit and live as long as their snapshot.",
+    choices=("zstd", "snappy", "lz4", "gzip", "none"),
+)
 FILE_FORMAT: Final = Option[str](
     "file.format",
     "enum",
@@ -372,6 +380,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     WRITE_BUFFER_SIZE,
     FILE_COMPRESSION,
     FILE_COMPRESSION_ZSTD_LEVEL,
+    CHANGELOG_FILE_COMPRESSION,
     FILE_FORMAT,
     MANIFEST_TARGET_FILE_SIZE,
     MANIFEST_MERGE_MIN_COUNT,

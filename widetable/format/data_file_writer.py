@@ -47,8 +47,8 @@ class DataFileWriter:
     """Writes one file; afterwards either `close` or `abort`.
 
     columns: table columns to write; NOT NULL ones are added. key_columns: also write `_KEY_` columns, for readers
-    before Paimon 1.0. repeated_keys: a key may come in several rows, as in changelog files. The file appears at `path`
-    while it is written; nobody knows its name before it is committed.
+    before Paimon 1.0. repeated_keys: a key may come in several rows, as in changelog files. codec: by default that of
+    data files. The file appears at `path` while it is written; nobody knows its name before it is committed.
     """
 
     def __init__(
@@ -61,7 +61,9 @@ class DataFileWriter:
         *,
         key_columns: bool = False,
         repeated_keys: bool = False,
+        codec: str | None = None,
     ) -> None:
+        self._codec = codec or options.get(opt.FILE_COMPRESSION)
         self._file_io = file_io
         self._path = path
         self._schema = schema
@@ -193,7 +195,7 @@ class DataFileWriter:
         self._pending_rows = self._pending_bytes = 0
 
     def _open(self, first_group: pa.Table) -> pq.ParquetWriter:
-        codec = self._options.get(opt.FILE_COMPRESSION)
+        codec = self._codec
         level = self._options.get(opt.FILE_COMPRESSION_ZSTD_LEVEL) if codec == "zstd" else None
         self._out = self._file_io.open_output(self._path)
         with _mapped_errors(self._path):
@@ -248,7 +250,7 @@ class _Facts:
         return with_arity(encode_rows(key, self._key_types).row(0), len(key))
 
     def _check_order(self, keys: list[pa.Array], path: str) -> None:
-        """Requires: keys ascend, in the batch and after the batch before; strictly unless they repeat (format.md T2)."""
+        """Requires: keys ascend, in the batch and after the batch before; strictly, or not (format.md T2)."""
         if self.last_key:
             keys = [
                 pa.concat_arrays([last, key]) for last, key in zip(self.last_key, keys, strict=True)

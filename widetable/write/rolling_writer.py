@@ -49,6 +49,8 @@ class RollingWriter:
         self._columns = tuple(columns)
         self._level = level
         self._file_source = file_source
+        codec = opt.CHANGELOG_FILE_COMPRESSION if is_changelog else opt.FILE_COMPRESSION
+        self._codec = state.options.get(codec)
         self._target_file_size_bytes = state.options.get(opt.TARGET_FILE_SIZE)
         self._key_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         self._current: DataFileWriter | None = None
@@ -93,6 +95,7 @@ class RollingWriter:
                 self._state.options,
                 key_columns=self._key_columns,
                 repeated_keys=self._is_changelog,
+                codec=self._codec,
             )
         self._current.write(piece)
         if self._cache is not None:
