@@ -29,6 +29,8 @@ from widetable.operations.follow import (
     timeout_millis_of,
     timestamp_millis_of,
 )
+from widetable.operations.lookup import lookup_rows
+from widetable.operations.lookup_caches import caches_of
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.supported import check_readable, check_writable
@@ -304,6 +306,37 @@ class Table(TableUpkeep):
             snapshot,
             columns,
             None if filter is None else parse(filter, schema),
+            rescaled=self._is_rescaled(newest),
+        )
+
+    def lookup(
+        self, keys: Any, columns: Sequence[str] | None = None, snapshot_id: int | None = None
+    ) -> pa.Table:
+        """The rows of keys: one row per key, in their order, all columns nullable.
+
+        keys: an Arrow table, record batch or reader with the primary key columns, partition columns
+        included, or a list of dicts of them; for a key of one column also an Arrow array or a list
+        of values. Types are taken as writes take them; keys may come twice. columns: in the order
+        wanted, None for all. A key that is not in the table, is deleted or has a null gives null in
+        every column. snapshot_id: with the columns that the table had then; by default the newest
+        snapshot, with the newest columns.
+        """
+        snapshot = choose_snapshot(
+            self._committer.snapshots, self._tags, snapshot_id, timestamp=None, tag=None
+        )
+        newest = self.schema
+        schema = newest
+        if snapshot is not None and snapshot_id is not None:
+            schema = self._committer.schemas.load(snapshot.schema_id)
+        check_readable(schema)
+        state = self._state(schema)
+        return lookup_rows(
+            state,
+            self._committer.live_files,
+            snapshot,
+            keys,
+            columns,
+            caches_of(state),
             rescaled=self._is_rescaled(newest),
         )
 

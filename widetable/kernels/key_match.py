@@ -4,8 +4,8 @@ In: the key columns of both sides, each side in key order (key_lanes.py), the ke
 whose keys are equal, ascending. Every key gallops from where the one before it ended, so a few keys touch a few rows
 (a mapped column stays unread elsewhere) and many keys cost what a merge costs.
 
-A single column of whole numbers without nulls is compared as it lies in memory; all else by lanes, which both sides
-must be encoded into together: that reads all rows.
+A single column of 32- or 64-bit numbers without nulls is compared as it lies in memory; all else by lanes, which both
+sides must be encoded into together: that reads all rows.
 
 Raises TypeError where the sides differ in type or the type cannot be a key, ValueError for keys that do not ascend,
 for rows that are not in key order (only with `check_order`) and for columns of different length.
@@ -100,8 +100,9 @@ def _ordered(keys: Sequence[pa.Array], rows: Sequence[pa.Array]) -> tuple[Ordere
 
 def _is_plain_number(column: pa.Array) -> bool:
     kind = column.type
+    is_number = pa.types.is_int32(kind) or pa.types.is_int64(kind)
     is_time = pa.types.is_date32(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
-    return column.null_count == 0 and bool(pa.types.is_signed_integer(kind) or is_time)
+    return column.null_count == 0 and bool(is_number or is_time)
 
 
 @kernel

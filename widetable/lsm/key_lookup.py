@@ -95,7 +95,7 @@ class RowFinder:
             missed = np.ones(len(numbers), np.bool_)
             for found in run.find(keys):
                 hits.append(numbers[found.hits])
-                batches.append(_with_schema(found.rows, self.schema))
+                batches.append(with_schema(found.rows, self.schema))
                 missed[found.hits] = False
             if not missed.all():
                 rest = np.flatnonzero(missed)
@@ -129,7 +129,7 @@ def _by_key(hits: Sequence[Positions], rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.take(pa.array(order[is_last]))
 
 
-def _with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows with exactly these columns; one that the file has not is null."""
     if rows.schema == schema:
         return rows

@@ -1,0 +1,46 @@
+"""The lookup caches of this process, where they are installed: the one place that knows the optional package.
+
+widetable itself needs no RocksDB: without the package, or with caches turned off, rows are found in the data files. Why
+there are no caches is said once in the log, at info level. Raises nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import Final, cast
+
+from widetable import options as opt
+from widetable.errors import WidetableError
+from widetable.lsm.file_rows import Caches
+from widetable.lsm.lookup_cost import SCAN_STRATEGY
+from widetable.write.table_state import TableState
+
+_PACKAGE: Final = "widetable_lookup"
+_log = logging.getLogger("widetable")
+_told: set[str] = set()
+
+
+def caches_of(table: TableState) -> Caches | None:
+    """The caches for a table's data files; None when there are none, or the table's strategy is `scan`."""
+    if table.options.get(opt.LOOKUP_STRATEGY) == SCAN_STRATEGY:
+        return None
+    if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
+        _tell(f"option {opt.LOOKUP_CACHE_MAX_DISK_SIZE.key!r} is 0")
+        return None
+    try:
+        process_caches = getattr(importlib.import_module(_PACKAGE), "process_caches", None)
+        if process_caches is not None:
+            return cast("Caches", process_caches(table.options))
+        _tell(f"the package {_PACKAGE} has no caches")
+    except ImportError as missing:
+        _tell(f"{missing}; install widetable[lookup]")
+    except (WidetableError, OSError) as cause:
+        _tell(str(cause))
+    return None
+
+
+def _tell(reason: str) -> None:
+    if reason not in _told:
+        _told.add(reason)
+        _log.info("no lookup caches, rows are found in the data files: %s", reason)
