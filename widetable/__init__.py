@@ -13,6 +13,8 @@ from widetable.errors import (
 )
 from widetable.operations.audit_report import AuditReport
 from widetable.operations.expiry import ExpiryResult
+from widetable.operations.inspection import Inspection
+from widetable.operations.maintenance import MaintenanceResult
 from widetable.operations.orphans import OrphanResult
 from widetable.table import Table
 from widetable.write.commit_message import CommitMessage
@@ -25,7 +27,9 @@ __all__ = [
     "ConflictError",
     "DamagedError",
     "ExpiryResult",
+    "Inspection",
     "InvalidError",
+    "MaintenanceResult",
     "NotFoundError",
     "OrphanResult",
     "StorageError",

@@ -35,6 +35,7 @@ from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.supported import check_readable, check_writable
 from widetable.operations.table_upkeep import TableUpkeep
+from widetable.operations.unattended import warn_unattended
 from widetable.operations.write_source import WriteSource, source_of
 from widetable.read.change_source import ChangeSource
 from widetable.read.filters import parse
@@ -227,8 +228,13 @@ class Table(TableUpkeep):
         result = self._committer.append(
             messages, commit_user, commit_identifier, watermark=watermark, properties=properties
         )
-        if result.committed and messages and not schema.typed_options.get(opt.WRITE_ONLY):
-            compact_after_append(self._state(schema), self._committer, messages)
+        if not result.committed or not messages:
+            return result
+        state = self._state(schema)
+        if schema.typed_options.get(opt.WRITE_ONLY):
+            warn_unattended(state, self._committer, result.files)
+        else:
+            compact_after_append(state, self._committer, messages)
         return result
 
     def commit_overwrite(

@@ -76,6 +76,17 @@ def try_lease(
     return lease if lease._publish() else None
 
 
+def holder(
+    file_io: FileIO, paths: TablePaths, clock: Clock | None = None
+) -> tuple[str, int] | None:
+    """Who has the lease, and until when (epoch milliseconds); None when nobody has."""
+    held = _read(file_io, paths.lease)
+    now_millis = (clock or SystemClock()).now_nanos() // 1_000_000
+    if held is None or held.expires_millis <= now_millis:
+        return None
+    return held.owner, held.expires_millis
+
+
 def _read(file_io: FileIO, path: str) -> _Held | None:
     """None for a lease that is not there or cannot be read: it protects nobody."""
     try:

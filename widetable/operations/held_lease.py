@@ -20,9 +20,10 @@ _RENEWALS_PER_LEASE: Final = 3
 
 
 @contextlib.contextmanager
-def held_lease(state: TableState) -> Iterator[bool]:
-    """Whether the lease is ours while the block runs."""
-    lease = try_lease(state.file_io, state.paths, str(uuid.uuid4()), LEASE_MILLIS)
+def held_lease(state: TableState, holder: str = "") -> Iterator[bool]:
+    """Whether the lease is ours while the block runs. holder: told to who asks who has it."""
+    owner = f"{holder}{uuid.uuid4()}"
+    lease = try_lease(state.file_io, state.paths, owner, LEASE_MILLIS)
     if lease is None:
         yield False
         return

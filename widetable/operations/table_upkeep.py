@@ -5,8 +5,21 @@ Raises what the modules it calls raise; see there.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 from widetable.operations.audit import FINDINGS_PER_LAW, FOLDED_ROWS, audit
 from widetable.operations.audit_report import AuditReport
+from widetable.operations.inspection import Inspection, inspect
+from widetable.operations.maintenance import (
+    INTERVAL_MILLIS,
+    Compact,
+    Maintainer,
+    MaintenanceResult,
+    Upkeep,
+    compact_here,
+    maintain,
+)
 from widetable.operations.table_history import TableHistory
 
 
@@ -33,3 +46,38 @@ class TableUpkeep(TableHistory):
             findings_per_law=findings_per_law,
             folded_rows=folded_rows,
         )
+
+    def inspect(self) -> Inspection:
+        """What state the table is in: snapshots, files per level, what waits, who reads and compacts, and warnings."""
+        return inspect(self._state(self.schema), self._committer)
+
+    def maintain(
+        self,
+        *,
+        once: bool = False,
+        interval_millis: int = INTERVAL_MILLIS,
+        full_compaction_interval_millis: int | None = None,
+        expire: bool = True,
+        orphans_older_than_millis: int | None = None,
+        stop: threading.Event | None = None,
+        on_round: Callable[[MaintenanceResult], None] | None = None,
+    ) -> MaintenanceResult:
+        """Compact what is due, with the table's changelog, and let old snapshots go: round after round until `stop` is
+        set, or (once) everything now.
+
+        interval_millis: between two looks at the table. full_compaction_interval_millis: how often everything is
+        compacted when something is new; None: never, but every minute for the producer `full-compaction`.
+        orphans_older_than_millis: remove files that nothing names and that are so old, once a day; None: leave them.
+        on_round: told what each round did. Rounds that fail are logged and done again, unless only the user can help:
+        then the error is raised, and with `once` always. Waits while another maintainer has the lease (not with
+        `once`); several at once are safe.
+        """
+        upkeep = Upkeep(
+            interval_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
+        )
+        with self.maintainer(upkeep) as maintainer:
+            return maintain(maintainer, once=once, stop=stop, on_round=on_round)
+
+    def maintainer(self, upkeep: Upkeep, compact: Compact = compact_here) -> Maintainer:
+        """For loops of others: one round at a time, compacted by `compact`."""
+        return Maintainer(lambda: self._state(self.schema), self._committer, upkeep, compact)

@@ -1,0 +1,92 @@
+"""A write-only table whose changelog nobody makes says so: in an inspection, and in the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from widetable.operations import unattended
+from widetable.operations.held_lease import held_lease
+from widetable.operations.unattended import Waiting, unattended_warning
+from widetable.options import TableOptions
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+LOOKUP = {"changelog-producer": "lookup", "write-only": "true"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_told_yet() -> Iterator[None]:
+    unattended._told_at.clear()
+    yield
+    unattended._told_at.clear()
+
+
+def rows(*keys: int) -> pa.Table:
+    return pa.table({"k": keys, "v": [f"v{k}" for k in keys]}, SCHEMA)
+
+
+def make(folder: Path, **options: str) -> wt.Table:
+    return wt.Catalog(str(folder)).create_table(
+        "db.t", SCHEMA, primary_key=["k"], options={"widetable.fsync": "false", **options}
+    )
+
+
+@pytest.mark.parametrize(
+    ("waiting", "is_leased", "is_told"),
+    [
+        (Waiting(0, 9, True), False, False),
+        (Waiting(5, 0, False), False, True),
+        (Waiting(5, 0, False), True, False),
+        (Waiting(5, 2, True), False, False),
+        (Waiting(5, 3, True), False, True),
+        (Waiting(5, 1, True, oldest_age_millis=59_999), False, False),
+        (Waiting(5, 1, True, oldest_age_millis=60_000), False, True),
+    ],
+)
+def test_a_maintainer_gets_a_little_time(waiting: Waiting, is_leased: bool, is_told: bool) -> None:
+    warning = unattended_warning("/t", TableOptions(LOOKUP), waiting, is_leased=is_leased)
+    assert (warning is not None) is is_told
+    if warning is not None:
+        assert "changelog-producer=lookup and 5 level-0 files" in warning
+        assert "widetable maintain /t" in warning
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"changelog-producer": "lookup"},
+        {"write-only": "true"},
+        {"write-only": "true", "changelog-producer": "input"},
+    ],
+)
+def test_other_tables_need_nobody(options: dict[str, str]) -> None:
+    waiting = Waiting(99, 99, False)
+    assert unattended_warning("/t", TableOptions(options), waiting, is_leased=False) is None
+
+
+def test_an_append_says_that_nobody_compacts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make(tmp_path, **LOOKUP)
+    with caplog.at_level(logging.WARNING, "widetable"):
+        table.write(rows(1))
+        table.write(rows(2))
+    (told,) = caplog.records
+    assert "widetable maintain" in told.getMessage()
+    (warning,) = table.inspect().warnings
+    assert "2 level-0 files that nobody moves up: run widetable maintain" in warning
+
+
+def test_an_append_says_nothing_while_somebody_compacts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make(tmp_path, **LOOKUP)
+    with held_lease(table._state(table.schema)), caplog.at_level(logging.WARNING, "widetable"):
+        table.write(rows(1))
+        assert table.inspect().warnings == ()
+    assert caplog.records == []

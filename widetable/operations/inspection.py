@@ -1,0 +1,239 @@
+"""What state a table is in, as one small value: snapshots, files, what waits, who reads, who compacts, what to do.
+
+Reads the newest snapshot and its manifests, consumers and the lease, and snapshots from the newest back to the last
+compaction. Raises what reading these raises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from widetable import options as opt
+from widetable.commit.committer import Committer
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.lease import holder
+from widetable.commit.read_lease import held_snapshots
+from widetable.errors import NotFoundError
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.operations.tags import TagStore
+from widetable.operations.unattended import Waiting, unattended_warning
+from widetable.write.table_state import TableState
+
+# Level-0 files of one bucket, in terms of the compaction trigger, that make reads slow.
+_SLOW_TRIGGERS: Final = 5
+# How long level-0 files wait at most where every append compacts.
+_STUCK_MILLIS: Final = 60_000
+# How far behind a consumer is before it is told, in terms of the snapshots that expiry keeps anyway.
+_FAR_BEHIND: Final = 10
+
+
+@dataclass(frozen=True)
+class LevelFiles:
+    """rows: in the files, not merged."""
+
+    level: int
+    files: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Level 0. most_in_a_bucket: files. oldest_age_millis: since the oldest was written, by the writer's clock; None:
+    there is none, or its writer did not say.
+    """
+
+    files: int
+    rows: int
+    buckets: int
+    most_in_a_bucket: int
+    oldest_age_millis: int | None
+
+
+@dataclass(frozen=True)
+class ConsumerLag:
+    """next_snapshot_id: the first that is not read. behind: how many there are from it on."""
+
+    next_snapshot_id: int
+    behind: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Ids and times are None for a table without snapshots; times are epoch milliseconds.
+
+    last_compaction_id: the newest COMPACT snapshot, None when none is kept. commits_since_compaction: newer snapshots
+    (all that are kept, without one). consumers: by name. held_snapshot_ids: of readers with a lease. lease_holder: who
+    has the compaction lease, None when it is free. warnings: sentences, each with what to do.
+    """
+
+    __module__ = "widetable"
+
+    path: str
+    schema_id: int
+    merge_engine: str
+    changelog_producer: str
+    write_only: bool
+    buckets: int
+    earliest_snapshot_id: int | None
+    latest_snapshot_id: int | None
+    latest_kind: str | None
+    latest_time_millis: int | None
+    levels: tuple[LevelFiles, ...]
+    backlog: Backlog
+    last_compaction_id: int | None
+    last_compaction_time_millis: int | None
+    commits_since_compaction: int
+    tags: tuple[str, ...]
+    consumers: Mapping[str, ConsumerLag]
+    held_snapshot_ids: tuple[int, ...]
+    lease_holder: str | None
+    lease_expires_millis: int | None
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values of JSON."""
+        return asdict(self)
+
+
+def inspect(state: TableState, committer: Committer) -> Inspection:
+    """Look at a table as it is now."""
+    store, options, schema = committer.snapshots, state.options, state.schema
+    latest = store.latest()
+    earliest_id = None if latest is None else store.earliest_id()
+    entries = committer.live_files.live_entries(latest)
+    backlog = _backlog(entries)
+    compaction, commits = _last_compaction(committer, latest, earliest_id)
+    lease = holder(state.file_io, state.paths)
+    consumers = _consumers(state, latest)
+    waiting = Waiting(
+        backlog.files, commits, compaction is not None, oldest_age_millis=backlog.oldest_age_millis
+    )
+    unattended = unattended_warning(state.paths.root, options, waiting, is_leased=lease is not None)
+    others = () if unattended is not None else _backlog_warnings(state, backlog)
+    return Inspection(
+        path=state.paths.root,
+        schema_id=schema.id,
+        merge_engine=options.get(opt.MERGE_ENGINE),
+        changelog_producer=options.get(opt.CHANGELOG_PRODUCER),
+        write_only=options.get(opt.WRITE_ONLY),
+        buckets=schema.num_buckets,
+        earliest_snapshot_id=earliest_id,
+        latest_snapshot_id=None if latest is None else latest.id,
+        latest_kind=None if latest is None else latest.commit_kind,
+        latest_time_millis=None if latest is None else latest.time_millis,
+        levels=_levels(entries),
+        backlog=backlog,
+        last_compaction_id=None if compaction is None else compaction.id,
+        last_compaction_time_millis=None if compaction is None else compaction.time_millis,
+        commits_since_compaction=commits,
+        tags=tuple(TagStore(state.file_io, state.paths).names()),
+        consumers=consumers,
+        held_snapshot_ids=tuple(held_snapshots(state.file_io, state.paths)),
+        lease_holder=None if lease is None else lease[0],
+        lease_expires_millis=None if lease is None else lease[1],
+        warnings=(
+            *(() if unattended is None else (unattended,)),
+            *others,
+            *_consumer_warnings(state, consumers, earliest_id),
+        ),
+    )
+
+
+def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:
+    found: dict[int, list[ManifestEntry]] = {}
+    for entry in entries:
+        found.setdefault(entry.file.level, []).append(entry)
+    return tuple(
+        LevelFiles(
+            level,
+            len(members),
+            sum(entry.file.row_count for entry in members),
+            sum(entry.file.file_size for entry in members),
+        )
+        for level, members in sorted(found.items())
+    )
+
+
+def _backlog(entries: Sequence[ManifestEntry]) -> Backlog:
+    fresh = [entry for entry in entries if entry.file.level == 0]
+    per_bucket = Counter((entry.partition, entry.bucket) for entry in fresh)
+    created = [e.file.creation_time_millis for e in fresh if e.file.creation_time_millis]
+    return Backlog(
+        files=len(fresh),
+        rows=sum(entry.file.row_count for entry in fresh),
+        buckets=len(per_bucket),
+        most_in_a_bucket=max(per_bucket.values(), default=0),
+        oldest_age_millis=max(_local_millis() - min(created), 0) if created else None,
+    )
+
+
+def _local_millis() -> int:
+    """Local time read as if it were UTC, as files have it."""
+    now = time.time()
+    return int((now + time.localtime(now).tm_gmtoff) * 1000)
+
+
+def _last_compaction(
+    committer: Committer, latest: Snapshot | None, earliest_id: int | None
+) -> tuple[Snapshot | None, int]:
+    """The newest COMPACT snapshot, and how many are newer."""
+    if latest is None or earliest_id is None:
+        return None, 0
+    snapshot = latest
+    while snapshot.commit_kind != COMMIT_KIND_COMPACT:
+        if snapshot.id <= earliest_id:
+            return None, latest.id - earliest_id + 1
+        try:
+            snapshot = committer.snapshots.load(snapshot.id - 1)
+        except NotFoundError:  # expired since the ends were looked up
+            return None, latest.id - snapshot.id + 1
+    return snapshot, latest.id - snapshot.id
+
+
+def _consumers(state: TableState, latest: Snapshot | None) -> dict[str, ConsumerLag]:
+    end = 1 if latest is None else latest.id + 1
+    stored = ConsumerStore(state.file_io, state.paths).all()
+    return {name: ConsumerLag(id, max(end - id, 0)) for name, id in stored.items()}
+
+
+def _backlog_warnings(state: TableState, backlog: Backlog) -> Iterator[str]:
+    options, path = state.options, state.paths.root
+    trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    if backlog.most_in_a_bucket > _SLOW_TRIGGERS * trigger:
+        who = (
+            f"run widetable maintain {path}"
+            if options.get(opt.WRITE_ONLY)
+            else "compactions after appends fail or lose; see the log of the writers"
+        )
+        yield f"{backlog.most_in_a_bucket} level-0 files in one bucket make reads slow: {who}"
+    is_due_at_once = (
+        options.get(opt.CHANGELOG_PRODUCER) == "lookup"
+        and options.get(opt.LOOKUP_COMPACT) == "radical"
+        and not options.get(opt.WRITE_ONLY)
+    )
+    if is_due_at_once and (backlog.oldest_age_millis or 0) > _STUCK_MILLIS:
+        yield (
+            f"{backlog.files} level-0 files wait for their changelog for more than a minute: see the log of the "
+            f"writers, or run widetable maintain {path}"
+        )
+
+
+def _consumer_warnings(
+    state: TableState, consumers: Mapping[str, ConsumerLag], earliest_id: int | None
+) -> Iterator[str]:
+    kept = state.options.get(opt.SNAPSHOT_NUM_RETAINED_MIN)
+    for name, lag in consumers.items():
+        if earliest_id is not None and lag.next_snapshot_id < earliest_id:
+            yield (
+                f"consumer {name!r} has not read snapshot {lag.next_snapshot_id}, which has expired: let it start anew"
+            )
+        elif lag.behind > _FAR_BEHIND * kept:
+            yield (
+                f"consumer {name!r} is {lag.behind} snapshots behind, and expiry keeps them: let it go on, or delete it"
+            )

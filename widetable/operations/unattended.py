@@ -1,0 +1,99 @@
+"""Level-0 files that nobody moves up, so that a changelog does not go on: when to say so, and what.
+
+A `write-only` table with a changelog producer that works in compactions needs a maintainer (`widetable maintain`, or
+another client's compaction job). Ours hold the compaction lease for as long as they run, others show by their COMPACT
+snapshots. Never raises for what it cannot find out: it is told on the way of an append.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from widetable import options as opt
+from widetable.commit.committer import Committer
+from widetable.commit.lease import holder
+from widetable.errors import WidetableError
+from widetable.format.snapshot import COMMIT_KIND_COMPACT
+from widetable.options import TableOptions
+from widetable.write.table_state import TableState
+
+# Which changelogs come of compactions, and what moves their level-0 files up.
+_MADE_BY_COMPACTION: Final = ("lookup", "full-compaction")
+# So many commits, or so much time, without a compaction are what a maintainer lets pass at most.
+_PATIENT_COMMITS: Final = 3
+_PATIENT_MILLIS: Final = 60_000
+# How far back an append looks for a compaction, and how often one process says the same of a table.
+_LOOKS_BACK: Final = 8
+_SILENT_SECONDS: Final = 300.0
+_log = logging.getLogger("widetable")
+_told_at: dict[str, float] = {}
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """files: in level 0; where it is not known, a lower bound. commits: since the last compaction.
+
+    was_compacted: whether one is among the snapshots looked at. oldest_age_millis: of the files, None: unknown.
+    """
+
+    files: int
+    commits: int
+    was_compacted: bool
+    oldest_age_millis: int | None = None
+
+
+def unattended_warning(
+    path: str, options: TableOptions, waiting: Waiting, *, is_leased: bool
+) -> str | None:
+    """What to tell of a table whose level-0 files nobody moves up; None when there is nothing to tell.
+
+    is_leased: somebody has the compaction lease. Pure.
+    """
+    producer = options.get(opt.CHANGELOG_PRODUCER)
+    needs_somebody = options.get(opt.WRITE_ONLY) and producer in _MADE_BY_COMPACTION
+    if not needs_somebody or is_leased or not waiting.files:
+        return None
+    is_patient = (
+        waiting.was_compacted
+        and waiting.commits < _PATIENT_COMMITS
+        and (waiting.oldest_age_millis or 0) < _PATIENT_MILLIS
+    )
+    if is_patient:
+        return None
+    return (
+        f"write-only table with changelog-producer={producer} and {waiting.files} level-0 files "
+        f"that nobody moves up: run widetable maintain {path}"
+    )
+
+
+def warn_unattended(state: TableState, committer: Committer, new_files: int) -> None:
+    """Say in the log, after an append of so many files, that nobody moves them up. A few small reads, seldom."""
+    path = state.paths.root
+    if state.options.get(opt.CHANGELOG_PRODUCER) not in _MADE_BY_COMPACTION:
+        return
+    if time.monotonic() - _told_at.get(path, -_SILENT_SECONDS) < _SILENT_SECONDS:
+        return
+    try:
+        is_leased = holder(state.file_io, state.paths) is not None
+        waiting = Waiting(0, 0, True) if is_leased else _waiting(committer, new_files)
+    except WidetableError:
+        _log.debug("cannot tell whether anybody compacts %s", path, exc_info=True)
+        return
+    warning = unattended_warning(path, state.options, waiting, is_leased=is_leased)
+    if warning is not None:
+        _told_at[path] = time.monotonic()
+        _log.warning("%s: %s", path, warning)
+
+
+def _waiting(committer: Committer, new_files: int) -> Waiting:
+    """By the last few snapshots: each commit leaves one file at least."""
+    latest_id = committer.snapshots.latest_id() or 0
+    commits = 0
+    for id in range(latest_id, max(latest_id - _LOOKS_BACK, 0), -1):
+        if committer.snapshots.load(id).commit_kind == COMMIT_KIND_COMPACT:
+            return Waiting(max(new_files, commits), commits, True)
+        commits += 1
+    return Waiting(max(new_files, commits), commits, False)
