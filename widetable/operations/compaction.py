@@ -27,6 +27,7 @@ from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.compaction import plan_bucket
 from widetable.lsm.compaction_job import compact_table
 from widetable.operations.held_lease import held_lease
+from widetable.operations.lookup_caches import caches_of
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -134,12 +135,7 @@ def _compact(
 
     caches = None
     if state.options.get(opt.CHANGELOG_PRODUCER) == "lookup":
-        try:
-            from widetable.operations.lookup_caches import caches_of
-
-            caches = caches_of(state)
-        except ModuleNotFoundError:
-            caches = None
+        caches = caches_of(state)
     done = compact_table(state, live_entries, commit, full=full, caches=caches)
     return CommitResult(
         committed=bool(commits),
