@@ -247,6 +247,14 @@ def test_partitions_with_other_numbers_of_buckets(tmp_path: Path) -> None:
     assert table.lookup(keys[:0]).num_rows == 0
 
 
+def test_what_decides_between_rows_is_read_though_nobody_asks_for_it(tmp_path: Path) -> None:
+    options = {"merge-engine": "partial-update", "fields.g.sequence-group": "a"}
+    table = create(tmp_path, [KEY, pa.field("g", pa.int32()), pa.field("a", pa.string())], options)
+    for g, a in ((5, "late"), (9, "last"), (7, "overtaken")):
+        table.write(keyed([1], g=pa.array([g], pa.int32()), a=[a]))
+    assert table.lookup([1], ["a"]).to_pylist() == [{"a": "last"}]
+
+
 def test_an_older_snapshot_has_its_own_columns(small: wt.Table) -> None:
     catalog = wt.Catalog(str(Path(small.path).parent.parent))
     catalog.alter_table("db.t", rename_columns={"b": "c"}, add_columns=[pa.field("d", pa.int32())])
