@@ -72,6 +72,24 @@ def lived_in_table(folder: Path, options: Mapping[str, str] | None = None) -> wt
     return copy_of(made, folder)
 
 
+def small_table(folder: Path) -> wt.Table:
+    """A copy of a table of few files: appends, two compactions, one tag; its files have few buckets."""
+    return copy_of(_small(), folder)
+
+
+@cache
+def _small() -> wt.Table:
+    folder = TemporaryDirectory(prefix="small-table-")
+    _folders.append(folder)
+    table = create(Path(folder.name), {"changelog-producer": "input", "bucket": "1"})
+    for number in range(4):
+        table.write(batch(number, 1), "stream", number)
+        if number == 0:
+            table.create_tag("early")
+    table.compact(full=True)
+    return table
+
+
 @cache
 def _written(options: tuple[tuple[str, str], ...]) -> wt.Table:
     folder = TemporaryDirectory(prefix="lived-in-table-")
