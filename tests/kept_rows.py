@@ -33,8 +33,6 @@ OPTIONS = {
     "manifest.merge-min-count": "4",
 }
 _folders: list[TemporaryDirectory[str]] = []
-# Everything but the newest snapshot.
-ALL = {"num_retained_min": 1, "time_retained_millis": 0, "limit": 1000}
 
 
 def create(folder: Path, options: Mapping[str, str] | None = None) -> wt.Table:
@@ -105,6 +103,11 @@ def _written(options: tuple[tuple[str, str], ...]) -> wt.Table:
             table.compact(full=True)
             table.create_tag("late")
     return table
+
+
+def expire_all(table: wt.Table, limit: int = 1000) -> wt.ExpiryResult:
+    """All snapshots but the newest, as far as readers and `limit` allow."""
+    return table.expire_snapshots(num_retained_min=1, time_retained_millis=0, limit=limit)
 
 
 def rows(table: wt.Table, **how: Any) -> list[str]:

@@ -17,11 +17,11 @@ import pytest
 import widetable as wt
 from tests.fixture_tables import TABLES, FixtureTable
 from tests.kept_rows import (
-    ALL,
     KeptRows,
     age,
     batch,
     create,
+    expire_all,
     files_of,
     leftovers,
     lived_in_table,
@@ -77,9 +77,9 @@ def test_any_number_may_stay(tmp_path: Path, num_retained: int) -> None:
 def test_one_by_one_is_the_same_as_at_once(tmp_path: Path) -> None:
     whole, steps = lived_in_table(tmp_path / "a"), lived_in_table(tmp_path / "b")
     kept = KeptRows.of(steps)
-    at_once = whole.expire_snapshots(**ALL)
+    at_once = expire_all(whole)
     done = []
-    while (result := steps.expire_snapshots(**{**ALL, "limit": 1})).ids:
+    while (result := expire_all(steps, limit=1)).ids:
         done.append(result)
         assert leftovers(steps) == set()
         if len(done) % 4 == 0:
@@ -95,7 +95,7 @@ def test_nothing_to_do(tmp_path: Path) -> None:
     assert table.expire_snapshots() == wt.ExpiryResult((), 0, 0)
     write(table, 0)
     before = files_of(table)
-    assert table.expire_snapshots(**ALL) == wt.ExpiryResult((), 0, 0)
+    assert expire_all(table) == wt.ExpiryResult((), 0, 0)
     assert files_of(table) == before
 
 
@@ -179,7 +179,7 @@ def test_tables_of_other_clients(tmp_path: Path, fixture: FixtureTable) -> None:
         return
     assert leftovers(table) == set(), "every file of theirs is named"
     kept = KeptRows.of(table)
-    while table.expire_snapshots(**{**ALL, "limit": 2}).ids:
+    while expire_all(table, limit=2).ids:
         kept.check(table)
         assert leftovers(table) == set()
     assert ids(table)[0] == min([ids(table)[-1], *table.consumers().values()])
@@ -195,7 +195,7 @@ def test_tables_of_other_clients(tmp_path: Path, fixture: FixtureTable) -> None:
 def test_tags_keep_their_rows_until_they_are_deleted(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
     kept = KeptRows.of(table)
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     kept.check(table)
     assert set(table.tags()) == {"early", "late"}
     for name in ("early", "late"):
@@ -217,14 +217,14 @@ def test_a_tag_of_a_snapshot_that_expired_before_keeps_its_files(tmp_path: Path)
     kept = KeptRows.of(table)
     for number in range(1, 6):
         write(table, number)
-        table.expire_snapshots(**ALL)
+        expire_all(table)
         kept.check(table)
         assert leftovers(table) == set()
 
 
 def test_a_tag_of_an_expired_snapshot_is_refused(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     with pytest.raises(wt.NotFoundError):
         table.create_tag("too-late", 1)
     assert "too-late" not in table.tags()
@@ -236,11 +236,11 @@ def test_a_tag_that_lost_files_stops_expiry_and_is_named(tmp_path: Path) -> None
     IO.delete(paths(table).manifest(table.tags()["late"].delta_manifest_list))
     MANIFEST_CACHE.clear()
     with pytest.raises(wt.DamagedError, match="late"):
-        table.expire_snapshots(**ALL)
+        expire_all(table)
     with pytest.raises(wt.DamagedError, match="late"):
         table.remove_orphan_files(older_than_millis=0)
     table.delete_tag("late")
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     table.remove_orphan_files(older_than_millis=0)
     assert rows(table)
 
@@ -255,11 +255,11 @@ def test_consumers_keep_what_they_have_not_read(tmp_path: Path) -> None:
     IO.replace(paths(table).consumer("fast"), json.dumps({"nextSnapshot": last + 1}).encode())
     assert table.consumers() == {"fast": last + 1, "slow": 4}
     changes = table.changes(3, last)
-    assert table.expire_snapshots(**ALL).ids == (1, 2, 3)
+    assert expire_all(table).ids == (1, 2, 3)
     assert table.changes(3, last).equals(changes)
     assert table.delete_consumer("slow")
     assert not table.delete_consumer("slow")
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     assert ids(table) == [last]
 
 
@@ -269,7 +269,7 @@ def test_idle_consumers_are_forgotten(tmp_path: Path) -> None:
         IO.replace(paths(table).consumer(name), b'{"nextSnapshot": 3}')
     day_before = time.time() - 86_500
     os.utime(paths(table).consumer("idle"), (day_before, day_before))
-    result = table.expire_snapshots(**ALL)
+    result = expire_all(table)
     assert (result.consumers, result.ids) == (("idle",), (1, 2))
     assert table.consumers() == {"busy": 3}
 
@@ -278,7 +278,7 @@ def test_consumers_are_not_forgotten_by_default(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
     IO.replace(paths(table).consumer("idle"), b'{"nextSnapshot": 3}')
     os.utime(paths(table).consumer("idle"), (1.0, 1.0))
-    assert table.expire_snapshots(**ALL).consumers == ()
+    assert expire_all(table).consumers == ()
     assert ids(table)[0] == 3
 
 
@@ -287,15 +287,15 @@ def test_a_reader_with_a_lease_reads_on(tmp_path: Path) -> None:
     expected = rows(table, snapshot_id=2)
     lease = hold(IO, paths(table), 2, 60_000)
     reads = table.scan(snapshot_id=2).split_reads()
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     MANIFEST_CACHE.clear()
     found = pa.Table.from_batches([b for read in reads for b in read.to_batches()])
     assert len(found) == len(expected)
     assert rows(table, snapshot_id=2) == expected
     lease.move(4)
-    assert table.expire_snapshots(**ALL).ids == (2, 3)
+    assert expire_all(table).ids == (2, 3)
     lease.release()
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     assert len(ids(table)) == 1
     assert leftovers(table) == set()
 
@@ -303,7 +303,7 @@ def test_a_reader_with_a_lease_reads_on(tmp_path: Path) -> None:
 def test_a_lease_that_ran_out_holds_nothing(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
     hold(IO, paths(table), 2, 0)
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     assert len(ids(table)) == 1
     assert os.listdir(paths(table).service_dir) == []
 
@@ -314,7 +314,7 @@ def test_a_reader_without_one_is_told_that_the_snapshot_expired(tmp_path: Path) 
         table.delete_tag(name)
     unplanned = table.scan(snapshot_id=2)
     planned = table.scan(snapshot_id=2).split_reads()
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     MANIFEST_CACHE.clear()
     with pytest.raises(wt.NotFoundError, match="expired"):
         unplanned.to_arrow()
@@ -329,7 +329,7 @@ def test_a_reader_without_one_is_told_that_the_snapshot_expired(tmp_path: Path) 
 def test_a_commit_counts_once_though_its_snapshot_expired(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
     expected = rows(table)
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     for number in range(8):
         assert not write(table, number).committed
     assert rows(table) == expected
@@ -339,7 +339,7 @@ def test_a_commit_counts_once_though_its_snapshot_expired(tmp_path: Path) -> Non
 def test_sequence_numbers_go_on(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
     before = table.sequence_base()
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     assert table.sequence_base() > before
     write(table, 8)
     newest = batch(8).to_pylist()
@@ -358,10 +358,10 @@ def test_a_copy_of_a_snapshot_that_stays_is_withdrawn(tmp_path: Path) -> None:
     IO.replace(paths(table).consumer("c"), b'{"nextSnapshot": 3}')
     with pytest.raises(wt.NotFoundError):
         hold(IO, paths(table), 3, 1000)
-    assert table.expire_snapshots(**ALL).ids == (1, 2)
+    assert expire_all(table).ids == (1, 2)
     assert IO.exists(paths(table).retired_snapshot(3)), "somebody may be about to act on it"
     age(table, 700)
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     assert hold(IO, paths(table), 3, 1000).snapshot_id == 3
 
 
@@ -385,7 +385,7 @@ def test_an_unreadable_copy_does_not_stop_expiry(
     table.expire_snapshots(num_retained_min=4, time_retained_millis=0)
     kept = KeptRows.of(table)
     IO.write_new(paths(table).retired_snapshot(1), b"torn")
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     kept.check(table)
     assert "remove_orphan_files" in caplog.text
     assert os.listdir(paths(table).service_dir) == []
@@ -409,7 +409,7 @@ def test_tables_that_keep_their_changelog_longer(
     table = lived_in_table(tmp_path)
     table = with_options(table, options)
     with pytest.raises(wt.UnsupportedError, match=next(iter(options))):
-        table.expire_snapshots(**ALL)
+        expire_all(table)
     assert ids(table)[0] == 1
 
 

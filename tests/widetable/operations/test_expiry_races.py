@@ -19,11 +19,11 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.kept_rows import (
-    ALL,
     KeptRows,
     age,
     batch,
     copy_of,
+    expire_all,
     files_of,
     leftovers,
     lived_in_table,
@@ -178,7 +178,7 @@ class Meanwhile:
         expire(self.table)
 
     def an_expiry_that_goes_further(self) -> None:
-        self.table.expire_snapshots(**ALL)
+        expire_all(self.table)
 
     def a_cleaning(self) -> None:
         self.table.remove_orphan_files(older_than_millis=0)
@@ -192,7 +192,7 @@ class Meanwhile:
 
     def a_commit_and_an_expiry(self) -> None:
         self.commits()
-        self.table.expire_snapshots(**ALL)
+        expire_all(self.table)
 
     def a_tag(self) -> None:
         """Of any snapshot that is there: either it is refused, or it holds."""
@@ -292,7 +292,7 @@ def test_a_tag_whose_snapshot_then_expires_is_seen_by_a_cleaning(
 
     def tag_and_expire(mine: wt.Table) -> None:
         mine.create_tag("new", first)
-        mine.expire_snapshots(**ALL)
+        expire_all(mine)
 
     for kind, skip in some(operations_of(table, clean, tmp_path), rng):
         mine = copy_of(table, tmp_path / "overtaken")

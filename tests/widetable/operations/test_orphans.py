@@ -15,10 +15,10 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.kept_rows import (
-    ALL,
     KeptRows,
     age,
     batch,
+    expire_all,
     files_of,
     leftovers,
     lived_in_table,
@@ -168,14 +168,14 @@ def test_files_of_expiries_that_did_not_end(tmp_path: Path) -> None:
     faulty = FaultyFileIO(IO)
     faulty.fail("delete", Fault.BEFORE, "/bucket-")
     with pytest.raises(wt.StorageError):
-        wt.Table.open(table.path, file_io=faulty).expire_snapshots(**ALL)
+        expire_all(wt.Table.open(table.path, file_io=faulty))
     shutil.rmtree(f"{table.path}/service")
     assert leftovers(table)
     table.remove_orphan_files(older_than_millis=0)
     assert leftovers(table) == set()
     kept.check(table)
     same = lived_in_table(tmp_path / "same")
-    same.expire_snapshots(**ALL)
+    expire_all(same)
     assert len(files_of(table)) == len(files_of(same))
 
 
@@ -227,7 +227,7 @@ def test_branches_keep_their_files(tmp_path: Path) -> None:
     for name in ("early", "late"):
         table.delete_tag(name)
     named = files_named_by(table, snapshot) | files_named_by(table, table_tag(branch, "old"))
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     table.remove_orphan_files(older_than_millis=0)
     assert named <= files_of(table)
     shutil.rmtree(branch.root)
@@ -263,7 +263,7 @@ def test_changelogs_that_other_clients_keep_longer(tmp_path: Path, producer: str
     told = live_files.changelog_entries(snapshot) or live_files.delta_entries(snapshot)
     told_names = {entry.file.file_name for entry in told}
     assert told_names
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     table.remove_orphan_files(older_than_millis=0)
     assert IO.exists(paths(table).manifest(listed))
     assert told_names <= {os.path.basename(name) for name in files_of(table)}
@@ -298,7 +298,7 @@ def test_index_and_statistics_files_of_kept_snapshots_stay(tmp_path: Path) -> No
     table.remove_orphan_files(older_than_millis=0)
     theirs = {"index/index-1", "statistics/stat-1", "manifest/index-manifest-1"}
     assert theirs <= files_of(table)
-    table.expire_snapshots(**ALL)
+    expire_all(table)
     assert not theirs & files_of(table)
     assert leftovers(table) == set()
 
