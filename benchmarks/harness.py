@@ -19,11 +19,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "bench"
+
+
+class Size(Enum):
+    """How much a workload does: FULL for numbers, SHORT for a look (a minute at most), TINY to see that it runs."""
+
+    FULL = "full"
+    SHORT = "short"
+    TINY = "tiny"
 
 
 @dataclass

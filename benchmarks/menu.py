@@ -3,37 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from benchmarks import (
     bench_commit,
     bench_compact,
+    bench_growth,
+    bench_lookup,
+    bench_lookup_changelog,
     bench_merge,
     bench_scan,
     bench_stream,
     bench_write,
 )
-from benchmarks.harness import Row
+from benchmarks.harness import Row, Size
 
-MENU: dict[str, tuple[str, Callable[[], list[Row]]]] = {
-    "merge": (
+
+class Workload(NamedTuple):
+    """run: with the size asked for; `only_full` ones have no other size."""
+
+    sentence: str
+    run: Callable[[Size], list[Row]]
+    only_full: bool = False
+
+
+def _full(sentence: str, run: Callable[[], list[Row]]) -> Workload:
+    return Workload(sentence, lambda _: run(), only_full=True)
+
+
+MENU: dict[str, Workload] = {
+    "merge": _full(
         "Compact a 60-column bucket against plain Parquet decode + encode of the same rows.",
         bench_merge.run,
     ),
-    "write": (
-        "Write 10 and 60 columns from Python against pyarrow's Parquet writer.",
-        bench_write.run,
+    "write": _full(
+        "Write 10 and 60 columns from Python against pyarrow's Parquet writer.", bench_write.run
     ),
-    "stream": (
+    "stream": _full(
         "Write 10 and 60 columns through the Spark sink against Spark's own Parquet sink.",
         bench_stream.run,
     ),
-    "scan": ("Merge-read a table of overlapping runs against pypaimon.", bench_scan.run),
-    "commit": (
-        "Commit time while snapshots and live files grow from 10 to 10,000.",
-        bench_commit.run,
+    "scan": _full("Merge-read a table of overlapping runs against pypaimon.", bench_scan.run),
+    "commit": _full(
+        "Commit time while snapshots and live files grow from 10 to 10,000.", bench_commit.run
     ),
-    "compact": (
-        "Peak memory of compacting a bucket four times larger than its budget.",
-        bench_compact.run,
+    "compact": _full(
+        "Peak memory of compacting a bucket four times larger than its budget.", bench_compact.run
+    ),
+    "lookup_changelog": Workload(
+        "Write 1.5 M rows over 500 K keys in 10 commits with a lookup changelog against Paimon's Java.",
+        bench_lookup_changelog.run,
+    ),
+    "lookup": Workload(
+        "Find rows by key in tables of 1 M and 10 M keys: hit and miss, int and text, cold and warm.",
+        bench_lookup.run,
+    ),
+    "growth": Workload(
+        "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",
+        bench_growth.run,
     ),
 }
