@@ -3,7 +3,8 @@
 In: two functions of the commit layer, which comes after this one: the live entries of the latest snapshot, and a commit
 of messages that raises ConflictError when their input files are gone. Buckets are committed in groups, so that a large
 table makes progress and a lost race costs one group. A message that lost is dropped with its files: that hurts nobody
-(the compactor may lose). Raises ConflictError when a group lost in every round, and what compaction raises.
+(the compactor may lose), and so is one whose input files expired while it read them. Raises ConflictError when a group
+lost in every round, and what compaction raises.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from widetable.errors import ConflictError
+from widetable.errors import ConflictError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
@@ -91,6 +92,7 @@ class _Job:
         self._group: dict[_BucketKey, CommitMessage] = {}
         self._lost_buckets: set[_BucketKey] = set()
         self._lost: ConflictError | None = None
+        self._gone: set[str] = set()
 
     def round(
         self, entries: Sequence[ManifestEntry], wanted: set[_BucketKey] | None
@@ -116,15 +118,35 @@ class _Job:
                 key.bucket,
                 self._state.paths.root,
             )
-        message = compact_bucket(
-            self._state, key.partition, key.bucket, key.total_buckets, choice, self._caches
-        )
+        try:
+            message = compact_bucket(
+                self._state, key.partition, key.bucket, key.total_buckets, choice, self._caches
+            )
+        except NotFoundError as gone:
+            self._lose_input(key, gone)
+            return
         if message.is_empty:
             return
         self._group[key] = message
         written = (file.file_size for m in self._group.values() for file in m.written_files())
         if len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
             self._commit_group()
+
+    def _lose_input(self, key: _BucketKey, gone: NotFoundError) -> None:
+        """Another compactor was faster, and an expiry took what it left. A file that is planned again is missing."""
+        if gone.subject in self._gone:
+            raise gone
+        self._gone.add(gone.subject)
+        lost = ConflictError(
+            gone.subject,
+            found="a file that has expired since it was planned",
+            expected="a file that is live",
+            action="Compact again.",
+        )
+        lost.__cause__ = gone
+        self._lost_buckets.add(key)
+        self._lost = lost
+        self.result = replace(self.result, conflicts=self.result.conflicts + 1)
 
     def _commit_group(self) -> None:
         if not self._group:

@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.commit.committer import CommitResult, Committer
-from widetable.errors import ConflictError, WidetableError
+from widetable.commit.live_files import Buckets, Partitions
+from widetable.errors import ConflictError, NotFoundError, WidetableError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.compaction import plan_bucket
@@ -98,16 +99,28 @@ def _live_entries(
 ) -> Callable[[], list[ManifestEntry]]:
     """Reads the live entries of the newest snapshot; touched: of these partitions and buckets."""
     if touched is None:
-        return lambda: committer.live_files.live_entries(committer.snapshots.latest())
+        return lambda: _newest_entries(committer, None, None)
     partitions = frozenset(partition for partition, _ in touched)
     buckets = frozenset(bucket for _, bucket in touched)
 
     def live_entries() -> list[ManifestEntry]:
-        latest = committer.snapshots.latest()
-        entries = committer.live_files.live_entries(latest, partitions, buckets)
+        entries = _newest_entries(committer, partitions, buckets)
         return [entry for entry in entries if (entry.partition, entry.bucket) in touched]
 
     return live_entries
+
+
+def _newest_entries(
+    committer: Committer, partitions: Partitions | None, buckets: Buckets | None
+) -> list[ManifestEntry]:
+    """Of the newest snapshot; looked up again when that one expired before it was read."""
+    while True:
+        latest = committer.snapshots.latest()
+        try:
+            return committer.live_files.live_entries(latest, partitions, buckets)
+        except NotFoundError:
+            if latest is None or committer.snapshots.latest_id() == latest.id:
+                raise
 
 
 def _has_work(state: TableState, entries: Sequence[ManifestEntry]) -> bool:

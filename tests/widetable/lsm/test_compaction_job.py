@@ -11,7 +11,7 @@ from tests.model import Record
 from tests.table_files import TableFiles
 from widetable.commit.committer import Committer
 from widetable.commit.schema_store import SchemaStore
-from widetable.errors import ConflictError, StorageError
+from widetable.errors import ConflictError, NotFoundError, StorageError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm import compaction_job
 from widetable.lsm.compaction_job import CompactionResult, compact_table
@@ -125,6 +125,37 @@ def test_who_lost_against_another_compactor_drops_its_files_and_plans_again(tmp_
     result = compact_table(table.files.state, table.live_entries, commit, full=True)
     assert (result.commits, result.conflicts) == (1, 2)
     table.check(50)
+
+
+def test_who_finds_its_input_gone_plans_again(tmp_path: Path) -> None:
+    """Another compactor was faster, and what it replaced has expired."""
+    table = CommittedTable(tmp_path, buckets=1)
+    for value in range(3):
+        table.append(value)
+    planned = table.live_entries()
+    table.compact(full=True)
+    table.append(9)
+    state = table.files.state
+    state.file_io.delete(state.data_file(planned[0].partition, 0, planned[0].file.file_name))
+    plans = [planned]
+    result = compact_table(
+        state, lambda: plans.pop() if plans else table.live_entries(), table.commit, full=True
+    )
+    assert (result.commits, result.conflicts) == (1, 1)
+    assert [entry.file.row_count for entry in table.live_entries()] == [100]
+
+
+def test_a_live_file_that_is_missing_is_told(tmp_path: Path) -> None:
+    table = CommittedTable(tmp_path, buckets=1)
+    for value in range(3):
+        table.append(value)
+    (lost, *_) = table.live_entries()
+    state = table.files.state
+    path = state.data_file(lost.partition, 0, lost.file.file_name)
+    state.file_io.delete(path)
+    with pytest.raises(NotFoundError) as caught:
+        table.compact(full=True)
+    assert caught.value.subject == path
 
 
 def test_losing_every_round_is_told_and_leaves_nothing(tmp_path: Path) -> None:
