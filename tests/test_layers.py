@@ -27,7 +27,7 @@ STAGES = (
     ("read",),
     ("operations",),
     ("table", "catalog"),
-    ("cli",),
+    ("cli", "__main__"),
 )
 STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}
 

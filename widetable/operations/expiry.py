@@ -51,11 +51,20 @@ class ExpiryResult:
 
 
 def expire(
-    state: TableState, committer: Committer, retention: Retention, clock: Clock | None = None
+    state: TableState,
+    committer: Committer,
+    retention: Retention,
+    clock: Clock | None = None,
+    *,
+    dry_run: bool = False,
 ) -> ExpiryResult:
-    """Expire what `retention`, consumers and leases allow, and finish what an earlier expiry left."""
+    """Expire what `retention`, consumers and leases allow, and finish what an earlier expiry left.
+
+    dry_run: only tell the ids.
+    """
     check_expirable(state.schema)
-    return _Expiry(state, committer, clock or SystemClock()).run(retention)
+    expiry = _Expiry(state, committer, clock or SystemClock())
+    return expiry.chosen(retention) if dry_run else expiry.run(retention)
 
 
 def check_expirable(schema: TableSchema) -> None:
@@ -86,6 +95,10 @@ class _Expiry:
         ids = self._retire(self._choose(retention))
         swept = ExpirySweep(self._state, self._committer, self._retired).run()
         return ExpiryResult(ids, swept.files, swept.size_bytes, consumers)
+
+    def chosen(self, retention: Retention) -> ExpiryResult:
+        """What would go now."""
+        return ExpiryResult(tuple(self._choose(retention).ids))
 
     def _forget_consumers(self) -> tuple[str, ...]:
         idle_millis = self._state.options.get(opt.CONSUMER_EXPIRATION_TIME)

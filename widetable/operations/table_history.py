@@ -106,14 +106,15 @@ class TableHistory:
         num_retained_max: int | None = None,
         time_retained_millis: int | None = None,
         limit: int | None = None,
+        dry_run: bool = False,
     ) -> ExpiryResult:
         """Remove old snapshots, and the files that only they have.
 
         A snapshot goes when more than num_retained_min stay, and it was not the newest one within
         time_retained_millis, or more than num_retained_max stay; at most `limit` of them at once. By default the
         options `snapshot.num-retained.min`, `.max`, `snapshot.time-retained`, `snapshot.expire.limit` decide. What
-        tags, consumers and readers with a lease need stays. May be called at any time, by several at once, and
-        again after it was killed.
+        tags, consumers and readers with a lease need stays. With dry_run nothing is removed, only told. May be called
+        at any time, by several at once, and again after it was killed.
         """
         schema = self.schema
         check_writable(schema)
@@ -124,7 +125,7 @@ class TableHistory:
             time_millis=time_retained_millis,
             limit=limit,
         )
-        return expire(self._state(schema), self._committer, retention)
+        return expire(self._state(schema), self._committer, retention, dry_run=dry_run)
 
     def remove_orphan_files(
         self, older_than_millis: int = DAY_MILLIS, dry_run: bool = False

@@ -1,0 +1,250 @@
+"""The command line: what each command prints and with which code it ends, and that errors are one line."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import widetable as wt
+from tests.fixture_tables import ROOT
+from tests.widetable.operations.table_surgery import Surgery, with_values
+from widetable.cli.app import app
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Ran:
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str) -> Ran:
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+def rows(*keys: int) -> pa.Table:
+    return pa.table({"k": keys, "v": [f"v{k}" for k in keys]}, SCHEMA)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., wt.Table]:
+    def make_table(**options: str) -> wt.Table:
+        given = {"changelog-producer": "lookup", "write-only": "true", "widetable.fsync": "false"}
+        return wt.Catalog(str(tmp_path)).create_table(
+            "db.t", SCHEMA, primary_key=["k"], options={**given, **options}
+        )
+
+    return make_table
+
+
+@pytest.fixture
+def surgery(tmp_path: Path) -> Surgery:
+    return Surgery(Path(shutil.copytree(ROOT / "wh_java/fx.db/cl_lookup", tmp_path / "table")))
+
+
+# Errors
+
+
+def test_an_error_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    for command in ("inspect", "audit", "maintain", "expire", "orphans"):
+        result = run(command, str(tmp_path / "nothing"))
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("NotFoundError: ")
+        assert line.endswith("Check the path, or make the table first.")
+
+
+def test_debug_shows_where_an_error_comes_from(tmp_path: Path) -> None:
+    result = run("inspect", str(tmp_path), "--debug")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+
+
+def test_a_wrong_time_is_refused(make: Callable[..., wt.Table]) -> None:
+    result = run("maintain", make().path, "--once", "--interval", "soon")
+    assert result.exit_code == 2
+    assert "--interval" in result.stderr
+
+
+# audit
+
+
+def test_audit_of_a_right_table(surgery: Surgery) -> None:
+    result = run("audit", str(surgery.root))
+    assert result.exit_code == 0
+    assert "from the empty table to snapshot 6, changelog-producer=lookup" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("ok")
+
+
+def test_audit_of_a_wrong_changelog(surgery: Surgery) -> None:
+    surgery.alter_rows(4, "changelog", lambda table: with_values(table, 0, a=77))
+    result = run("audit", str(surgery.root))
+    assert result.exit_code == 1
+    assert "key {'k': 1}: found -U {'a': 77}; expected {'a': 1}" in result.stdout
+    untold = run("audit", str(surgery.root), "--findings", "0")
+    assert untold.exit_code == 1
+    assert "and 1 more" in untold.stdout
+    body = json.loads(run("audit", str(surgery.root), "--json").stdout)
+    assert (body["ok"], body["found"]) == (False, {"chain": 1})
+    later = run("audit", str(surgery.root), "--from", "4")
+    assert later.exit_code == 0
+    assert "from snapshot 4 to" in later.stdout
+
+
+def test_audit_from_where_nothing_is(surgery: Surgery) -> None:
+    assert run("audit", str(surgery.root), "--from", "77").exit_code == 2
+    assert run("audit", str(surgery.root), "--from", "tag").exit_code == 2
+
+
+# inspect
+
+
+def test_inspect_tells_what_waits(make: Callable[..., wt.Table]) -> None:
+    table = make()
+    empty = run("inspect", table.path)
+    assert empty.exit_code == 0
+    assert "none" in empty.stdout
+    table.write(rows(1, 2))
+    result = run("inspect", table.path)
+    assert "1 to 1, the newest APPEND" in result.stdout
+    assert "1 level-0 files in 1 buckets" in result.stdout
+    assert "run widetable maintain" in result.stdout.splitlines()[-1]
+    assert json.loads(run("inspect", table.path, "--json").stdout)["backlog"]["rows"] == 2
+
+
+# maintain, expire, orphans
+
+
+def test_maintain_once(make: Callable[..., wt.Table]) -> None:
+    table = make()
+    table.write(rows(1))
+    result = run("maintain", table.path, "--once")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("1 compactions")
+    assert table.changes(0, 2).num_rows == 1
+    assert run("maintain", table.path, "--once", "--quiet").stdout.startswith("0 compactions")
+
+
+def test_expire(make: Callable[..., wt.Table]) -> None:
+    table = make()
+    for key in range(4):
+        table.write(rows(key))
+    assert run("expire", table.path).stdout.startswith("0 snapshots gone")
+    keeping = ("--retain-min", "1", "--time-retained", "0 s")
+    told = run("expire", table.path, *keeping, "--dry-run")
+    assert told.stdout.strip() == "3 snapshots would go: 1 to 3"
+    assert len(table.snapshots()) == 4
+    gone = run("expire", table.path, *keeping)
+    assert gone.stdout.startswith("3 snapshots gone: 1 to 3")
+    assert [snapshot.id for snapshot in table.snapshots()] == [4]
+
+
+def test_orphans(make: Callable[..., wt.Table]) -> None:
+    table = make()
+    table.write(rows(1))
+    stray = Path(table.path, "bucket-0", "data-stray-0.parquet")
+    stray.write_bytes(b"12345")
+    assert run("orphans", table.path).stdout.strip() == "0 files gone, 0 bytes"
+    told = run("orphans", table.path, "--older-than", "0 s", "--dry-run").stdout.splitlines()
+    assert told == [str(stray), "1 files would go, 5 bytes"]
+    assert stray.exists()
+    run("orphans", table.path, "--older-than", "0 s")
+    assert not stray.exists()
+
+
+# changes
+
+
+def test_changes_as_json_csv_and_parquet(surgery: Surgery, tmp_path: Path) -> None:
+    expected = wt.Table.open(str(surgery.root)).changes(2, 6).to_pylist()
+    span = ("changes", str(surgery.root), "2", "6")
+    assert [json.loads(line) for line in run(*span).stdout.splitlines()] == expected
+    found = list(csv.DictReader(io.StringIO(run(*span, "--format", "csv").stdout)))
+    assert found == [{name: str(value) for name, value in row.items()} for row in expected]
+    file = tmp_path / "changes.parquet"
+    told = run(*span, "--format", "parquet", "--output", str(file))
+    assert told.stdout.startswith(f"{len(expected)} rows")
+    assert pq.read_table(file).to_pylist() == expected
+    some = run(*span, "--columns", "a")
+    assert json.loads(some.stdout.splitlines()[0]) == {"a": 1, "_row_kind": "-U"}
+
+
+def test_changes_of_what_is_not_there(surgery: Surgery) -> None:
+    assert run("changes", str(surgery.root), "0", "99").exit_code == 2
+    assert run("changes", str(surgery.root), "0", "1", "--columns", "nothing").exit_code == 2
+
+
+def test_changes_of_nested_columns_are_no_csv(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.list_(pa.int32()))])
+    table = wt.Catalog(str(tmp_path)).create_table("db.t", schema, primary_key=["k"])
+    table.write(pa.table({"k": [1], "v": [[1, 2]]}, schema))
+    result = run("changes", table.path, "0", "1", "--format", "csv")
+    assert result.exit_code == 2
+    assert "nested columns v" in result.stderr
+    assert json.loads(run("changes", table.path, "0", "1").stdout)["v"] == [1, 2]
+
+
+# As a process
+
+
+def test_the_command_is_installed_under_its_name() -> None:
+    project = (Path(__file__).parents[3] / "pyproject.toml").read_text()
+    (line,) = [one for one in project.splitlines() if one.startswith("widetable = ")]
+    module, name = line.split('"')[1].split(":")
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_maintainer_in_a_process_follows_until_it_is_told_to_stop(
+    number: signal.Signals, make: Callable[..., wt.Table]
+) -> None:
+    table = make()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "widetable", "maintain", table.path, "--interval", "50 ms"],
+        cwd=Path(__file__).parents[3],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    try:
+        end = time.monotonic() + PATIENCE_SECONDS
+        for key in range(2):
+            table.write(rows(key))
+            while table.inspect().backlog.files:
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < end, "nobody compacts"
+                time.sleep(0.05)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    assert out.startswith("2 compactions")
+    assert "Traceback" not in err
+    assert table.inspect().lease_holder is None
+    assert table.audit().ok

@@ -1,0 +1,1 @@
+"""The command line: thin commands over `Table`, and how their results look. Private; the commands are the interface."""

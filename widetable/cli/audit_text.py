@@ -1,0 +1,36 @@
+"""An audit report as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from widetable.operations.audit_report import LAWS, AuditReport
+
+
+def audit_lines(report: AuditReport) -> Iterator[tuple[str, str]]:
+    """(line, style), styles of `console`."""
+    yield f"{report.path}, {_span(report)}, changelog-producer={report.producer}", "plain"
+    for law, count in report.checks.items():
+        broken = report.found.get(law, 0)
+        verdict = f"{broken} broken" if broken else "ok"
+        style = "error" if broken else "plain"
+        yield f"  {law:<16}{count:>12} checked  {verdict:<12} {LAWS[law]}", style
+    for reason in report.skipped:
+        yield f"  not checked: {reason}", "warning"
+    for finding in report.findings:
+        yield f"  {finding}", "error"
+    untold = sum(report.found.values()) - len(report.findings)
+    if untold:
+        yield f"  and {untold} more", "error"
+    if report.ok:
+        yield "ok: every law holds wherever it was checked", "good"
+    else:
+        yield f"{sum(report.found.values())} findings", "error"
+
+
+def _span(report: AuditReport) -> str:
+    if report.last_snapshot_id is None:
+        return "no snapshots"
+    start = report.first_snapshot_id
+    first = f"snapshot {start}" if start else "the empty table"
+    return f"from {first} to snapshot {report.last_snapshot_id}"

@@ -1,0 +1,55 @@
+"""Where the command line writes: results to standard output, everything else to standard error.
+
+Lines are never cut or wrapped: they may be read by programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from widetable.errors import WidetableError
+
+_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# Of standard error, and of who reads programs' output.
+_STYLES: Final = {"error": "red", "warning": "yellow", "good": "green", "plain": ""}
+
+
+def tell(line: str, style: str = "plain") -> None:
+    """One line of a result."""
+    Console(file=sys.stdout).print(Text(line, _STYLES[style]), soft_wrap=True)
+
+
+def tell_json(value: Any) -> None:
+    """A result for programs. What JSON does not have becomes text."""
+    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def tell_error(error: Exception) -> None:
+    """One red line: what is wrong, and what to do."""
+    kind = type(error).__name__ if isinstance(error, WidetableError) else "error"
+    line = " ".join(f"{kind}: {error}".split())
+    Console(file=sys.stderr).print(Text(line, _STYLES["error"]), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def logged(level: int) -> Iterator[None]:
+    """While the block runs, what the package logs goes to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
+    logger = logging.getLogger("widetable")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

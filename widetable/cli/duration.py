@@ -1,0 +1,12 @@
+"""Times on the command line: `500 ms`, `30 s`, `10 min`, `1 h`, `1 d`, as in table options."""
+
+from __future__ import annotations
+
+from widetable.option import Option, parse_value
+
+
+def millis_of(text: str | None, name: str) -> int | None:
+    """Milliseconds; None for None. name: of the option, for the InvalidError of a text that is no time."""
+    if text is None:
+        return None
+    return parse_value(Option[int](name, "duration", 0, "milliseconds", ""), text)

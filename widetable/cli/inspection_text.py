@@ -1,0 +1,60 @@
+"""An inspection as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+from widetable.operations.inspection import Inspection
+
+
+def inspection_lines(found: Inspection) -> Iterator[tuple[str, str]]:
+    """(line, style), styles of `console`."""
+    yield found.path, "plain"
+    for name, text in _facts(found):
+        yield f"  {name:<18}{text}", "plain"
+    for warning in found.warnings:
+        yield f"warning: {warning}", "warning"
+
+
+def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
+    kept = "write-only" if found.write_only else "compacted by its writers"
+    producer = f"changelog-producer={found.changelog_producer}"
+    yield "table", f"{found.merge_engine}, {producer}, {kept}, bucket={found.buckets}"
+    yield "schema", f"{found.schema_id}"
+    if found.latest_snapshot_id is None:
+        yield "snapshots", "none"
+    else:
+        latest = f"{found.latest_kind} of {_time(found.latest_time_millis)}"
+        span = f"{found.earliest_snapshot_id} to {found.latest_snapshot_id}"
+        yield "snapshots", f"{span}, the newest {latest}"
+    for level in found.levels:
+        text = f"{level.files} files, {level.rows} rows, {level.bytes} bytes"
+        yield f"level {level.level}", text
+    backlog = found.backlog
+    if backlog.files:
+        age = backlog.oldest_age_millis
+        oldest = "" if age is None else f", the oldest for {age / 1000:.1f} s"
+        text = f"{backlog.files} level-0 files in {backlog.buckets} buckets{oldest}"
+        yield "waiting", f"{text}, {backlog.most_in_a_bucket} at most in one"
+    if found.last_compaction_id is None:
+        yield "last compaction", "none that is kept"
+    else:
+        when = _time(found.last_compaction_time_millis)
+        newer = f"{found.commits_since_compaction} commits since"
+        yield "last compaction", f"snapshot {found.last_compaction_id} of {when}, {newer}"
+    if found.tags:
+        yield "tags", ", ".join(found.tags)
+    for name, lag in found.consumers.items():
+        yield "consumer", f"{name}: next is {lag.next_snapshot_id}, {lag.behind} behind"
+    if found.held_snapshot_ids:
+        yield "readers hold", f"snapshots from {found.held_snapshot_ids[0]} on"
+    if found.lease_holder is not None:
+        until = _time(found.lease_expires_millis)
+        yield "compacting", f"{found.lease_holder} has the lease until {until}"
+
+
+def _time(millis: int | None) -> str:
+    return (
+        "?" if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat()
+    )
