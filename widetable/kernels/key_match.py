@@ -7,8 +7,8 @@ whose keys are equal, ascending. Every key gallops from where the one before it 
 A single column of 32- or 64-bit numbers without nulls is compared as it lies in memory; all else by lanes, which both
 sides must be encoded into together: that reads all rows.
 
-Raises TypeError where the sides differ in type or the type cannot be a key, ValueError for keys that do not ascend,
-for rows that are not in key order (only with `check_order`) and for columns of different length.
+Raises TypeError where the sides differ in type or the type cannot be a key, ValueError for keys that do not ascend and
+for columns of different length, RowsOutOfOrder for rows that are not in key order (only with `check_order`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ Ordered: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 
+class RowsOutOfOrder(ValueError):
+    """Rows that should be sorted are not: a damaged file."""
+
+
 def match_keys(
     keys: Sequence[pa.Array], rows: Sequence[pa.Array], *, check_order: bool = False
 ) -> tuple[Positions, Positions]:
@@ -44,9 +48,16 @@ def match_keys(
             f"keys: found the types {[column.type for column in keys]}, expected those of the rows: {found}"
         )
     ordered_keys, ordered_rows = _ordered(keys, rows)
-    _check_order("keys", ordered_keys, -1)
-    if check_order:
-        _check_order("rows", ordered_rows, 0)
+    wrong = _first_out_of_order(ordered_keys, -1)
+    if wrong >= 0:
+        raise ValueError(
+            f"keys: found key {wrong} not after the one ahead of it, expected key order"
+        )
+    wrong = _first_out_of_order(ordered_rows, 0) if check_order else -1
+    if wrong >= 0:
+        raise RowsOutOfOrder(
+            f"rows: found row {wrong} before the one ahead of it, expected key order"
+        )
     # Pages of these that nothing is written to take no memory.
     hits = np.empty(len(ordered_rows), np.int64)
     positions = np.empty(len(ordered_rows), np.int64)
@@ -74,14 +85,6 @@ def slices_in_ranges(
     starts, ends = np.empty(ranges, np.int64), np.empty(ranges, np.int64)
     _slices(lanes[:count], lanes[count : count + ranges], lanes[count + ranges :], starts, ends)
     return starts, ends
-
-
-def _check_order(what: str, rows: Ordered, least: int) -> None:
-    row = _first_out_of_order(rows, least)
-    if row >= 0:
-        raise ValueError(
-            f"{what}: found row {row} {'before' if least == 0 else 'not after'} the one ahead of it, expected key order"
-        )
 
 
 def _ordered(keys: Sequence[pa.Array], rows: Sequence[pa.Array]) -> tuple[Ordered, Ordered]:

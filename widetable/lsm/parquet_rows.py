@@ -19,7 +19,7 @@ import pyarrow as pa
 from widetable.errors import DamagedError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
-from widetable.kernels.key_match import Positions, match_keys
+from widetable.kernels.key_match import Positions, RowsOutOfOrder, match_keys
 from widetable.lsm.file_rows import Found
 from widetable.lsm.key_bounds import bounds_of_row_groups
 from widetable.write.table_state import TableState
@@ -31,10 +31,19 @@ _MAX_BATCH_ROWS: Final = 1 << 16
 
 
 class ParquetRows:
-    """A FileRows (lsm.file_rows). columns: table columns wanted; the key comes with them. Not for several threads."""
+    """A FileRows (lsm.file_rows). columns: table columns wanted; the key comes with them. Not for several threads.
+
+    use_threads: let Arrow decode columns on several cores.
+    """
 
     def __init__(
-        self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
+        self,
+        table: TableState,
+        path: str,
+        file: DataFileMeta,
+        columns: Sequence[str],
+        *,
+        use_threads: bool = False,
     ) -> None:
         self._path = path
         self._data = open_data_file(
@@ -47,6 +56,7 @@ class ParquetRows:
             self.close()
             raise
         self._key_names = table.schema.trimmed_primary_key
+        self._use_threads = use_threads
         self._group: _RowGroup | None = None
 
     def find(self, keys: pa.RecordBatch) -> Found:
@@ -73,7 +83,14 @@ class ParquetRows:
     def _row_group(self, index: int) -> _RowGroup:
         if self._group is None or self._group.index != index:
             self._group = None  # its memory goes before that of the next one comes
-            self._group = _RowGroup(self._path, self._data, self._keys, index, self._key_names)
+            self._group = _RowGroup(
+                self._path,
+                self._data,
+                self._keys,
+                index,
+                self._key_names,
+                use_threads=self._use_threads,
+            )
         return self._group
 
 
@@ -81,13 +98,21 @@ class _RowGroup:
     """One row group: its keys in memory, the other columns read forward as far as rows are asked for."""
 
     def __init__(
-        self, path: str, data: DataFile, keys: DataFile, index: int, key_names: Sequence[str]
+        self,
+        path: str,
+        data: DataFile,
+        keys: DataFile,
+        index: int,
+        key_names: Sequence[str],
+        *,
+        use_threads: bool,
     ) -> None:
         self.index = index
         self._path = path
         self._data = data
         self._keys = joined(list(keys.batches(_MAX_BATCH_ROWS, [index])), keys.schema)
         self._key_columns = [self._keys.column(name) for name in key_names]
+        self._use_threads = use_threads
         self._is_checked = False
         # The batch that was read last, and the row of the group at which it starts.
         self._batches: Iterator[pa.RecordBatch] = iter(())
@@ -102,7 +127,7 @@ class _RowGroup:
             hits, positions = match_keys(
                 keys.columns, self._key_columns, check_order=not self._is_checked
             )
-        except ValueError as cause:
+        except RowsOutOfOrder as cause:
             raise _out_of_order(self._path) from cause
         self._is_checked = True
         return hits, list(self._rows(positions))
@@ -118,7 +143,8 @@ class _RowGroup:
 
     def _batch_of(self, row: int) -> pa.RecordBatch:
         if self._batch is None or row < self._first_row:
-            self._batches = self._data.batches(batch_rows(len(self._data.columns)), [self.index])
+            rows = batch_rows(len(self._data.columns))
+            self._batches = self._data.batches(rows, [self.index], use_threads=self._use_threads)
             self._batch, self._first_row = self._next_batch(), 0
         while row >= self._first_row + self._batch.num_rows:
             self._first_row += self._batch.num_rows

@@ -31,7 +31,10 @@ _is_told = threading.Event()
 
 
 class RowsOpener:
-    """columns: table columns wanted; the key comes with them. caches: None reads data files only."""
+    """columns: table columns wanted; the key comes with them. caches: None reads data files only.
+
+    use_threads: decode data files on several cores; for a reader that has them to itself.
+    """
 
     def __init__(
         self,
@@ -40,11 +43,14 @@ class RowsOpener:
         bucket: int,
         columns: Sequence[str],
         caches: Caches | None,
+        *,
+        use_threads: bool = False,
     ) -> None:
         self._table = table
         self._partition = partition
         self._bucket = bucket
         self._columns = tuple(columns)
+        self._use_threads = use_threads
         self._strategy: Final[str] = table.options.get(opt.LOOKUP_STRATEGY)
         self._caches = None if self._strategy == SCAN_STRATEGY else caches
 
@@ -74,7 +80,7 @@ class RowsOpener:
 
     def scanned(self, path: str, file: DataFileMeta) -> FileRows:
         """The rows as the data file has them."""
-        return ParquetRows(self._table, path, file, self._columns)
+        return ParquetRows(self._table, path, file, self._columns, use_threads=self._use_threads)
 
     def _cached(self, caches: Caches, path: str, file: DataFileMeta) -> FileRows | None:
         with _Survived("opening", path):

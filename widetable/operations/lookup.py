@@ -69,7 +69,7 @@ def lookup_rows(
     names = schema.names if columns is None else tuple(schema.field(name).name for name in columns)
     given = key_rows(keys, schema)
     parts = _parts(schema, live_files, snapshot, _numbered(given), rescaled=rescaled)
-    reader = _BucketReader(table, names, caches)
+    reader = _BucketReader(table, names, caches, use_threads=len(parts) < 2)
     if len(parts) < 2:
         all_found = [reader.find(part) for part in parts]
     else:
@@ -160,6 +160,7 @@ class _BucketReader:
     table: TableState
     columns: tuple[str, ...]
     caches: Caches | None
+    use_threads: bool
 
     def find(self, part: _Part) -> _PartFound:
         """The rows of the keys of one bucket."""
@@ -186,7 +187,7 @@ class _BucketReader:
         complete = row_batch_schema(schema, wanted)
         merges = needs_merge(part.files)
         loaded = engine.needed_columns(schema, wanted) if merges else wanted
-        opener = RowsOpener(table, part.bucket.partition, part.bucket.bucket, loaded, self.caches)
+        opener = RowsOpener(table, *part.bucket, loaded, self.caches, use_threads=self.use_threads)
         oldest_first = reversed(levels_of(part.files, table.options).sorted_runs())
         runs = [RunRows(opener, run, schema, keys.num_rows) for run in oldest_first]
         width = len(loaded) * len(runs)

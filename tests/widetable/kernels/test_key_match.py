@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import ORDERED
 from widetable.kernels.key_lanes import key_lanes
-from widetable.kernels.key_match import match_keys, slices_in_ranges
+from widetable.kernels.key_match import RowsOutOfOrder, match_keys, slices_in_ranges
 from widetable.kernels.merge_order import sort_order
 
 _Rows = list[tuple[Any, ...]]
@@ -104,7 +104,7 @@ def test_an_empty_side_has_no_pairs() -> None:
 
 def test_rows_out_of_order_are_refused_when_asked() -> None:
     for rows in (pa.array([1, 3, 2], pa.int64()), pa.array(["a", "c", "b"])):
-        with pytest.raises(ValueError, match="row 2"):
+        with pytest.raises(RowsOutOfOrder, match="row 2"):
             match_keys([rows.slice(0, 1)], [rows], check_order=True)
 
 
@@ -116,7 +116,7 @@ def test_sides_of_different_types_are_refused() -> None:
 def test_keys_that_do_not_ascend_are_refused() -> None:
     rows = pa.array([1, 2, 3], pa.int64())
     for keys in ([2, 1], [1, 1]):
-        with pytest.raises(ValueError, match="keys: found row 1"):
+        with pytest.raises(ValueError, match="keys: found key 1"):
             match_keys([pa.array(keys, pa.int64())], [rows])
 
 
