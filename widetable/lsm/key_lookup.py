@@ -25,10 +25,14 @@ from widetable.lsm.run_rows import RunRows
 from widetable.lsm.sorted_run import SortedRun
 from widetable.write.table_state import TableState
 
-# A piece of so many values (keys x columns), within the limits of keys.
-_PIECE_VALUES: Final = 4 << 20
-_MIN_PIECE_KEYS: Final = 1 << 10
+# A piece of keys whose rows take about so much memory, within the limits of keys.
+_PIECE_BYTES: Final = 64 << 20
+_MIN_PIECE_KEYS: Final = 1 << 6
 _MAX_PIECE_KEYS: Final = 1 << 16
+# A guess for the memory of compressed bytes when they are decoded, and for columns that are wider than the others.
+_DECODED_PER_FILE_BYTE: Final = 4
+_WIDE_COLUMN: Final = 4
+_VALUE_BYTES: Final = 9
 
 
 def find_rows(
@@ -51,16 +55,29 @@ def find_rows(
     with RowFinder(
         table, partition, bucket, runs, columns, caches, expected_keys=expected_keys
     ) as finder:
+        count = keys_per_piece(runs, len(columns), len(table.schema.fields))
         for batch in keys:
-            for piece in key_pieces(batch, len(columns)):
+            for piece in key_pieces(batch, count):
                 rows = finder.find(piece)
                 if rows.num_rows:
                     yield rows
 
 
-def key_pieces(keys: pa.RecordBatch, columns: int) -> Iterator[pa.RecordBatch]:
-    """A key batch in pieces whose rows, of so many columns, fit into memory together."""
-    count = min(_MAX_PIECE_KEYS, max(_MIN_PIECE_KEYS, _PIECE_VALUES // max(columns, 1)))
+def keys_per_piece(runs: Sequence[SortedRun], columns: int, stored_columns: int) -> int:
+    """How many keys to look for at once, so that their rows in these runs fit into memory together.
+
+    columns: that are read, of those that the table has.
+    """
+    share = min(1.0, _WIDE_COLUMN * columns / max(stored_columns, 1))
+    row_bytes = 0.0
+    for run in runs:
+        compressed = max((file.file_size / max(file.row_count, 1) for file in run.files), default=0)
+        row_bytes += share * compressed * _DECODED_PER_FILE_BYTE + columns * _VALUE_BYTES
+    return min(_MAX_PIECE_KEYS, max(_MIN_PIECE_KEYS, int(_PIECE_BYTES / max(row_bytes, 1.0))))
+
+
+def key_pieces(keys: pa.RecordBatch, count: int) -> Iterator[pa.RecordBatch]:
+    """A key batch in pieces of so many keys."""
     for start in range(0, keys.num_rows, count):
         yield keys.slice(start, count)
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.commit.live_files import LiveFiles
+from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.row_batch import in_schema_order, row_batch_schema
@@ -32,7 +33,7 @@ from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import Positions, match_keys
 from widetable.kernels.merge_order import group_starts, sort_order
 from widetable.lsm.file_rows import Caches
-from widetable.lsm.key_lookup import key_pieces, with_schema
+from widetable.lsm.key_lookup import key_pieces, keys_per_piece, with_schema
 from widetable.lsm.levels import levels_of
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.run_rows import RunRows
@@ -188,13 +189,13 @@ class _BucketReader:
         merges = needs_merge(part.files)
         loaded = engine.needed_columns(schema, wanted) if merges else wanted
         opener = RowsOpener(table, *part.bucket, loaded, self.caches, use_threads=self.use_threads)
-        oldest_first = reversed(levels_of(part.files, table.options).sorted_runs())
-        runs = [RunRows(opener, run, schema, keys.num_rows) for run in oldest_first]
-        width = len(loaded) * len(runs)
+        newest_first = levels_of(part.files, table.options).sorted_runs()
+        runs = [RunRows(opener, run, schema, keys.num_rows) for run in reversed(newest_first)]
+        count = keys_per_piece(newest_first, len(loaded), len(schema.fields))
         try:
-            inputs = [_run(run, keys, width) for run in runs]
+            inputs = [_run(run, keys, count) for run in runs]
             if merges:
-                rows = batch_rows(width)
+                rows = batch_rows(len(loaded) * len(runs))
                 yield from merge_runs(
                     inputs, schema, engine, wanted, keep_deletes=False, batch_rows=rows
                 )
@@ -205,8 +206,8 @@ class _BucketReader:
                 run.close()
 
 
-def _run(run: RunRows, keys: pa.RecordBatch, width: int) -> Iterator[pa.RecordBatch]:
-    for piece in key_pieces(keys, width):
+def _run(run: RunRows, keys: pa.RecordBatch, count: int) -> Iterator[pa.RecordBatch]:
+    for piece in key_pieces(keys, count):
         for found in run.find(piece):
             yield found.rows
 
@@ -226,7 +227,18 @@ def _table(
     if not fields:
         empty = pa.array([{}] * keys, pa.struct([]))
         return pa.Table.from_batches([pa.RecordBatch.from_struct_array(empty)])
-    columns = [
-        take(pa.chunked_array([b.column(f.name) for b in batches], f.type), places) for f in fields
-    ]
+    columns = [_column(batches, field, places) for field in fields]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _column(batches: Sequence[pa.RecordBatch], field: pa.Field, places: Positions) -> pa.Array:
+    found = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
+    try:
+        return take(found, places)
+    except pa.ArrowInvalid as cause:
+        raise InvalidError(
+            "keys",
+            found=f"{len(places)} keys, whose values of {field.name!r} do not fit into one array: {cause}",
+            expected="less than 2 GiB of text or bytes in a column",
+            action="Look up fewer keys at once.",
+        ) from cause

@@ -350,3 +350,14 @@ def test_why_there_are_no_caches_is_said_once(
         small.lookup([1])
     assert {record.levelname for record in caplog.records} == {"INFO"}
     assert len(caplog.records) == 2
+
+
+def test_more_text_than_an_array_holds_is_told(
+    small: wt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overflowing(*_: Any) -> pa.Array:
+        raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+
+    monkeypatch.setattr("widetable.operations.lookup.take", overflowing)
+    with pytest.raises(wt.InvalidError, match="fewer keys"):
+        small.lookup([1], ["a"])
