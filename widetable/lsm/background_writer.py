@@ -1,12 +1,13 @@
-"""A rolling writer that encodes in a thread of its own, so that merging goes on meanwhile.
+"""A rolling writer that gathers and encodes in a thread of its own, so that merging goes on meanwhile.
 
-In: row batches in key order, of which at most two wait; out: what `RollingWriter` gives. An error of the thread is
-raised by the next call. Not thread-safe: one caller owns it.
+In: what gives row batches in key order, of which at most two wait; out: what `RollingWriter` gives. An error of the
+thread is raised by the next call. Not thread-safe: one caller owns it.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -26,11 +27,16 @@ class BackgroundWriter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"widetable-{name}")
         self._waiting: deque[Future[None]] = deque()
 
-    def write(self, row_batch: pa.RecordBatch) -> None:
-        """Hand over rows whose keys come after all that were handed over; waits while two batches are ahead."""
+    def write(self, gather: Callable[[], pa.RecordBatch | None]) -> None:
+        """Hand over what gives rows whose keys come after all before, or none; waits while two are ahead."""
         while len(self._waiting) >= _MOST_WAITING:
             self._waiting.popleft().result()
-        self._waiting.append(self._thread.submit(self._writer.write, row_batch))
+        self._waiting.append(self._thread.submit(self._gather_and_write, gather))
+
+    def _gather_and_write(self, gather: Callable[[], pa.RecordBatch | None]) -> None:
+        row_batch = gather()
+        if row_batch is not None:
+            self._writer.write(row_batch)
 
     def finish(self) -> tuple[DataFileMeta, ...]:
         """Close the last file; the metadata of all, in key order."""

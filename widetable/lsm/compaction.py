@@ -20,7 +20,7 @@ than memory. Raises what reading and writing data files raises; new files are re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -195,10 +195,10 @@ class _Task:
         )
         try:
             for section in merged:
-                for rows, changes in self._merged(section):
-                    data.write(rows if self._number is None else _numbered(rows, self._number))
-                    if changes is not None:
-                        changelog.write(changes)
+                for merged_range in self._merged(section):
+                    data.write(self._with_number(merged_range.rows))
+                    if self._choice.known_level is not None:
+                        changelog.write(merged_range.changes)
             new_files, new_changelog = data.finish(), changelog.finish()
         except BaseException:
             data.abort()
@@ -221,29 +221,19 @@ class _Task:
             caches=None if is_changelog else self._caches,
         )
 
+    def _with_number(self, gather: Callable[[], pa.RecordBatch]) -> Callable[[], pa.RecordBatch]:
+        number = self._number
+        return gather if number is None else lambda: _numbered(gather(), number)
+
     def _merged(self, section: Section) -> Iterator[Merged]:
-        """The merged rows of a section, with what they change for readers."""
-        schema, known_level = self._state.schema, self._choice.known_level
+        """The merged rows of a section, and what they change for readers. With nothing to tell, no run is new."""
+        schema, known_level = self._state.schema, self._choice.known_level or 0
         batch_rows = merge_batch_rows(section, schema, self._state.options)
-        runs = section.runs
-        if known_level is None:
-            yield from (
-                Merged(rows, None)
-                for rows in merge_runs(
-                    [self._rows(run, batch_rows) for run in runs],
-                    schema,
-                    self._engine,
-                    schema.names,
-                    keep_deletes=self._keep_deletes,
-                    batch_rows=batch_rows,
-                )
-            )
-            return
-        new = [run for run in runs if run.level < known_level]
-        known = [self._rows(run, batch_rows) for run in runs if run.level >= known_level]
+        new = [run for run in section.runs if run.level < known_level]
+        known = [self._rows(run, batch_rows) for run in section.runs if run.level >= known_level]
         if self._choice.below and new:
             known.insert(0, self._looked_up(new, batch_rows))
-        yield from merge_with_changes(
+        return merge_with_changes(
             known,
             [self._rows(run, batch_rows) for run in new],
             schema,

@@ -60,7 +60,7 @@ def changelog(
     columns: Sequence[str],
     rule: ChangelogRule,
 ) -> pa.RecordBatch | None:
-    """The changelog rows of a window, None when there are none. after: the plan of the whole window, deletes included."""
+    """The changelog rows of a window, None when there are none. after: its plan, deletes included."""
     is_new = window.order >= first_new_row
     touched = _any_per_key(window, is_new)
     if not touched.any():
@@ -82,7 +82,7 @@ def _any_per_key(window: Window, rows: _Mask) -> _Mask:
 
 @dataclass(frozen=True)
 class _Before:
-    """The merged rows of the keys that had one. plan: of these keys; at int64[g]: a key's place in it; present bool[g]."""
+    """Merged rows of keys that had one. plan: of these keys; at int64[g]: a key's place in it; present bool[g]."""
 
     plan: MergePlan
     at: _Rows

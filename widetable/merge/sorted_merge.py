@@ -10,7 +10,8 @@ Pure: row batches in, row batches out. Raises what the engine raises, DamagedErr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -53,10 +54,12 @@ def merge_runs(
 
 
 class Merged(NamedTuple):
-    """A key range after a merge. changes: its changelog rows (`changelog`), None when there are none."""
+    """A key range after a merge. Both are gathered by who calls them, in any thread. changes: the changelog rows of the
+    range (`changelog`), None when there are none.
+    """
 
-    rows: pa.RecordBatch
-    changes: pa.RecordBatch | None
+    rows: Callable[[], pa.RecordBatch]
+    changes: Callable[[], pa.RecordBatch | None]
 
 
 def merge_with_changes(
@@ -76,9 +79,11 @@ def merge_with_changes(
     for window, run_offsets in _windows([*known, *new], schema, batch_rows):
         plan = _plan(window, engine, schema.names)
         first_new_row = int(run_offsets[len(known)])
-        changes = changelog(window, first_new_row, engine, plan, schema.names, rule)
         kept = plan if keep_deletes else plan.without_deletes()
-        yield Merged(gather(window, kept, schema.names), changes)
+        yield Merged(
+            partial(gather, window, kept, schema.names),
+            partial(changelog, window, first_new_row, engine, plan, schema.names, rule),
+        )
 
 
 def interleave_runs(

@@ -44,7 +44,7 @@ def changes(
         for number, run in enumerate([*known, *new])
     ]
     told: list[Record] = []
-    for _, found in merge_with_changes(
+    for _, changes_of_range in merge_with_changes(
         runs[: len(known)],
         runs[len(known) :],
         schema,
@@ -52,6 +52,7 @@ def changes(
         keep_deletes=True,
         batch_rows=batch_rows,
     ):
+        found = changes_of_range()
         for each in [] if found is None else found.to_pylist():
             kind = TEXTS[each["_VALUE_KIND"]]
             told.append((kind, {name: each[name] for name in schema.names}))
