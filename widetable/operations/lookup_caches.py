@@ -1,7 +1,7 @@
 """The lookup caches of this process, where they are installed: the one place that knows the optional package.
 
 widetable itself needs no RocksDB: without the package, or with caches turned off, rows are found in the data files. Why
-there are no caches is said once in the log, at info level. Raises nothing.
+there are no caches is said once in the log: at info level, or as a warning where they should work. Raises nothing.
 """
 
 from __future__ import annotations
@@ -29,18 +29,15 @@ def caches_of(table: TableState) -> Caches | None:
         _tell(f"option {opt.LOOKUP_CACHE_MAX_DISK_SIZE.key!r} is 0")
         return None
     try:
-        process_caches = getattr(importlib.import_module(_PACKAGE), "process_caches", None)
-        if process_caches is not None:
-            return cast("Caches", process_caches(table.options))
-        _tell(f"the package {_PACKAGE} has no caches")
+        return cast("Caches", importlib.import_module(_PACKAGE).process_caches(table.options))
     except ImportError as missing:
         _tell(f"{missing}; install widetable[lookup]")
     except (WidetableError, OSError) as cause:
-        _tell(str(cause))
+        _tell(str(cause), logging.WARNING)
     return None
 
 
-def _tell(reason: str) -> None:
+def _tell(reason: str, level: int = logging.INFO) -> None:
     if reason not in _told:
         _told.add(reason)
-        _log.info("no lookup caches, rows are found in the data files: %s", reason)
+        _log.log(level, "no lookup caches, rows are found in the data files: %s", reason)

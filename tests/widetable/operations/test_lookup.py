@@ -6,7 +6,8 @@ import datetime as dt
 import json
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +19,6 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.counting_file_io import CountingFileIO
-from tests.memory_caches import MemoryCaches
 from tests.plain_rows import plain
 from tests.random_table import data_of, make, stamped_commits, table_specs
 from widetable.operations import lookup_caches
@@ -27,6 +27,14 @@ STRATEGY = "widetable.lookup-strategy"
 KEY = pa.field("k", pa.int64(), nullable=False)
 
 Row = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The caches of all these tests lie in a folder of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WIDETABLE_CACHE_DIR", str(tmp_path_factory.mktemp("caches")))
+        yield
 
 
 def text_of(row: Row, names: Sequence[str]) -> str:
@@ -69,9 +77,7 @@ def test_a_lookup_is_a_filter_of_the_scan(data: st.DataObject) -> None:
     columns = data.draw(st.lists(st.sampled_from(spec.columns.names), min_size=1), "columns")
     absent: list[Row] = [{name: None for name in names}, {**spec.keys[0], names[-1]: None}]
     asked = data.draw(st.lists(st.sampled_from([*spec.keys, *absent]), max_size=8), "keys")
-    caches = MemoryCaches()
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("widetable.table.caches_of", lambda _: caches)
         patch.setattr("widetable.format.data_file_writer.ROW_GROUP_ROWS", 2)
         table = make(folder, spec)
         for _ in range(data.draw(st.integers(0, 4), "commits")):
@@ -281,6 +287,71 @@ def test_a_lookup_touches_only_files_that_may_hold_its_keys(tmp_path: Path) -> N
     file_io.opened.clear()
     assert counted.lookup([-1, 5000])["v"].to_pylist() == [None, None]
     assert file_io.opened == []
+
+
+@pytest.fixture
+def compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> wt.Table:
+    """1,000 keys in the bottom level of two buckets, with texts as keys: these have an index in their cache."""
+    monkeypatch.setenv("WIDETABLE_CACHE_DIR", str(tmp_path / "caches"))
+    columns = [
+        pa.field("k", pa.string(), False),
+        pa.field("a", pa.int64()),
+        pa.field("b", pa.string()),
+    ]
+    table = create(tmp_path, columns, {"bucket": "2", STRATEGY: "lookup"})
+    keys = [f"key-{k:04}" for k in range(1000)]
+    table.write(pa.table({"k": keys, "a": range(1000), "b": keys}))
+    table.compact(full=True)
+    return table
+
+
+def test_caches_answer_without_the_data_file(compacted: wt.Table) -> None:
+    file_io = CountingFileIO()
+    table = wt.Table.open(compacted.path, file_io=file_io)
+    for opened in (2, 0):
+        file_io.opened.clear()
+        found = table.lookup(["key-0900", "none", "key-0001"], ["a"])
+        assert found.to_pylist() == [{"a": 900}, {"a": None}, {"a": 1}]
+        assert len(file_io.opened) == opened
+
+
+def test_damaged_caches_are_survived(
+    compacted: wt.Table,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rng: random.Random,
+) -> None:
+    keys = [f"key-{rng.randrange(1100):04}" for _ in range(300)]
+    expected = compacted.lookup(keys)
+    assert expected["a"].to_pylist() == [int(k[4:]) if k < "key-1000" else None for k in keys]
+    for round in range(8):
+        # What another process left, which this one has not opened yet.
+        left = tmp_path / f"caches {round}"
+        shutil.copytree(tmp_path / "caches", left)
+        files = sorted(path for path in left.rglob("*") if path.is_file() and path.stat().st_size)
+        for path in rng.sample(files, len(files) // 2):
+            damage(path, rng)
+        monkeypatch.setenv("WIDETABLE_CACHE_DIR", str(left))
+        for _ in range(2):
+            assert compacted.lookup(keys) == expected
+            assert compacted.lookup(keys[:3], ["b"]) == expected.select(["b"]).slice(0, 3)
+
+
+def damage(path: Path, rng: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    if rng.random() < 0.3:
+        path.write_bytes(data[: rng.randrange(len(data))])
+        return
+    for _ in range(max(1, len(data) // 1000)):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+
+
+def test_without_room_for_caches_files_are_scanned(compacted: wt.Table) -> None:
+    wt.Catalog(str(Path(compacted.path).parent.parent)).alter_table(
+        "db.t", set_options={"lookup.cache-max-disk-size": "1 kb"}
+    )
+    assert compacted.lookup(["key-0007"], ["a"]).to_pylist() == [{"a": 7}]
 
 
 @pytest.mark.parametrize(
