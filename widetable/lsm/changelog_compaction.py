@@ -8,12 +8,13 @@
 With `lookup` a record at level >= 1 is the fully merged row of its key (law 5). For engines whose rows mix records this
 shows in the sequence numbers, decision 0008: a level above the deepest has one number, FULL_ROW_NUMBER plus its place.
 Files without it were compacted by somebody who kept no changelog; then all runs are merged once (`repairs`).
+deduplicate keeps its numbers; where they do not show that newer levels win, all levels are looked at (`newest_wins`).
 Source: Paimon `LookupMergeTreeCompactRewriter`, `ForceUpLevel0Compaction`; format.md section 9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -75,7 +76,11 @@ def _lookup(
 ) -> Choice | None:
     if engine.mixes_records and not holds_full_rows(levels):
         choice = widen(levels)
-        return None if choice is None else _telling(replace(choice, repairs=True), levels, engine)
+        return (
+            None
+            if choice is None
+            else _telling(schema, replace(choice, repairs=True), levels, engine)
+        )
     choice = pick(levels, schema.typed_options, full=full)
     if choice is None and is_due(levels, schema.typed_options):
         choice = force_level0(levels)
@@ -83,7 +88,7 @@ def _lookup(
         return None
     if _partial_merge(schema, engine, choice) is PartialMerge.WITH_BASE:
         choice = widen(levels) or choice
-    return _telling(choice, levels, engine)
+    return _telling(schema, choice, levels, engine)
 
 
 def is_due(levels: Levels, options: TableOptions) -> bool:
@@ -105,7 +110,7 @@ def holds_full_rows(levels: Levels) -> bool:
     return all(older[1] < newer[0] for older, newer in pairwise(numbers))
 
 
-def _telling(choice: Choice, levels: Levels, engine: MergeEngine) -> Choice:
+def _telling(schema: TableSchema, choice: Choice, levels: Levels, engine: MergeEngine) -> Choice:
     """The choice with what it takes to know the rows before, and to keep the next levels in order."""
     taken = set(choice.files)
     below = tuple(run for run in levels.sorted_runs() if not taken.issuperset(run.files))
@@ -113,7 +118,22 @@ def _telling(choice: Choice, levels: Levels, engine: MergeEngine) -> Choice:
     if engine.mixes_records:
         highest = max((_number(run)[1] for run in below), default=-1)
         number = max(FULL_ROW_NUMBER, highest + 1) if below else 0
-    return replace(choice, known_level=1, below=below, sequence_number=number)
+    return replace(
+        choice,
+        known_level=1,
+        below=below,
+        newest_wins=engine.mixes_records or _ascend(schema, below),
+        sequence_number=number,
+    )
+
+
+def _ascend(schema: TableSchema, below: Sequence[SortedRun]) -> bool:
+    """Whether every row of a newer run sorts after all rows of the older ones. In a table of whole rows a late record
+    may lie above the one that wins: where it was moved up alone, or is of a writer that was overtaken.
+    """
+    numbers = [_number(run) for run in reversed(below)]
+    in_order = all(older[1] < newer[0] for older, newer in pairwise(numbers))
+    return in_order and not schema.sequence_fields
 
 
 def _number(run: SortedRun) -> tuple[int, int]:

@@ -231,8 +231,8 @@ class _Task:
         batch_rows = merge_batch_rows(section, schema, self._state.options)
         new = [run for run in section.runs if run.level < known_level]
         known = [self._rows(run, batch_rows) for run in section.runs if run.level >= known_level]
-        if self._choice.below and new:
-            known.insert(0, self._looked_up(new, batch_rows))
+        if new:
+            known[:0] = self._looked_up(new, batch_rows)
         return merge_with_changes(
             known,
             [self._rows(run, batch_rows) for run in new],
@@ -242,18 +242,25 @@ class _Task:
             batch_rows=batch_rows,
         )
 
-    def _looked_up(self, new: Sequence[SortedRun], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The newest rows below the pick of the keys in these runs: a sorted run itself."""
-        return find_rows(
-            self._state,
-            self._partition,
-            self._bucket,
-            self._choice.below,
-            self._keys(new, batch_rows),
-            self._state.schema.names,
-            self._caches,
-            expected_keys=sum(run.rows for run in new),
-        )
+    def _looked_up(
+        self, new: Sequence[SortedRun], batch_rows: int
+    ) -> list[Iterator[pa.RecordBatch]]:
+        """What the runs below the pick have of the keys in these runs: sorted runs themselves, oldest first."""
+        below = self._choice.below
+        together = [below] if self._choice.newest_wins and below else [(run,) for run in below]
+        return [
+            find_rows(
+                self._state,
+                self._partition,
+                self._bucket,
+                runs,
+                self._keys(new, batch_rows),
+                self._state.schema.names,
+                self._caches,
+                expected_keys=sum(run.rows for run in new),
+            )
+            for runs in reversed(together)
+        ]
 
     def _keys(self, runs: Sequence[SortedRun], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The keys of these runs in order, each once. Any engine that keeps deletes gives them."""

@@ -33,8 +33,9 @@ class Choice:
     Whether a delete then really goes is for the merge engine to say (docs/decisions/0002). The others are filled in by
     changelog_compaction. known_level: rows from this level on are what readers of changes have seen, and the changes
     to them are told; None: nothing is told. below: the older runs that are not taken, newest first, in which such
-    rows are looked up. sequence_number: of all rows that are written; None: as they were merged. repairs: the rows
-    at level >= 1 were not full rows.
+    rows are looked up; newest_wins: the newest of them that has a key has its row, else the rows of all are merged.
+    sequence_number: of all rows that are written; None: as they were merged. repairs: the rows at level >= 1 were not
+    full rows.
     """
 
     files: tuple[DataFileMeta, ...]
@@ -42,6 +43,7 @@ class Choice:
     drop_deletes: bool
     known_level: int | None = None
     below: tuple[SortedRun, ...] = ()
+    newest_wins: bool = True
     sequence_number: int | None = None
     repairs: bool = False
 

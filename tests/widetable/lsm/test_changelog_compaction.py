@@ -72,6 +72,20 @@ def test_rows_of_deduplicate_keep_their_numbers() -> None:
     assert (choice.sequence_number, choice.repairs, choice.output_level) == (None, False, 3)
 
 
+def test_the_newest_row_counts_only_where_numbers_show_that_it_wins() -> None:
+    in_order, fresh = [file_at(5, 7), file_at(4, 9)], file_at(0, NOW, size=1)
+    overtaken = [file_at(5, 9), file_at(4, 7)]
+    by_value = {"sequence.field": "a"}
+    for files, options, wins in (
+        (in_order, {}, True),
+        (overtaken, {}, False),
+        (in_order, by_value, False),
+    ):
+        choice = planned([*files, fresh], **options)
+        assert choice is not None
+        assert choice.newest_wins == wins
+
+
 @pytest.mark.parametrize(
     "above", [file_at(4, NOW - 1), file_at(4, 1), file_at(4, FULL_ROW_NUMBER + 5000)]
 )
