@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from widetable_spark.commit_progress import CommitProgress, CommitProgressListener
 from widetable_spark.data_source import WidetableDataSource
+from widetable_spark.maintaining import maintain
 from widetable_spark.reading import read
 
-__all__ = ["CommitProgress", "CommitProgressListener", "WidetableDataSource", "read"]
+__all__ = ["CommitProgress", "CommitProgressListener", "WidetableDataSource", "maintain", "read"]

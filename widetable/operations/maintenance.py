@@ -153,6 +153,7 @@ class Maintainer:
         self._full_id: int | None = None
         self._full_at_millis: float | None = None
         self._errors: list[BaseException] = []
+        self._has_begun = False
 
     def __enter__(self) -> Maintainer:
         return self
@@ -188,6 +189,9 @@ class Maintainer:
         return replace(done, rounds=1)
 
     def _round(self) -> MaintenanceResult:
+        if not self._has_begun:
+            self._lease.stand(self._state_of())
+            self._has_begun = True
         progress = self._progress()
         if progress.latest_id is None:
             SchemaStore(self._file_io, self._paths).latest()  # raises for a table that was dropped
@@ -282,18 +286,22 @@ class _StandingLease:
     @contextlib.contextmanager
     def held(self, state: TableState) -> Iterator[bool]:
         """Whether it is ours while the block runs."""
-        if not state.options.get(opt.WRITE_ONLY):
-            self.release()
-            with held_lease(state, self._holder) as is_ours:
-                yield is_ours
+        self.stand(state)
+        if state.options.get(opt.WRITE_ONLY):
+            yield self._stands
             return
-        if self._stands and not self._is_ours(state):
-            self.release()  # lost it while this process did not run, for instance
-        if not self._stands:
+        with held_lease(state, self._holder) as is_ours:
+            yield is_ours
+
+    def stand(self, state: TableState) -> None:
+        """Take it for longer than a block, if the table is one for that and nobody else has it."""
+        is_lost = self._stands and not self._is_ours(state)  # while this process stood still
+        if is_lost or not state.options.get(opt.WRITE_ONLY):
+            self.release()
+        if state.options.get(opt.WRITE_ONLY) and not self._stands:
             self._stands = self._standing.enter_context(held_lease(state, self._holder))
             if not self._stands:
                 self._standing.close()
-        yield self._stands
 
     def release(self) -> None:
         self._stands = False

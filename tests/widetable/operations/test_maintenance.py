@@ -236,6 +236,17 @@ def test_a_second_maintainer_waits_and_takes_over(make: Callable[..., wt.Table])
     assert waiting_files(table) == 0
 
 
+def test_a_maintainer_shows_that_it_is_there_before_there_is_anything_to_do(
+    make: Callable[..., wt.Table], caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make()
+    with table.maintainer(Upkeep()) as maintainer:
+        assert maintainer.round().is_idle
+        assert table.inspect().lease_holder is not None
+        table.write(a_side(1))
+    assert caplog.records == []
+
+
 def test_a_maintainer_that_lost_its_lease_waits(make: Callable[..., wt.Table]) -> None:
     table = make()
     with table.maintainer(Upkeep()) as first, table.maintainer(Upkeep()) as second:

@@ -1,0 +1,151 @@
+"""`maintain` on executors: the changelog of tables that nobody else compacts, beside other maintainers."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import widetable as wt
+import widetable_spark
+from tests.spark.conftest import GROUPS, WIDE
+
+PATIENCE_SECONDS = 60.0
+OPTIONS = {
+    **GROUPS,
+    "bucket": "3",
+    "changelog-producer": "lookup",
+    "write-only": "true",
+    "widetable.fsync": "false",
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> wt.Table:
+    return wt.Catalog(str(tmp_path / "wh")).create_table(
+        "db.wide", WIDE, primary_key=["k"], options=OPTIONS
+    )
+
+
+def a_side(number: int, keys: int = 20) -> pa.Table:
+    schema = pa.schema([WIDE.field(name) for name in ("k", "a_seq", "a")])
+    columns = {"k": range(keys), "a_seq": [number] * keys, "a": [f"a{number}"] * keys}
+    return pa.table({name: list(values) for name, values in columns.items()}, schema)
+
+
+@contextlib.contextmanager
+def maintained(
+    spark: SparkSession, table: wt.Table, **arguments: object
+) -> Iterator[StreamingQuery]:
+    query = widetable_spark.maintain(spark, table.path, trigger_millis=50, **arguments)  # type: ignore[arg-type]
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def wait_for(condition: Callable[[], bool], query: StreamingQuery) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert query.isActive, query.exception()
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.05)
+
+
+def waiting_files(table: wt.Table) -> int:
+    return table.inspect().backlog.files
+
+
+def test_a_query_makes_the_changelog_and_gives_the_lease_back(
+    spark: SparkSession, table: wt.Table, tmp_path: Path
+) -> None:
+    with maintained(spark, table, checkpoint=str(tmp_path / "cp"), name="upkeep") as query:
+        assert query.name == "upkeep"
+        for number in range(2):
+            table.write(a_side(number))
+            wait_for(lambda: waiting_files(table) == 0, query)
+        assert table.inspect().warnings == ()
+        assert table.inspect().lease_holder is not None
+    assert (tmp_path / "cp" / "offsets").exists()
+    kinds = [s.commit_kind for s in table.snapshots()]
+    assert kinds == ["APPEND", "COMPACT"] * 2
+    assert table.changes(2, 4).num_rows == 40
+    report = table.audit()
+    assert report.ok, report.findings
+    end = time.monotonic() + PATIENCE_SECONDS
+    while table.inspect().lease_holder is not None:
+        assert time.monotonic() < end, "the lease is not given back"
+        time.sleep(0.05)
+
+
+def test_two_queries_and_a_plain_maintainer_leave_one_right_changelog(
+    spark: SparkSession, table: wt.Table
+) -> None:
+    stop = threading.Event()
+    with (
+        maintained(spark, table) as first,
+        maintained(spark, table) as second,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        # With `once` it does not wait for the lease: it takes what the queries are at.
+        def compact_always() -> None:
+            while not stop.is_set():
+                with contextlib.suppress(wt.ConflictError):
+                    table.maintain(once=True)
+                stop.wait(0.1)
+
+        plain = pool.submit(compact_always)
+        try:
+            for number in range(6):
+                table.write(a_side(number))
+                time.sleep(0.2)
+            wait_for(lambda: waiting_files(table) == 0, first)
+        finally:
+            stop.set()
+        plain.result(PATIENCE_SECONDS)
+        assert second.isActive
+    report = table.audit()
+    assert report.ok, report.findings
+    assert report.checks["chain"] >= 20
+
+
+def test_a_second_query_takes_over(spark: SparkSession, table: wt.Table) -> None:
+    with maintained(spark, table) as second:
+        with maintained(spark, table) as first:
+            table.write(a_side(0))
+            wait_for(lambda: waiting_files(table) == 0, first)
+        table.write(a_side(1))
+        wait_for(lambda: waiting_files(table) == 0, second)
+    assert table.audit().ok
+
+
+def test_a_bucket_that_fails_costs_the_others_nothing(spark: SparkSession, table: wt.Table) -> None:
+    table.write(a_side(0))
+    damaged = next(Path(table.path, "bucket-1").glob("data-*"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    query = widetable_spark.maintain(spark, table.path, trigger_millis=50)
+    # A file that stays damaged is the user's to mend.
+    with pytest.raises(Exception, match=damaged.name):
+        query.awaitTermination(int(PATIENCE_SECONDS))
+    assert not query.isActive
+    entries = table._committer.live_files.live_entries(table.snapshots()[-1])
+    assert {(entry.bucket, entry.file.level > 0) for entry in entries} == {
+        (0, True),
+        (1, False),
+        (2, True),
+    }
+
+
+def test_a_table_that_is_not_there_is_told_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(wt.NotFoundError):
+        widetable_spark.maintain(spark, str(tmp_path / "nothing"))
+    with pytest.raises(wt.InvalidError, match="trigger_millis"):
+        widetable_spark.maintain(spark, str(tmp_path), trigger_millis=-1)
