@@ -38,7 +38,8 @@ def test_the_row_before_is_the_one_that_wins(tmp_path: Path, strategy: str, late
     table.compact()
     levels = {file.level for split in table.scan().splits() for file in split.files}
     assert len(levels) == 2, levels
-    catalog.alter_table("db.t", set_options={"changelog-producer": "lookup"})
+    lookup = {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "50"}
+    catalog.alter_table("db.t", set_options=lookup)
     start = table.snapshots()[-1].id
     write(1, 4)
     table.compact()
