@@ -9,7 +9,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +42,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # Spark would start `python3` of PATH in its workers.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Lookup caches of all processes that tests start; not among those of the user.
+    if "WIDETABLE_CACHE_DIR" not in os.environ:
+        caches = tempfile.mkdtemp(prefix="widetable-test-caches-")
+        os.environ["WIDETABLE_CACHE_DIR"] = caches
+        config.add_cleanup(lambda: shutil.rmtree(caches, ignore_errors=True))
 
 
 def pytest_report_header() -> str:
