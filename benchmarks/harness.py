@@ -25,6 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "bench"
+_CACHES = "WIDETABLE_CACHE_DIR"
 
 
 class Size(Enum):
@@ -89,14 +90,19 @@ def paired(
 
 @contextmanager
 def scratch(name: str) -> Iterator[Path]:
-    """An empty directory below build/bench, removed afterwards."""
+    """An empty directory below build/bench, removed afterwards; lookup caches of tables lie there too meanwhile."""
     path = WORK / name
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
+    before = os.environ.get(_CACHES)
+    os.environ[_CACHES] = str(path / "caches")
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+        os.environ.pop(_CACHES)
+        if before is not None:
+            os.environ[_CACHES] = before
 
 
 def linked_copy(source: Path, target: Path) -> Path:
@@ -108,10 +114,10 @@ def linked_copy(source: Path, target: Path) -> Path:
     return target
 
 
-def child_json(module: str, *arguments: str) -> dict[str, Any]:
+def child_json(module: str, *arguments: object) -> dict[str, Any]:
     """Runs `python -m module arguments` in a fresh process and parses the last line that it prints."""
     done = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
+        [sys.executable, "-m", module, *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

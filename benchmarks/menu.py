@@ -10,6 +10,7 @@ from benchmarks import (
     bench_compact,
     bench_growth,
     bench_lookup,
+    bench_lookup_cache,
     bench_lookup_changelog,
     bench_merge,
     bench_scan,
@@ -61,5 +62,9 @@ MENU: dict[str, Workload] = {
     "growth": Workload(
         "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",
         bench_growth.run,
+    ),
+    "lookup_cache": Workload(
+        "Disk and memory that lookup caches take, against the bytes of the table.",
+        bench_lookup_cache.run,
     ),
 }

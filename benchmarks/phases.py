@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import shutil
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ from typing import Any
 
 from benchmarks import two_groups
 from benchmarks.bench_lookup_changelog import SHAPES, ours, write_narrow, write_wide
-from benchmarks.harness import WORK, Size
+from benchmarks.harness import Size, scratch
 
 # (module, name in it, phase); a name of two parts is a method. `{thread}`: what is encoded there.
 _PHASES = (
@@ -115,16 +114,14 @@ def _encoded_here() -> str:
 def main(arguments: list[str]) -> None:
     shape, clock = SHAPES[Size.FULL], PhaseClock()
     commits = two_groups.commits(2, shape.rows, shape.keys, shape.commits)
-    work = WORK / "phases"
-    shutil.rmtree(work, ignore_errors=True)
-    _, commit = ours(work, commits, write_narrow if "own" in arguments else write_wide)
-    measure(clock)
-    cpu, wall, worst = time.process_time(), 0.0, 0.0
-    for number in range(shape.commits):
-        seconds = commit(number)
-        wall, worst = wall + seconds, max(worst, seconds)
-    cpu = time.process_time() - cpu
-    shutil.rmtree(work)
+    with scratch("phases") as work:
+        _, commit = ours(work, commits, write_narrow if "own" in arguments else write_wide)
+        measure(clock)
+        cpu, wall, worst = time.process_time(), 0.0, 0.0
+        for number in range(shape.commits):
+            seconds = commit(number)
+            wall, worst = wall + seconds, max(worst, seconds)
+        cpu = time.process_time() - cpu
     rows = shape.rows * shape.commits
     for phase, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
         print(f"{seconds:6.2f} s CPU  {seconds / rows * 1e6:6.2f} us/row  {phase}")
