@@ -136,6 +136,11 @@ class TablePaths:
         """A lease of a reader (ours)."""
         return f"{self.service_dir}/widetable-read-lease-{self._plain(name)}"
 
+    @property
+    def last_commits(self) -> str:
+        """What the last expired snapshot of ours remembered (ours)."""
+        return f"{self.service_dir}/widetable-last-commits"
+
     def retired_snapshot(self, snapshot_id: int) -> str:
         """The copy of a snapshot file that expiry works from (ours)."""
         return f"{self.service_dir}/widetable-retired-snapshot-{snapshot_id}"

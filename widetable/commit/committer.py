@@ -33,6 +33,7 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_request import CommitRequest, Identity, request
 from widetable.commit.committed import CommitHistory, commits_of, highest_sequence_number
+from widetable.commit.last_commits import LastCommits
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.manifest_writer import ManifestWriter
 from widetable.commit.next_snapshot import next_snapshot
@@ -125,6 +126,7 @@ class Committer:
         self._rng = rng or random.Random()
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
+        self.last_commits = LastCommits(file_io, paths)
         schema = self.schemas.latest()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
         self._key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
@@ -205,7 +207,7 @@ class Committer:
         run = _Run(
             asked,
             CommitFiles(writer, self.live_files, schema.typed_options),
-            CommitHistory(self.snapshots.load, asked.by.user, asked.by.identifier),
+            CommitHistory(self.last_commits.load, asked.by.user, asked.by.identifier),
             self._clock.monotonic_millis(),
         )
         try:
@@ -282,7 +284,7 @@ class Committer:
             uuid=run.uuid,
             time_millis=self._clock.now_nanos() // 1_000_000,
             retries=run.retries,
-            commits=commits_of(latest, self.snapshots.load),
+            commits=commits_of(latest, self.last_commits.load),
             highest_sequence_number=self._highest_sequence_number(latest),
         )
 

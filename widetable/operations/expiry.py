@@ -131,9 +131,11 @@ class _Expiry:
         noted = [id for id in choice.ids if self._retired.note(id)]
         # A reader writes its lease, then looks for the copy: who did not see ours is seen here.
         end = min([choice.end, *self._needed()])
-        ids = tuple(
-            id for id in noted if id < end and self._file_io.delete(self._paths.snapshot(id))
-        )
+        going = [id for id in noted if id < end]
+        if going:
+            latest_id = self._committer.snapshots.latest_id() or end
+            self._committer.last_commits.keep(going, range(end, latest_id + 1))
+        ids = tuple(id for id in going if self._file_io.delete(self._paths.snapshot(id)))
         self._retired.withdraw(end, self._now_millis() - _WITHDRAW_MILLIS)
         self._hint()
         return ids

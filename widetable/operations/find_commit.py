@@ -27,7 +27,7 @@ class FoundCommit:
 def find_commit(committer: Committer, user: str, identifier: int) -> FoundCommit | None:
     """The append or overwrite of that user and identifier, None when it is not in."""
     latest = committer.snapshots.latest()
-    found = CommitHistory(committer.snapshots.load, user, identifier).find(latest)
+    found = CommitHistory(committer.last_commits.load, user, identifier).find(latest)
     if found is None:
         return None
     if found.snapshot_id is None:

@@ -1,0 +1,64 @@
+"""The commits that the last snapshot of ours remembered, kept when it expires while only other clients commit.
+
+A snapshot of ours remembers who has committed what (`committed`); one of another client does not, and is walked past.
+When no snapshot that is kept remembers, a replayed commit would count twice. So expiry copies the newest of the
+expired snapshots that does. On disk (other clients never look there), the JSON of that snapshot:
+
+    service/widetable-last-commits
+
+Raises what reading snapshots raises, StorageError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from widetable.commit.committed import COMMITS
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.errors import NotFoundError
+from widetable.format.snapshot import Snapshot, snapshot_from_json
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+
+
+class LastCommits:
+    """Without state: every call looks at the storage."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._snapshots = SnapshotStore(file_io, paths)
+
+    def load(self, id: int) -> Snapshot:
+        """The snapshot of that id; if it has expired, the one before it that is remembered. NotFoundError without."""
+        try:
+            return self._snapshots.load(id)
+        except NotFoundError:
+            remembered = self._remembered()
+            if remembered is None or remembered.id > id:
+                raise
+            return remembered
+
+    def keep(self, going: Iterable[int], staying: Iterable[int]) -> None:
+        """Before snapshots expire: copy the newest one that remembers, unless one that stays does."""
+        if any(COMMITS in snapshot.properties for snapshot in self._newest_first(staying)):
+            return
+        for snapshot in self._newest_first(going):
+            if COMMITS in snapshot.properties:
+                self._file_io.replace(self._paths.last_commits, snapshot.to_json().encode())
+                self._file_io.sync(self._paths.last_commits)
+                return
+
+    def _newest_first(self, ids: Iterable[int]) -> Iterable[Snapshot]:
+        for id in sorted(ids, reverse=True):
+            try:
+                yield self._snapshots.load(id)
+            except NotFoundError:  # another expiry was faster
+                continue
+
+    def _remembered(self) -> Snapshot | None:
+        path = self._paths.last_commits
+        try:
+            return snapshot_from_json(self._file_io.read(path), path)
+        except NotFoundError:
+            return None
