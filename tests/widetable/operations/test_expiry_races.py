@@ -1,7 +1,7 @@
 """Expiry and cleaning that are stopped at any operation, or overtaken at any operation by somebody else.
 
 What is kept reads as before at every moment, and the next expiry leaves what an undisturbed one leaves.
-WIDETABLE_POINTS: how many operations each sampled test tries (default 8; 0: all of them).
+WIDETABLE_POINTS: how many operations each sampled test tries (default 4; 0: all of them).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)
-POINTS = int(os.environ.get("WIDETABLE_POINTS", "8"))
+POINTS = int(os.environ.get("WIDETABLE_POINTS", "4"))
 Operation = tuple[str, int]
 Run = Callable[[wt.Table], object]
 
@@ -301,6 +301,42 @@ def test_a_tag_whose_snapshot_then_expires_is_seen_by_a_cleaning(
         clean(through(mine, faulty))
         MANIFEST_CACHE.clear()
         assert rows(mine, tag="new") == kept.snapshots[first], (kind, skip)
+
+
+@pytest.mark.parametrize("operation", ["publish", "exists"])
+def test_a_tag_of_a_snapshot_that_expires_meanwhile_is_taken_back(
+    tmp_path: Path, operation: str
+) -> None:
+    """Before it is written the snapshot goes, files and all; after that, the tag is seen."""
+    table = lived_in_table(tmp_path)
+    expected = rows(table, snapshot_id=1)
+    faulty = FaultyFileIO(IO)
+    where = "tag/tag-new" if operation == "publish" else "snapshot/snapshot-1"
+    faulty.run_before(operation, lambda: expire(table), where)
+    with pytest.raises(wt.NotFoundError, match="expired"):
+        through(table, faulty).create_tag("new", 1)
+    assert "new" not in table.tags()
+    if operation == "exists":  # the expiry kept what the tag named then: it is an orphan now
+        assert leftovers(table)
+    same = lived_in_table(tmp_path / "same")
+    same.create_tag("new", 1)
+    expire(same)
+    assert rows(same, tag="new") == expected
+
+
+@pytest.mark.parametrize("operation", ["replace", "exists"])
+def test_a_lease_and_an_expiry_in_the_middle_of_it(tmp_path: Path, operation: str) -> None:
+    """Before it is written the snapshot goes, and it is refused; after that, the snapshot stays."""
+    table = lived_in_table(tmp_path)
+    expected = rows(table, snapshot_id=1)
+    faulty = FaultyFileIO(IO)
+    faulty.run_before(operation, lambda: expire(table), "/service/")
+    if operation == "replace":
+        with pytest.raises(wt.NotFoundError, match="expired"):
+            hold(faulty, TablePaths(table.path), 1, 600_000)
+        return
+    hold(faulty, TablePaths(table.path), 1, 600_000)
+    assert rows(table, snapshot_id=1) == expected
 
 
 def test_a_lease_between_the_choice_and_the_removal_is_seen(tmp_path: Path) -> None:
