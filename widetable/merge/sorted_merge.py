@@ -92,15 +92,19 @@ def interleave_runs(
     columns: Sequence[str],
     *,
     batch_rows: int,
+    by_sequence: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """All rows of the runs by key, nothing merged: those of one key run by run, as they stand in each.
 
-    A run may hold a key several times. Gives row batches with these columns in table order.
+    A run may hold a key several times. by_sequence: those of one key in merge order instead, for which the runs hold
+    the `sequence.field`s. Gives row batches with these columns in table order.
     """
     names = in_schema_order(schema, columns)
     for window, _ in _windows(runs, schema, batch_rows):
-        key = np.repeat(np.arange(len(window.starts) - 1), np.diff(window.starts))
-        rows = window.order[np.lexsort((window.order, key))]
+        rows = window.order
+        if not by_sequence:
+            key = np.repeat(np.arange(len(window.starts) - 1), np.diff(window.starts))
+            rows = rows[np.lexsort((rows, key))]
         pick = Pick(names, rows)
         plan = MergePlan(window.kinds[rows], window.sequence_numbers[rows], (pick,))
         found = gather(window, plan, names)

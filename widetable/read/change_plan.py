@@ -34,12 +34,17 @@ from widetable.schema import TableSchema
 
 @dataclass(frozen=True)
 class ChangeSplit:
-    """Files of one bucket whose keys overlap. files: rows of one key are told file by file, in this order."""
+    """Files of one bucket whose keys overlap.
+
+    files: rows of one key are told file by file, in this order. by_sequence: instead by `sequence.field` and sequence
+    number: the records of a commit, whose files only say when a writer's memory was full and how many tasks it had.
+    """
 
     snapshot_id: int
     partition: bytes
     bucket: int
     files: tuple[DataFileMeta, ...]
+    by_sequence: bool = False
 
 
 def plan_changes(
@@ -49,11 +54,10 @@ def plan_changes(
     entries = _entries(live_files, snapshot, producer)
     splits = []
     for partition, bucket, files in _by_bucket(entries, schema):
-        if snapshot.commit_kind == COMMIT_KIND_APPEND:
-            # Files of one commit come in any order of tasks; a compaction names its files in the order of events.
-            files.sort(key=lambda file: (file.min_sequence_number, file.max_sequence_number))
+        # A compaction names its files in the order of events.
+        by_sequence = snapshot.commit_kind == COMMIT_KIND_APPEND
         for group in _overlapping(files, schema):
-            splits.append(ChangeSplit(snapshot.id, partition, bucket, group))
+            splits.append(ChangeSplit(snapshot.id, partition, bucket, group, by_sequence))
     return tuple(splits)
 
 

@@ -1,7 +1,8 @@
 """Reading changes: the rows of a change split with their kinds, or the rows of a snapshot as inserts. Picklable.
 
 Out: record batches of the columns asked for, in that order, and `_row_kind` (string: +I, -U, +U, -D) last; by key, rows
-of one key as their files tell them. A column that a file has not is null. Memory: a few batches per file of the split.
+of one key as their files tell them, or in the order of the records where the split says so. A column that a file has
+not is null. Memory: a few batches per file of the split.
 Raises InvalidError for a table that has a column of that name, NotFoundError when the snapshot has expired meanwhile,
 and what opening data files raises.
 """
@@ -22,7 +23,7 @@ from widetable.read.change_plan import ChangeSplit
 from widetable.read.expired import not_expired
 from widetable.read.merge_read import batch_rows
 from widetable.read.split import Split, SplitRead
-from widetable.row_kind import INSERT, TEXTS, to_texts
+from widetable.row_kind import inserts, to_texts
 from widetable.schema import VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
@@ -58,15 +59,21 @@ class ChangeRead:
                 yield _shaped(batch, schema)
 
     def _in_order(self, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
-        files = self.split.files
-        rows = batch_rows(len(self.columns) * len(files))
-        runs = [self._rows(file, rows, use_threads=use_threads) for file in files]
-        if len(runs) == 1:
+        files, schema = self.split.files, self.table.schema
+        is_cut = len(files) > 1
+        columns = self.columns
+        if is_cut and self.split.by_sequence:
+            columns = tuple(dict.fromkeys(columns + schema.sequence_fields))
+        rows = batch_rows(len(columns) * len(files))
+        runs = [self._rows(file, columns, rows, use_threads=use_threads) for file in files]
+        if not is_cut:
             return runs[0]
-        return interleave_runs(runs, self.table.schema, self.columns, batch_rows=rows)
+        return interleave_runs(
+            runs, schema, columns, batch_rows=rows, by_sequence=self.split.by_sequence
+        )
 
     def _rows(
-        self, file: DataFileMeta, rows: int, *, use_threads: bool
+        self, file: DataFileMeta, columns: tuple[str, ...], rows: int, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         table, split = self.table, self.split
         path = table.data_file(split.partition, split.bucket, file.file_name)
@@ -76,7 +83,7 @@ class ChangeRead:
             file,
             table.schema,
             table.schema_of(file.schema_id),
-            self.columns,
+            columns,
         ) as opened:
             yield from opened.batches(rows, use_threads=use_threads)
 
@@ -98,7 +105,7 @@ class InsertRead:
         read = SplitRead(self.table, self.split, columns)
         with not_expired(self.table, self.snapshot_id):
             for batch in read.to_batches(use_threads=use_threads):
-                kinds = pa.repeat(pa.scalar(TEXTS[INSERT], pa.string()), batch.num_rows)
+                kinds = to_texts(inserts(batch.num_rows))
                 arrays = [batch.column(name) for name in self.columns]
                 yield pa.RecordBatch.from_arrays([*arrays, kinds], schema=schema)
 
