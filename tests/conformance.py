@@ -4,45 +4,42 @@
 
 DIR holds *.json files of the form told in tests/vectors/README.md: tables, batches of records, and what
 Paimon's Java shows after each batch, produces as changelog, or rejects. Each case is run on tables of
-its own, one commit per batch, in three modes that must all agree: without any compaction, with the
-universal pick after each commit, with a full compaction after each commit.
+its own, one commit per batch, in modes that must all agree. Without a producer of changelogs: without any
+compaction, with the universal pick after each commit, with a full compaction after each commit. A case with
+a producer then in four more, where rows and changelog of every commit are checked: compacted by the writer or
+by a compactor after it (`full-compaction` always by one), before-images found by scans or by lookups.
 
-A case passes, fails, or is not yet supported: then the reason is listed. Changelogs are not produced
-yet; of cases with a changelog the state is checked without their producer. Prints failures with what
-was expected and what was got, and ends with the line `N passed, N failed`. Exit status 1 on failures.
+A case passes, fails, or is not yet supported: then the reason is listed. Prints failures with what was
+expected and what was got, and ends with the line `N passed, N failed`. Exit status 1 on failures.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 import widetable as wt
+from tests.conformance_values import (
+    Case,
+    Row,
+    case_schema,
+    changes_of,
+    plain_rows,
+    plain_value,
+    rows_of,
+)
 
-Case = Mapping[str, Any]
-Row = dict[str, Any]
 PASSED, FAILED, UNSUPPORTED = "passed", "failed", "not yet supported"
 
-# Mode -> options that it needs, and what it does after each commit.
-MODES: Final[dict[str, tuple[dict[str, str], Callable[[wt.Table], object]]]] = {
-    "no compaction": ({"write-only": "true"}, lambda table: None),
-    "universal compaction": (
-        {"write-only": "true", "num-sorted-run.compaction-trigger": "2"},
-        lambda table: table.compact(),
-    ),
-    "full compaction": ({"write-only": "true"}, lambda table: table.compact(full=True)),
-}
 _PRODUCER: Final = "changelog-producer"
 _AGGREGATES: Final = re.compile(
     r"^fields\..+\.(aggregate-function|ignore-retract|distinct|list-agg-delimiter|nested-key"
@@ -52,144 +49,51 @@ _AGGREGATES: Final = re.compile(
 
 
 @dataclass(frozen=True)
+class Mode:
+    """How the commits of a case are made. options: what it needs; after_commit: who compacts, and how; has_changelog:
+    with the case's producer, whose changelog is checked.
+    """
+
+    name: str
+    after_commit: Callable[[wt.Table], object]
+    options: Mapping[str, str] = field(default_factory=dict)
+    has_changelog: bool = False
+
+
+def _compact_as_the_producer_needs(table: wt.Table) -> None:
+    """A compactor beside the writer; `full-compaction` has its changelog from full compactions alone."""
+    is_full = table.schema.options[_PRODUCER] == "full-compaction"
+    if is_full or table.schema.options.get("write-only") == "true":
+        table.compact(full=is_full)
+
+
+STATE_MODES: Final = (
+    Mode("no compaction", lambda table: None, {"write-only": "true"}),
+    Mode(
+        "universal compaction",
+        lambda table: table.compact(),
+        {"write-only": "true", "num-sorted-run.compaction-trigger": "2"},
+    ),
+    Mode("full compaction", lambda table: table.compact(full=True), {"write-only": "true"}),
+)
+CHANGELOG_MODES: Final = tuple(
+    Mode(
+        f"changelog, {who}, {strategy}",
+        _compact_as_the_producer_needs,
+        {"write-only": write_only, "widetable.lookup-strategy": strategy},
+        has_changelog=True,
+    )
+    for who, write_only in (("inline", "false"), ("dedicated", "true"))
+    for strategy in ("scan", "lookup")
+)
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What became of a case. detail: for people; note: what a pass does not cover."""
+    """What became of a case. detail: for people."""
 
     verdict: str
     detail: str = ""
-    note: str = ""
-
-
-# Types and values
-
-
-def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type of a Paimon type in SQL form, nested ones included. Lengths of strings are not kept."""
-    text = text.strip().removesuffix(" NOT NULL")
-    root, inner = _split_type(text)
-    if inner is not None:
-        return _nested_type(root, inner)
-    arguments = [int(number) for number in re.findall(r"\d+", root.partition("(")[2])]
-    name = root.partition("(")[0].strip()
-    if name == "DECIMAL":
-        precision, scale = [*arguments, 0][:2] if arguments else (10, 0)
-        return pa.decimal128(precision, scale)
-    if name.startswith("TIMESTAMP"):
-        digits = arguments[0] if arguments else 6
-        zone = "UTC" if "LTZ" in name or "LOCAL" in root else None
-        return pa.timestamp("ms" if digits <= 3 else "us" if digits <= 6 else "ns", zone)
-    return _PLAIN[name]
-
-
-_PLAIN: Final = {
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "STRING": pa.string(),
-    "CHAR": pa.string(),
-    "VARCHAR": pa.string(),
-    "BYTES": pa.binary(),
-    "BINARY": pa.binary(),
-    "VARBINARY": pa.binary(),
-    "DATE": pa.date32(),
-    "TIME": pa.time32("ms"),
-}
-
-
-def _split_type(text: str) -> tuple[str, str | None]:
-    """(root, what stands between its angle brackets)."""
-    if "<" not in text:
-        return text, None
-    root, _, rest = text.partition("<")
-    return root.strip(), rest[: rest.rindex(">")]
-
-
-def _nested_type(root: str, inner: str) -> pa.DataType:
-    parts = list(_top_level_parts(inner))
-    if root == "ARRAY":
-        return pa.list_(arrow_type(inner))
-    if root == "MAP":
-        return pa.map_(arrow_type(parts[0]), arrow_type(parts[1]))
-    if root == "ROW":
-        named = (part.strip().partition(" ") for part in parts)
-        return pa.struct([pa.field(name.strip("`"), arrow_type(kind)) for name, _, kind in named])
-    raise ValueError(f"type {root}<{inner}>")
-
-
-def _top_level_parts(text: str) -> Iterator[str]:
-    depth, part = 0, ""
-    for char in text:
-        depth += char in "<(" and 1
-        depth -= char in ">)" and 1
-        if char == "," and depth == 0:
-            yield part
-            part = ""
-        else:
-            part += char
-    yield part
-
-
-def _plain_value(value: Any, kind: pa.DataType) -> Any:
-    """A value of a case file as pyarrow takes it for that type."""
-    if value is None:
-        return None
-    if pa.types.is_decimal(kind):
-        return Decimal(str(value))
-    if pa.types.is_date(kind):
-        return dt.date.fromisoformat(value)
-    if pa.types.is_time(kind):
-        return dt.time.fromisoformat(value)
-    if pa.types.is_timestamp(kind):
-        moment = dt.datetime.fromisoformat(value)
-        return moment.replace(tzinfo=dt.timezone.utc) if kind.tz else moment
-    if pa.types.is_binary(kind):
-        return bytes.fromhex(value)
-    if pa.types.is_list(kind):
-        return [_plain_value(item, kind.value_type) for item in value]
-    if pa.types.is_map(kind):
-        pairs = value.items() if isinstance(value, dict) else value
-        return [(_plain_value(k, kind.key_type), _plain_value(v, kind.item_type)) for k, v in pairs]
-    if pa.types.is_struct(kind):
-        inner = {kind.field(i).name: kind.field(i).type for i in range(kind.num_fields)}
-        return {name: _plain_value(value.get(name), t) for name, t in inner.items()}
-    return value
-
-
-def case_schema(case: Case) -> pa.Schema:
-    """The Arrow schema of a case's table."""
-    return pa.schema(
-        [pa.field(c["name"], arrow_type(c["type"]), c["nullable"]) for c in case["schema"]]
-    )
-
-
-def rows_of(rows: Sequence[Row], schema: pa.Schema, unordered: Sequence[str]) -> list[str]:
-    """Rows of a case file, or of a scan, as sorted texts that are equal when the rows are."""
-    texts = []
-    for row in rows:
-        shown = {}
-        for field in schema:
-            value = row.get(field.name)
-            in_any_order = field.name in unordered and isinstance(value, list)
-            shown[field.name] = sorted(value or (), key=repr) if in_any_order else value
-        texts.append(repr(shown))
-    return sorted(texts)
-
-
-def plain_rows(rows: Sequence[Row], schema: pa.Schema) -> list[Row]:
-    """Rows of a case file as a scan of the same rows would give them."""
-    columns = {
-        f.name: pa.array([_plain_value(row.get(f.name), f.type) for row in rows], f.type)
-        for f in schema
-    }
-    names = list(columns)
-    return [
-        dict(zip(names, values, strict=True))
-        for values in zip(*[c.to_pylist() for c in columns.values()], strict=True)
-    ]
 
 
 # Running a case
@@ -198,21 +102,22 @@ def plain_rows(rows: Sequence[Row], schema: pa.Schema) -> list[Row]:
 class Run:
     """One case in one mode, on a table of its own."""
 
-    def __init__(self, case: Case, mode: str, warehouse: str) -> None:
+    def __init__(self, case: Case, mode: Mode, warehouse: str) -> None:
         self._case = case
+        self._mode = mode
         self._schema = case_schema(case)
-        self._mode_options, self._after_commit = MODES[mode]
+        self._unordered = case.get("unordered_fields", ())
         self._catalog = wt.Catalog(warehouse)
 
     def create(self) -> wt.Table:
-        """Make the table; but for error cases, without a producer of changelogs."""
+        """Make the table; without a producer of changelogs unless the case is about errors or the mode about them."""
         options = dict(self._case["options"])
-        if self._case["kind"] != "error":
+        if self._case["kind"] != "error" and not self._mode.has_changelog:
             options = {
                 key: value for key, value in options.items() if not key.startswith(_PRODUCER)
             }
         # A case's own options win: write-only tables of its own stay so.
-        options = {"widetable.fsync": "false", **self._mode_options, **options}
+        options = {"widetable.fsync": "false", **self._mode.options, **options}
         return self._catalog.create_table(
             "db.t",
             self._schema,
@@ -224,69 +129,98 @@ class Run:
     def commit(self, table: wt.Table, batch: Sequence[Mapping[str, Any]]) -> None:
         """One commit of records in arrival order, and what the mode does after it."""
         table.write(self._records(batch))
-        self._after_commit(table)
+        self._mode.after_commit(table)
 
     def _records(self, batch: Sequence[Mapping[str, Any]]) -> pa.Table:
         rows = [record["row"] for record in batch]
         # NOT NULL is for the table to enforce, so the data does not declare it.
         columns = {
-            f.name: pa.array([_plain_value(row.get(f.name), f.type) for row in rows], f.type)
+            f.name: pa.array([plain_value(row.get(f.name), f.type) for row in rows], f.type)
             for f in self._schema
         }
         if "rowkind.field" not in self._case["options"]:
             columns["_row_kind"] = pa.array([record["kind"] for record in batch], pa.string())
         return pa.table(columns)
 
-    def difference(self, table: wt.Table, expected: Sequence[Row]) -> str | None:
-        """What a scan gives other than expected."""
-        unordered = self._case.get("unordered_fields", ())
-        got = rows_of(table.scan().to_arrow().to_pylist(), self._schema, unordered)
-        wanted = rows_of(plain_rows(expected, self._schema), self._schema, unordered)
-        if got == wanted:
-            return None
-        return "\n".join(
-            ["  expected", *(f"    {r}" for r in wanted), "  got", *(f"    {r}" for r in got)]
+    def check_commit(self, table: wt.Table, number: int) -> str | None:
+        """Make commit `number`, from 1; what then differs from what the case expects."""
+        before = _latest_id(table)
+        self.commit(table, self._case["batches"][number - 1])
+        expected = self._case["after"].get(str(number))
+        wrong = None if expected is None else self._wrong_rows(table, expected)
+        if wrong is not None:
+            return f"rows after commit {number}\n{wrong}"
+        told = self._case.get("changelog", {}).get(str(number))
+        if told is not None and self._mode.has_changelog:
+            wrong = self._wrong_changelog(table, before, told)
+        return None if wrong is None else f"changelog of commit {number}\n{wrong}"
+
+    def _wrong_rows(self, table: wt.Table, expected: Sequence[Row]) -> str | None:
+        return _difference(
+            rows_of(plain_rows(expected, self._schema), self._schema, self._unordered),
+            rows_of(table.scan().to_arrow().to_pylist(), self._schema, self._unordered),
         )
+
+    def _wrong_changelog(
+        self, table: wt.Table, before: int, expected: Sequence[Mapping[str, Any]]
+    ) -> str | None:
+        """What the changes since snapshot `before` are other than expected. Without a snapshot there are none."""
+        latest = _latest_id(table)
+        changes = table.changes(before, latest).to_pylist() if latest else []
+        rows = plain_rows([record["row"] for record in expected], self._schema)
+        kinds = [record["kind"] for record in expected]
+        return _difference(
+            self._change_texts(list(zip(kinds, rows, strict=True))),
+            self._change_texts([(row["_row_kind"], row) for row in changes]),
+        )
+
+    def _change_texts(self, changes: Sequence[tuple[str, Row]]) -> list[str]:
+        return changes_of(changes, self._schema, self._case["primary_key"], self._unordered)
+
+
+def _latest_id(table: wt.Table) -> int:
+    snapshots = table.snapshots()
+    return snapshots[-1].id if snapshots else 0
+
+
+def _difference(expected: Sequence[str], got: Sequence[str]) -> str | None:
+    if got == expected:
+        return None
+    return "\n".join(
+        ["  expected", *(f"    {r}" for r in expected), "  got", *(f"    {r}" for r in got)]
+    )
 
 
 def run_case(case: Case) -> Outcome:
     """The outcome over all modes: the first that does not pass decides."""
-    outcome = Outcome(PASSED)
-    for mode in MODES:
+    modes = [*STATE_MODES]
+    if case["kind"] != "error" and case["options"].get(_PRODUCER, "none") != "none":
+        modes += CHANGELOG_MODES
+    for mode in modes:
         with tempfile.TemporaryDirectory(prefix="widetable-conformance-") as warehouse:
             run = Run(case, mode, warehouse)
-            outcome = _run_error(case, run) if case["kind"] == "error" else _run_state(case, run)
+            outcome = _run_error(case, run) if case["kind"] == "error" else _run_commits(case, run)
         if outcome.verdict != PASSED:
-            detail = f"{mode}: {outcome.detail}" if outcome.verdict == FAILED else outcome.detail
-            return Outcome(outcome.verdict, detail, outcome.note)
-    return outcome
+            detail = (
+                f"{mode.name}: {outcome.detail}" if outcome.verdict == FAILED else outcome.detail
+            )
+            return Outcome(outcome.verdict, detail)
+    return Outcome(PASSED)
 
 
-def _run_state(case: Case, run: Run) -> Outcome:
+def _run_commits(case: Case, run: Run) -> Outcome:
     try:
         table = run.create()
     except wt.UnsupportedError as refused:
         return _refused(case, refused)
-    try:
-        for number, batch in enumerate(case["batches"], 1):
-            run.commit(table, batch)
-            expected = case["after"].get(str(number))
-            difference = None if expected is None else run.difference(table, expected)
-            if difference is not None:
-                return Outcome(FAILED, f"rows after commit {number}\n{difference}")
-    except wt.WidetableError as error:
-        return Outcome(FAILED, f"commit {number}: {type(error).__name__}: {error}")
-    return _state_only(case) if _PRODUCER in case["options"] else Outcome(PASSED)
-
-
-def _state_only(case: Case) -> Outcome:
-    """A case whose state agrees. Where the changelog is what the case is about, that is not enough."""
-    producer = case["options"][_PRODUCER]
-    if case["area"] == "changelog":
-        return Outcome(UNSUPPORTED, f"changelog of producer {producer!r}; state agrees without it")
-    return Outcome(
-        PASSED, note=f"state checked, changelog of producer {producer!r} not yet supported"
-    )
+    for number in range(1, len(case["batches"]) + 1):
+        try:
+            wrong = run.check_commit(table, number)
+        except wt.WidetableError as error:
+            wrong = f"commit {number}: {type(error).__name__}: {error}"
+        if wrong is not None:
+            return Outcome(FAILED, wrong)
+    return Outcome(PASSED)
 
 
 def _run_error(case: Case, run: Run) -> Outcome:
@@ -352,7 +286,6 @@ def report(cases: Sequence[Case], *, verbose: bool = False) -> int:
             print(f"passed {case['id']}")
         if outcome.verdict == FAILED:
             print(f"FAILED {case['area']} {case['id']} ({case['feature']})\n  {outcome.detail}")
-    _print_list("passed in part", [(c, o.note) for c, o in outcomes if o.note])
     left_out = [(c, o.detail) for c, o in outcomes if o.verdict == UNSUPPORTED]
     _print_list("not yet supported", left_out)
     passed = sum(outcome.verdict == PASSED for _, outcome in outcomes)
