@@ -94,7 +94,7 @@ def bucket_histories(
         is_overwrite = snapshot.commit_kind == COMMIT_KIND_OVERWRITE
         moved = told(live_files.delta_entries(snapshot))
         changes: dict[BucketKey, list[DataFileMeta]] = {}
-        for entry in () if is_overwrite else live_files.changelog_entries(snapshot):
+        for entry in live_files.changelog_entries(snapshot):
             changes.setdefault((entry.partition, entry.bucket), []).append(entry.file)
         for key in moved.keys() | changes.keys():
             delta = moved.get(key, ())
