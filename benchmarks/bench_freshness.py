@@ -58,7 +58,7 @@ def run(size: Size = Size.FULL) -> list[Row]:
     spark = session()
     try:
         with scratch("freshness") as work:
-            ages = _measured(spark, work, shape)
+            ages = ages_of_records(spark, work, shape)
     finally:
         spark.stop()
     p50, p99 = (float(np.percentile(ages, each)) for each in (50, 99))
@@ -75,7 +75,7 @@ def run(size: Size = Size.FULL) -> list[Row]:
     ]
 
 
-def _measured(spark: SparkSession, work: Path, shape: _Shape) -> np.ndarray:
+def ages_of_records(spark: SparkSession, work: Path, shape: _Shape) -> np.ndarray:
     """Milliseconds from sending to seeing, of every changelog row after the warm-up."""
     fields = [pa.field("k", pa.int64(), nullable=False)]
     fields += [pa.field(f"c{i}", pa.string()) for i in range(COLUMNS)]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from benchmarks import (
     bench_commit,
     bench_compact,
+    bench_freshness,
     bench_growth,
     bench_lookup,
     bench_lookup_cache,
@@ -66,5 +67,9 @@ MENU: dict[str, Workload] = {
     "lookup_cache": Workload(
         "Disk and memory that lookup caches take, against the bytes of the table.",
         bench_lookup_cache.run,
+    ),
+    "freshness": Workload(
+        "How old a record is when a Spark stream reader sees its changelog row.",
+        bench_freshness.run,
     ),
 }
