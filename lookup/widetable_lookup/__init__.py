@@ -1,5 +1,8 @@
-"""Lookup caches: one read-only RocksDB per data file, key to row position. The first module is `memcomparable`."""
+"""Lookup caches: local copies of data files that answer by key, shared by the processes of a host."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from widetable_lookup.cache_statistics import CacheStatistics, cache_statistics
+from widetable_lookup.host_caches import process_caches
+
+__all__ = ["CacheStatistics", "cache_statistics", "process_caches"]

@@ -13,14 +13,14 @@
 Caches are named after an immutable data file and can be built again, so this grammar is not frozen; a
 change of it must change `GRAMMAR_VERSION`, which is part of a cache's name.
 
-In: Arrow columns without nulls. Out: one bytes object per row. Raises InvalidError for a null and
-UnsupportedError for a type that cannot be a key. Rows are handled by kernels, never one by one.
+In: Arrow columns without nulls. Out: the keys end to end, or one bytes object per row. Raises InvalidError for a null
+and UnsupportedError for a type that cannot be a key. Rows are handled by kernels, never one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,16 +36,27 @@ _Bytes = npt.NDArray[np.uint8]
 _Offsets = npt.NDArray[np.int64]
 
 
-def encode_keys(columns: Sequence[pa.Array], names: Sequence[str]) -> list[bytes]:
+class EncodedKeys(NamedTuple):
+    """Key i is data[offsets[i] : offsets[i + 1]]; offsets begin at 0."""
+
+    data: _Bytes
+    offsets: _Offsets
+
+    def to_list(self) -> list[bytes]:
+        """One bytes object per key, as RocksDB takes them."""
+        return _as_list(self.data, self.offsets)
+
+
+def encode_keys(columns: Sequence[pa.Array], names: Sequence[str]) -> EncodedKeys:
     """One key per row. columns: equal lengths, in key order; names: for messages."""
     parts = [_encode(column, name) for column, name in zip(columns, names, strict=True)]
-    data, offsets = parts[0]
-    for more, more_offsets in parts[1:]:
-        data, offsets = _concatenate(data, offsets, more, more_offsets)
-    return _as_list(data, offsets)
+    keys = parts[0]
+    for more in parts[1:]:
+        keys = EncodedKeys(*_concatenate(*keys, *more))
+    return keys
 
 
-def _encode(column: pa.Array, name: str) -> tuple[_Bytes, _Offsets]:
+def _encode(column: pa.Array, name: str) -> EncodedKeys:
     if column.null_count:
         raise InvalidError(
             f"key column {name!r}",
@@ -55,10 +66,12 @@ def _encode(column: pa.Array, name: str) -> tuple[_Bytes, _Offsets]:
         )
     if is_bytes(column.type):
         view = bytes_view(column)
-        return _escape(np.ascontiguousarray(view.data), np.ascontiguousarray(view.offsets))
+        return EncodedKeys(
+            *_escape(np.ascontiguousarray(view.data), np.ascontiguousarray(view.offsets))
+        )
     fixed = _fixed(column, name)
     rows, width = fixed.shape
-    return fixed.reshape(-1), np.arange(rows + 1, dtype=np.int64) * width
+    return EncodedKeys(fixed.reshape(-1), np.arange(rows + 1, dtype=np.int64) * width)
 
 
 def _fixed(column: pa.Array, name: str) -> _Bytes:

@@ -1,0 +1,276 @@
+"""The directory of a host's caches: room for new ones, places for complete ones, and removal.
+
+Processes share it (cache_paths.py has its grammar). Whoever counts, places or removes holds the lock on `lock`; nobody
+waits for it longer than `_LOCK_SECONDS`. A cache leaves its place by a rename and is unlinked then: who has it open
+goes on reading, and whoever opens it at that moment finds nothing. What a dead process left is known by its lock, which
+the kernel took back, whatever became of process ids.
+
+The budget counts caches and what is being built, of all processes. A builder asks for room before it writes more, so
+each may exceed the budget by what it writes between two questions (cache_writer.py); in its place a cache never does.
+
+Raises CacheFault when the lock is not to be had, OSError from the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from widetable_lookup.cache_fault import CacheFault
+from widetable_lookup.cache_manifest import read_manifest
+from widetable_lookup.cache_paths import (
+    BUILDING,
+    LOCK,
+    REMOVED,
+    is_table_folder,
+    temporary_name,
+    temporary_state,
+)
+from widetable_lookup.eviction import HeldCache, evict
+
+_LOCK_SECONDS: Final = 5.0
+_LOCK_PAUSE_SECONDS: Final = 0.002
+
+
+class Building(NamedTuple):
+    """A cache that is being built. path: its directory so far; place: where it will be; lock: an open descriptor."""
+
+    path: str
+    place: str
+    lock: int
+
+
+class _Known(NamedTuple):
+    """What the manifest of a cache said, which is read once."""
+
+    disk_bytes: int
+    retention_millis: int
+
+
+class CacheSpace:
+    """Thread-safe. Nothing is made before the first cache is."""
+
+    def __init__(self, directory: str, *, is_chosen: bool) -> None:
+        """is_chosen: somebody chose the directory, and says that it is safe; else it has to look so."""
+        self.directory = directory
+        self._is_chosen = is_chosen
+        self._known: dict[tuple[str, int], _Known] = {}
+
+    def begin(self, place: str) -> Building:
+        """A directory of one's own for a cache that will lie at `place`."""
+        self._prepare()
+        with self._locked():
+            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+            path = temporary_name(place, BUILDING)
+            os.mkdir(path, 0o700)
+            lock = os.open(path, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        return Building(path, place, lock)
+
+    def abandon(self, building: Building) -> None:
+        """Remove what was built so far."""
+        shutil.rmtree(building.path, ignore_errors=True)
+        os.close(building.lock)
+
+    def make_room(self, budget_bytes: int, needed_bytes: int) -> bool:
+        """Let go of what has expired, and of what must go for so many bytes more. Whether they have room then."""
+        with self._locked():
+            removed, fits = self._evict(budget_bytes, needed_bytes)
+        _unlink(removed)
+        return fits
+
+    def publish(self, building: Building, budget_bytes: int) -> bool:
+        """Put a complete cache into its place. False: another was there first, or there is no room; it is gone then."""
+        with self._locked():
+            removed, fits = self._evict(budget_bytes, 0)
+            is_placed = fits and _renamed(building.path, building.place)
+        _unlink(removed)
+        if not is_placed:
+            self.abandon(building)
+            return False
+        os.close(building.lock)
+        return True
+
+    def remove(self, place: str, inode: int) -> None:
+        """Remove a cache if it is still the one with this inode."""
+        with self._locked():
+            removed = _taken_away(place) if _inode(place) == inode else None
+        _unlink([] if removed is None else [removed])
+
+    def touch(self, place: str, inode: int) -> bool:
+        """Note that a cache is used. False when it has lost its place."""
+        try:
+            if os.stat(place).st_ino != inode:
+                return False
+            os.utime(place)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _prepare(self) -> None:
+        """Raises CacheFault for a directory in /tmp that others could have filled."""
+        try:
+            os.makedirs(self.directory, mode=0o700)
+        except FileExistsError:
+            if self._is_chosen:
+                return
+            found = os.lstat(self.directory)
+            is_foreign = found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022
+            if is_foreign or not stat.S_ISDIR(found.st_mode):
+                raise CacheFault(
+                    f"{self.directory}: not a directory that only its owner, this user, can write to"
+                ) from None
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            file = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            self._prepare()
+            file = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _lock(file, self.directory)
+            yield
+        finally:
+            os.close(file)
+
+    def _evict(self, budget_bytes: int, needed_bytes: int) -> tuple[list[str], bool]:
+        """(directories to unlink, whether the budget holds)"""
+        held: list[HeldCache] = []
+        left: list[str] = []
+        building_bytes = 0
+        known, self._known = self._known, {}
+        for table in self._table_folders():
+            entries = _entries(table)
+            if not entries:
+                with contextlib.suppress(OSError):
+                    os.rmdir(table)
+            for entry in entries:
+                state = temporary_state(entry.name)
+                if state is None:
+                    held += self._held(entry, known)
+                elif state == REMOVED or not _is_locked(entry.path):
+                    left.append(entry.path)
+                else:
+                    building_bytes += _disk_bytes(entry.path)
+        now_millis = time.time_ns() // 1_000_000
+        choice = evict(held, building_bytes + needed_bytes, budget_bytes, now_millis)
+        for cache in choice.remove:
+            away = _taken_away(cache.path)
+            if away is not None:
+                left.append(away)
+        return left, choice.fits
+
+    def _table_folders(self) -> list[str]:
+        return [e.path for e in _entries(self.directory) if is_table_folder(e.name)]
+
+    def _held(
+        self, entry: os.DirEntry[str], before: dict[tuple[str, int], _Known]
+    ) -> list[HeldCache]:
+        """One cache, with what its manifest says; one without a right manifest has expired."""
+        try:
+            found = os.stat(entry.path)
+        except FileNotFoundError:
+            return []
+        key = entry.path, found.st_ino
+        known = self._known[key] = before.get(key) or _known_of(entry.path)
+        last_used_millis = found.st_mtime_ns // 1_000_000
+        return [HeldCache(entry.path, known.disk_bytes, last_used_millis, known.retention_millis)]
+
+
+def count_caches(folder: str) -> tuple[int, int]:
+    """(caches, their bytes on disk) of one table's folder; what is being built counts for its bytes."""
+    entries = _entries(folder)
+    caches = sum(temporary_state(entry.name) is None for entry in entries)
+    return caches, sum(_disk_bytes(entry.path) for entry in entries)
+
+
+def _known_of(path: str) -> _Known:
+    try:
+        manifest = read_manifest(path)
+    except (CacheFault, OSError):
+        return _Known(_disk_bytes(path), -1)
+    return _Known(manifest.disk_bytes, manifest.source.retention_millis)
+
+
+def _lock(file: int, directory: str) -> None:
+    give_up = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                raise CacheFault(
+                    f"{directory}/{LOCK}: held by another process for {_LOCK_SECONDS} s"
+                ) from None
+        time.sleep(_LOCK_PAUSE_SECONDS)
+
+
+def _is_locked(path: str) -> bool:
+    """Whether whoever builds here is alive."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+
+
+def _renamed(path: str, place: str) -> bool:
+    """Exclusive: a rename onto a directory that holds files fails."""
+    if os.path.lexists(place):
+        return False
+    os.rename(path, place)
+    return True
+
+
+def _taken_away(place: str) -> str | None:
+    away = temporary_name(place, REMOVED)
+    try:
+        os.rename(place, away)
+    except FileNotFoundError:
+        return None
+    return away
+
+
+def _unlink(paths: list[str]) -> None:
+    """Remove directories, which somebody else may do at the same time."""
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _disk_bytes(path: str) -> int:
+    """Of all files below a directory that may be changing."""
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(f"{folder}/{name}").st_blocks * 512
+    return total

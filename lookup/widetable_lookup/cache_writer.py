@@ -1,0 +1,125 @@
+"""Builds the cache of one data file from its rows.
+
+In: row batches of the file, in file order, all with the columns of the first. Out: a complete cache in its place, or
+nothing: whatever goes wrong (no room, a full disk, keys that do not ascend) drops the cache and is said once in the
+log, and the caller goes on. Small batches are joined; memory is bounded by `_BATCH_BYTES` and one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+from widetable import WidetableError
+from widetable import options as opt
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.write.table_state import TableState
+from widetable_lookup.cache_fault import LOGGER, CacheFault
+from widetable_lookup.cache_manifest import Source, seal
+from widetable_lookup.cache_space import Building, CacheSpace
+from widetable_lookup.row_files import RowFiles
+
+# What is less is kept until more comes.
+_BATCH_ROWS: Final = 32 << 10
+_BATCH_BYTES: Final = 16 << 20
+# How much of the budget a builder may write between two questions for room: one part in so many.
+_QUESTIONS_PER_BUDGET: Final = 64
+
+
+class CacheBuilder:
+    """A CacheWriter (widetable.write.cache_writer). For one thread at a time."""
+
+    def __init__(
+        self, space: CacheSpace, building: Building, table: TableState, path: str, budget_bytes: int
+    ) -> None:
+        self._space = space
+        self._building: Building | None = building
+        self._table = table
+        self._path = path
+        self._budget_bytes = budget_bytes
+        self._asked_at_bytes = -budget_bytes  # the first bytes ask
+        self._pending: list[pa.RecordBatch] = []
+        self._files: RowFiles | None = None
+
+    def write(self, row_batch: pa.RecordBatch) -> None:
+        """Add rows. Does nothing once the cache was dropped."""
+        building = self._building
+        if building is None or not row_batch.num_rows:
+            return
+        self._pending.append(row_batch)
+        rows = sum(batch.num_rows for batch in self._pending)
+        if rows >= _BATCH_ROWS or sum(batch.nbytes for batch in self._pending) >= _BATCH_BYTES:
+            self._survive(self._flush, building)
+
+    def close(self, file: DataFileMeta) -> None:
+        """Put the cache into its place, if it holds the rows of this file."""
+        if self._building is not None:
+            self._survive(lambda building: self._complete(building, file), self._building)
+
+    def abort(self) -> None:
+        """Leave nothing behind. May be called more than once, and after `close`."""
+        building, self._building = self._building, None
+        self._pending.clear()
+        if building is not None:
+            if self._files is not None:
+                self._files.abort()
+            self._space.abandon(building)
+
+    def _survive(self, step: Callable[[Building], None], building: Building) -> None:
+        try:
+            step(building)
+        except (CacheFault, OSError, WidetableError, pa.ArrowException) as fault:
+            LOGGER.warning(
+                "no lookup cache of %s in %s: %s", self._path, self._space.directory, fault
+            )
+            self.abort()
+        except BaseException:
+            self.abort()
+            raise
+
+    def _flush(self, building: Building) -> None:
+        pending, self._pending = self._pending, []
+        if not pending:
+            return
+        joined = pa.concat_batches(pending) if len(pending) > 1 else pending[0]
+        if self._files is None:
+            self._files = RowFiles(building.path, self._table.schema, joined.schema.names)
+        self._ask_for_room(self._files, self._files.needed_bytes(joined))
+        self._files.write(joined)
+
+    def _ask_for_room(self, files: RowFiles, needed_bytes: int) -> None:
+        """Every so often: the question reads the whole directory."""
+        written_bytes = files.size_bytes()
+        unasked_bytes = written_bytes + needed_bytes - self._asked_at_bytes
+        if unasked_bytes * _QUESTIONS_PER_BUDGET < self._budget_bytes:
+            return
+        if not self._space.make_room(self._budget_bytes, needed_bytes):
+            raise CacheFault(
+                f"{written_bytes + needed_bytes} bytes are more than {opt.LOOKUP_CACHE_MAX_DISK_SIZE.key}"
+                f" leaves room for ({self._budget_bytes} bytes)"
+            )
+        self._asked_at_bytes = written_bytes
+
+    def _complete(self, building: Building, file: DataFileMeta) -> None:
+        self._flush(building)
+        rows = 0 if self._files is None else self._files.rows
+        if self._files is None or rows != file.row_count:
+            raise CacheFault(f"{rows} rows were written, the file has {file.row_count}")
+        self._files.close()
+        seal(building.path, self._source(file, self._files.schema))
+        self._space.publish(building, self._budget_bytes)
+        self._building = None
+
+    def _source(self, file: DataFileMeta, schema: pa.Schema) -> Source:
+        return Source(
+            table=self._table.paths.root,
+            data_file=self._path,
+            data_file_bytes=file.file_size,
+            rows=file.row_count,
+            schema_id=self._table.schema.id,
+            columns=tuple(schema.names),
+            types=tuple(map(str, schema.types)),
+            retention_millis=self._table.options.get(opt.LOOKUP_CACHE_FILE_RETENTION),
+        )

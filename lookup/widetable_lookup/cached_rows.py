@@ -1,0 +1,67 @@
+"""Rows of one data file from its cache: a FileRows (widetable.lsm.file_rows).
+
+In: key batches. Out: their rows, new arrays that keep no file open. Raises DamagedError when the cache turns out not to
+be what was written: it is removed then, the data file itself has the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from widetable import DamagedError
+from widetable.format.row_batch import row_batch_schema
+from widetable.lsm.file_rows import Found
+from widetable.schema import TableSchema
+from widetable_lookup.cache_fault import CacheFault
+from widetable_lookup.opened_cache import OpenedCache
+
+
+class CachedRows:
+    """For one thread; many of them may share an OpenedCache.
+
+    columns: table columns wanted; the key comes with them. done: called once, when it is closed; damaged: before an
+    error is raised.
+    """
+
+    def __init__(
+        self,
+        cache: OpenedCache,
+        schema: TableSchema,
+        columns: Sequence[str],
+        done: Callable[[OpenedCache], None],
+        damaged: Callable[[OpenedCache, CacheFault | OSError], None],
+    ) -> None:
+        self._cache: OpenedCache | None = cache
+        self._done = done
+        self._damaged = damaged
+        self._key = schema.trimmed_primary_key
+        held = frozenset(cache.schema.names)
+        self._schema = row_batch_schema(
+            schema, [name for name in (*self._key, *columns) if name in held]
+        )
+        self._choice = cache.rows.choose(self._schema.names)
+
+    def find(self, keys: pa.RecordBatch) -> Found:
+        """The rows of these keys, with the columns that it was opened for as far as the file has them."""
+        cache = self._cache
+        assert cache is not None, "find after close"
+        try:
+            hits, positions = cache.find([keys.column(name) for name in self._key])
+            columns = cache.rows.take(self._choice, positions)
+        except (CacheFault, OSError) as fault:
+            self._damaged(cache, fault)
+            raise DamagedError(
+                cache.place,
+                found=str(fault),
+                expected="the cache as it was written",
+                action="Read the data file: the cache is removed.",
+            ) from fault
+        return Found(hits, pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def close(self) -> None:
+        """Let go of the cache. May be called more than once."""
+        cache, self._cache = self._cache, None
+        if cache is not None:
+            self._done(cache)

@@ -1,0 +1,270 @@
+"""The lookup caches of this process: opens them, keeps them open, builds new ones (widetable.lsm.file_rows.Caches).
+
+In: data files and their tables. Out: FileRows and CacheWriters, or None: a cache is a copy, so whatever goes wrong with
+one is said in the log, with its directory, and done without. Raises nothing of caches.
+
+Caches of all tables of a host share one directory and one budget. Where tables differ in what they allow, the largest
+budget counts of those that this process works with. At most `_MAX_OPEN` caches stay open, the longest unused are
+closed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rocksdict import Cache
+
+from widetable import options as opt
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.lsm.file_rows import Caches, FileRows
+from widetable.options import TableOptions
+from widetable.write.cache_writer import CacheWriter
+from widetable.write.table_state import TableState
+from widetable_lookup.cache_fault import LOGGER, CacheFault, NoCache
+from widetable_lookup.cache_paths import ENVIRONMENT, cache_name, directory_of_host, table_folder
+from widetable_lookup.cache_space import CacheSpace
+from widetable_lookup.cache_writer import CacheBuilder
+from widetable_lookup.cached_rows import CachedRows
+from widetable_lookup.opened_cache import OpenedCache
+
+# Each takes two file descriptors and some 300 kB.
+_MAX_OPEN: Final = 128
+_TOUCH_SECONDS: Final = 60.0
+# Expired caches are looked for at least so often, while lookups go on.
+_SWEEP_SECONDS: Final = 600.0
+
+
+def process_caches(options: TableOptions) -> Caches:
+    """The caches of this process in the directory that the environment names now.
+
+    options: of a table that will use them. One object per process and directory; threads may share it.
+    """
+    caches = _of_process(directory_of_host())
+    caches.allow_memory(options.get(opt.LOOKUP_CACHE_MAX_MEMORY_SIZE))
+    return caches
+
+
+def _of_process(directory: str) -> ProcessCaches:
+    # A forked process must not touch what its parent has open.
+    key = os.getpid(), directory
+    with _GUARD:
+        caches = _CACHES.get(key)
+        if caches is None:
+            is_chosen = bool(os.environ.get(ENVIRONMENT))
+            caches = _CACHES[key] = ProcessCaches(CacheSpace(directory, is_chosen=is_chosen))
+        return caches
+
+
+@dataclass
+class _Handle:
+    """users: how many CachedRows have it; is_kept: whether the next one will get it too."""
+
+    cache: OpenedCache
+    users: int = 0
+    is_kept: bool = True
+    touched_at: float = field(default_factory=time.monotonic)
+
+
+class ProcessCaches:
+    """Thread-safe."""
+
+    def __init__(self, space: CacheSpace) -> None:
+        self._space = space
+        self._guard = threading.Lock()
+        self._handles: OrderedDict[str, _Handle] = OrderedDict()
+        self._by_cache: dict[OpenedCache, _Handle] = {}
+        self._budgets: dict[str, int] = {}
+        self._memory_bytes = 0
+        self._block_cache = Cache(0)
+        self._swept_at = time.monotonic()
+
+    def allow_memory(self, size_bytes: int) -> None:
+        """The largest size that was asked for counts."""
+        with self._guard:
+            if size_bytes > self._memory_bytes:
+                self._memory_bytes = size_bytes
+                self._block_cache.set_capacity(size_bytes)
+
+    def open(
+        self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
+    ) -> FileRows | None:
+        """The rows of a cache. None: there is none, or it was damaged, and is removed."""
+        if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
+            return None
+        self._sweep(table)
+        handle = self._handle(table, self._place(table, path), file)
+        if handle is None:
+            return None
+        return CachedRows(handle.cache, table.schema, columns, self._release, self._damaged)
+
+    def writer(self, table: TableState, path: str) -> CacheWriter | None:
+        """Builds the cache of a data file. None: there is one, or there is no room for one."""
+        budget_bytes = self._budget_bytes(table)
+        if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
+            return None
+        place = self._place(table, path)
+        if os.path.lexists(place):
+            return None
+        try:
+            building = self._space.begin(place)
+        except (CacheFault, OSError) as fault:
+            _warn(path, self._space.directory, fault)
+            return None
+        return CacheBuilder(self._space, building, table, path, budget_bytes)
+
+    def _place(self, table: TableState, path: str) -> str:
+        root = table.paths.root
+        name = cache_name(root, path, table.schema.id)
+        return f"{self._space.directory}/{table_folder(root)}/{name}"
+
+    def _budget_bytes(self, table: TableState) -> int:
+        with self._guard:
+            own = table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE)
+            self._budgets[table.paths.root] = own
+            return max(self._budgets.values())
+
+    # Handles
+
+    def _handle(self, table: TableState, place: str, file: DataFileMeta) -> _Handle | None:
+        """With one user more."""
+        with self._guard:
+            handle = self._handles.get(place)
+            if handle is not None:
+                self._handles.move_to_end(place)
+                handle.users += 1
+        if handle is not None:
+            if self._is_in_place(handle, table):
+                return handle
+            self._forget(handle.cache)
+            self._release(handle.cache)
+        opened = self._opened(table, place, file)
+        return None if opened is None else self._kept(place, opened)
+
+    def _is_in_place(self, handle: _Handle, table: TableState) -> bool:
+        """Whether the cache is still where others find it; if not, its bytes should go, although they are right."""
+        now = time.monotonic()
+        retention_seconds = table.options.get(opt.LOOKUP_CACHE_FILE_RETENTION) / 1000
+        if now - handle.touched_at < min(_TOUCH_SECONDS, retention_seconds / 4):
+            return True
+        handle.touched_at = now
+        return self._touch(handle.cache)
+
+    def _touch(self, cache: OpenedCache) -> bool:
+        try:
+            return self._space.touch(cache.place, cache.inode)
+        except OSError as fault:
+            _warn(cache.place, self._space.directory, fault)
+            return False
+
+    def _opened(self, table: TableState, place: str, file: DataFileMeta) -> OpenedCache | None:
+        try:
+            inode = os.stat(place).st_ino
+        except OSError:
+            return None
+        try:
+            opened = OpenedCache(place, table.schema, file, self._block_cache)
+        except (CacheFault, OSError) as fault:
+            self._remove(place, inode, fault)
+            return None
+        self._touch(opened)
+        return opened
+
+    def _kept(self, place: str, opened: OpenedCache) -> _Handle:
+        """The handle of a place: this one, or that of a thread that was faster."""
+        surplus = []
+        with self._guard:
+            handle = self._handles.get(place)
+            if handle is None:
+                handle = self._handles[place] = self._by_cache[opened] = _Handle(opened)
+            else:
+                surplus.append(opened)
+            handle.users += 1
+            while len(self._handles) > _MAX_OPEN:
+                _, oldest = self._handles.popitem(last=False)
+                surplus += self._let_go(oldest)
+        _close(surplus)
+        return handle
+
+    def _let_go(self, handle: _Handle) -> list[OpenedCache]:
+        """Nobody gets the handle any more; what is to be closed now."""
+        handle.is_kept = False
+        if handle.users:
+            return []
+        del self._by_cache[handle.cache]
+        return [handle.cache]
+
+    def _release(self, cache: OpenedCache) -> None:
+        with self._guard:
+            handle = self._by_cache[cache]
+            handle.users -= 1
+            surplus = [] if handle.is_kept else self._let_go(handle)
+        _close(surplus)
+
+    def _forget(self, cache: OpenedCache) -> None:
+        with self._guard:
+            handle = self._handles.get(cache.place)
+            if handle is not None and handle.cache is cache:
+                del self._handles[cache.place]
+                surplus = self._let_go(handle)
+            else:
+                surplus = []
+        _close(surplus)
+
+    # Removal
+
+    def _damaged(self, cache: OpenedCache, fault: CacheFault | OSError) -> None:
+        self._forget(cache)
+        self._remove(cache.place, cache.inode, fault)
+
+    def _remove(self, place: str, inode: int, fault: CacheFault | OSError) -> None:
+        if isinstance(fault, NoCache):
+            LOGGER.info("lookup cache removed: %s", fault)
+        elif not _is_gone(place, inode):
+            LOGGER.warning("lookup cache removed, it is damaged: %s", fault)
+        try:
+            self._space.remove(place, inode)
+        except (CacheFault, OSError) as refusal:
+            _warn(place, self._space.directory, refusal)
+
+    def _sweep(self, table: TableState) -> None:
+        """Remove what has expired, every now and then."""
+        budget_bytes = self._budget_bytes(table)
+        with self._guard:
+            now = time.monotonic()
+            if now - self._swept_at < _SWEEP_SECONDS:
+                return
+            self._swept_at = now
+        try:
+            self._space.make_room(budget_bytes, 0)
+        except (CacheFault, OSError) as fault:
+            LOGGER.warning("lookup caches in %s were not swept: %s", self._space.directory, fault)
+
+
+def _is_gone(place: str, inode: int) -> bool:
+    """Whether somebody removed the cache: what was missed then is no damage."""
+    try:
+        return os.stat(place).st_ino != inode
+    except OSError:
+        return True
+
+
+def _close(caches: Sequence[OpenedCache]) -> None:
+    for cache in caches:
+        try:
+            cache.close()
+        except CacheFault as fault:
+            LOGGER.warning("lookup cache did not close: %s", fault)
+
+
+def _warn(path: str, directory: str, fault: Exception) -> None:
+    LOGGER.warning("no lookup cache of %s in %s: %s", path, directory, fault)
+
+
+_GUARD: Final = threading.Lock()
+_CACHES: Final[dict[tuple[int, str], ProcessCaches]] = {}

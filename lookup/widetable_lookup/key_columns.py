@@ -1,0 +1,168 @@
+"""The key columns of mapped rows: where given keys lie among them.
+
+In: sorted keys, each once, as Arrow columns of the key's types. Out: positions of rows that have them. Every answer,
+also that a key is not there, rests on checked pages: a miss is proven by the two rows between which the key would lie.
+Raises CacheFault for damaged pages, InvalidError and UnsupportedError for keys (memcomparable.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.kernels.arrow_buffers import fixed_values, is_bytes
+from widetable_lookup.key_search import (
+    BOOLEAN,
+    BYTES,
+    FLOATING,
+    SIGNED,
+    UNSIGNED,
+    equal_rows,
+    search_numbers,
+    search_rows,
+)
+from widetable_lookup.memcomparable import EncodedKeys, encode_keys
+from widetable_lookup.row_gather import SPARE_BYTES, any_words
+from widetable_lookup.row_map import RowMap
+
+Positions = npt.NDArray[np.int64]
+
+_NARROW_DECIMAL_DIGITS: Final = 18
+
+
+class _Part(NamedTuple):
+    """A column as key_search.py compares it. offsets, values: numbers of its buffers; shift: bytes before the first."""
+
+    kind: int
+    width: int
+    stride: int
+    offsets: int
+    values: int
+    shift: int
+
+
+class _Searched(NamedTuple):
+    """The rows, as kernels of key_search.py take them."""
+
+    data: npt.NDArray[np.uint8]
+    words: npt.NDArray[np.uint64]
+    columns: npt.NDArray[np.int64]
+    bases: npt.NDArray[np.int64]
+    starts: Positions
+
+
+class _Asked(NamedTuple):
+    """The keys, likewise."""
+
+    data: npt.NDArray[np.uint8]
+    words: npt.NDArray[np.uint64]
+    offsets: Positions
+
+
+class KeyColumns:
+    """The key columns of one map. Threads may share it."""
+
+    def __init__(self, rows: RowMap, names: Sequence[str], types: Sequence[pa.DataType]) -> None:
+        self._rows = rows
+        self._names = tuple(names)
+        self._firsts = [rows.first_buffer(name) for name in names]
+        self._types = tuple(types)
+        self._is_number = is_number_key(types)
+        parts = [
+            part
+            for kind, first in zip(types, self._firsts, strict=True)
+            for part in _parts(kind, first)
+        ]
+        offsets = rows.layout.offsets
+        self._words = any_words(rows.data)
+        self._columns = np.array([part[:3] for part in parts], np.int64).T.copy()
+        values = offsets[[part.values for part in parts]]
+        shifts = np.array([[part.shift] for part in parts], np.int64)
+        # A batch of empty strings has no bytes: nothing is read at their base.
+        value_bases = np.maximum(values, 0) + shifts
+        self._bases = np.stack([value_bases, offsets[[part.offsets for part in parts]]])
+
+    def encode(self, keys: Sequence[pa.Array]) -> EncodedKeys:
+        return encode_keys(keys, self._names)
+
+    def search(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
+        """(hits int64[h], ascending numbers of keys; positions int64[h], their rows)."""
+        lows, equal = np.empty(len(keys[0]), np.int64), np.empty(len(keys[0]), np.bool_)
+        if self._is_number and not keys[0].null_count:
+            self._search_numbers(keys[0], lows, equal)
+        else:
+            search_rows(*self._searched(), *_with_words(self.encode(keys)), lows, equal)
+        last = self._rows.rows - 1
+        self._check(np.minimum(lows, last))
+        self._check(np.maximum(lows - 1, 0))
+        hits = np.flatnonzero(equal)
+        return hits, lows[hits]
+
+    def confirm(self, keys: EncodedKeys, hits: Positions, positions: Positions) -> bool:
+        """Whether these rows have these keys. positions ascend."""
+        if not len(hits):
+            return True
+        if positions[0] < 0 or positions[-1] >= self._rows.rows or (np.diff(positions) < 1).any():
+            return False
+        self._check(positions)
+        return equal_rows(*self._searched(), *_with_words(keys), hits, positions)
+
+    def _searched(self) -> _Searched:
+        starts = self._rows.layout.starts
+        return _Searched(self._rows.data, self._words, self._columns, self._bases, starts)
+
+    def _search_numbers(
+        self, column: pa.Array, lows: Positions, equal: npt.NDArray[np.bool_]
+    ) -> None:
+        dtype = np.dtype(f"i{column.type.bit_width // 8}")
+        source = self._rows.items(8 * dtype.itemsize).view(dtype)
+        bases = self._bases[0, 0] // dtype.itemsize
+        starts = self._rows.layout.starts
+        search_numbers(source, bases, starts, fixed_values(column, dtype), lows, equal)
+
+    def _check(self, positions: Positions) -> None:
+        """The pages of the key columns in these rows, which ascend."""
+        rows = self._rows
+        if rows.pages.complete:
+            return
+        for first, kind in zip(self._firsts, self._types, strict=True):
+            if is_bytes(kind):
+                rows.locate(first, positions)
+            else:
+                bases = rows.layout.offsets[first + 1 : first + 2]
+                width = kind.bit_width
+                rows.pages.check_values(
+                    bases, rows.layout.starts, positions, stride_bits=width, span_bits=width
+                )
+
+
+def is_number_key(types: Sequence[pa.DataType]) -> bool:
+    """Whether a key of these columns is one signed number, which is searched as it stands."""
+    parts = [part for kind in types for part in _parts(kind, 0)]
+    return len(parts) == 1 and parts[0].kind == SIGNED and parts[0].width == parts[0].stride
+
+
+def _with_words(keys: EncodedKeys) -> _Asked:
+    data = np.append(keys.data, np.zeros(SPARE_BYTES, np.uint8))
+    return _Asked(data, any_words(data), keys.offsets)
+
+
+def _parts(kind: pa.DataType, first: int) -> list[_Part]:
+    """In the order of their significance."""
+    if is_bytes(kind):
+        return [_Part(BYTES, 0, 0, first + 1, first + 2, 0)]
+    values = first + 1
+    if pa.types.is_boolean(kind):
+        return [_Part(BOOLEAN, 1, 0, values, values, 0)]
+    if pa.types.is_decimal128(kind):
+        if kind.precision <= _NARROW_DECIMAL_DIGITS:
+            return [_Part(SIGNED, 8, 16, values, values, 0)]
+        high = _Part(SIGNED, 8, 16, values, values, 8)
+        return [high, _Part(UNSIGNED, 8, 16, values, values, 0)]
+    width = kind.bit_width // 8
+    how = FLOATING if pa.types.is_floating(kind) else SIGNED
+    return [_Part(how, width, width, values, values, 0)]

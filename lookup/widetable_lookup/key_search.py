@@ -1,0 +1,295 @@
+"""Kernels that find sorted keys among the sorted rows of a mapped file, in its key columns as they lie there.
+
+Each key gallops on from where the one before it ended, so a few keys touch a few pages and many keys cost what a merge
+costs. One signed column is compared as it stands; every other key is compared byte by byte with the encoded key, the
+bytes of the row being made on the way (memcomparable.py: the two grammars must agree).
+
+In: starts int64[batches + 1], per column and batch where values begin. Out, for every key: low, the first row that is
+not smaller (all rows: none is), and whether it is equal. That proves itself from the two rows low - 1 and low alone, so
+it is enough to check their pages (page_checks.py), whatever the search met on its way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable.kernels.jit import kernel
+
+Positions = npt.NDArray[np.int64]
+Columns = npt.NDArray[np.int64]
+Bases = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+
+# How the values of a key column become the bytes of memcomparable.py. A wide decimal is two columns: a signed
+# and an unsigned one.
+SIGNED: Final = 0
+UNSIGNED: Final = 1
+BOOLEAN: Final = 2
+FLOATING: Final = 3
+BYTES: Final = 4
+
+# For kernels: constants of the module are compiled in.
+_SIGNED = 0
+_BOOLEAN = 2
+_FLOATING = 3
+_BYTES = 4
+
+
+@kernel
+def search_numbers(
+    source: npt.NDArray[Any],
+    bases: Positions,
+    starts: Positions,
+    keys: npt.NDArray[Any],
+    lows: Positions,
+    equal: npt.NDArray[np.bool_],
+) -> None:
+    """One signed column. source: the file as numbers of the column's width; bases[b] counts them."""
+    batch = 0
+    low = 0
+    for key in range(len(keys)):
+        wanted = keys[key]
+        found = _batch_of_number(source, bases, starts, batch, wanted)
+        if found > batch:
+            batch = found
+            low = starts[batch]
+        lows[key] = low
+        equal[key] = False
+        if batch == len(bases):
+            continue
+        base = bases[batch] - starts[batch]
+        end = starts[batch + 1]
+        high = low
+        stride = 1
+        while high < end and source[base + high] < wanted:
+            low = high + 1
+            high += stride
+            stride *= 2
+        high = min(high, end)
+        while low < high:
+            middle = (low + high) // 2
+            if source[base + middle] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        lows[key] = low
+        equal[key] = source[base + low] == wanted
+
+
+@kernel
+def _batch_of_number(
+    source: npt.NDArray[Any], bases: Positions, starts: Positions, batch: int, wanted: int
+) -> int:
+    """The first batch, from `batch` on, whose last row is not smaller."""
+    high = batch
+    end = len(bases)
+    while batch < end:
+        if source[bases[high] + starts[high + 1] - 1 - starts[high]] < wanted:
+            batch = high + 1
+        else:
+            end = high
+        high = (batch + end) // 2
+    return batch
+
+
+@kernel
+def _big_endian(word: np.uint64) -> np.uint64:
+    """The word with its bytes turned around."""
+    low = np.uint64(0x00FF00FF00FF00FF)
+    word = (word >> np.uint64(8) & low) | (word & low) << np.uint64(8)
+    low = np.uint64(0x0000FFFF0000FFFF)
+    word = (word >> np.uint64(16) & low) | (word & low) << np.uint64(16)
+    return word >> np.uint64(32) | word << np.uint64(32)
+
+
+@kernel
+def _compare_bytes(
+    data: Bytes, words: Words, at: int, end: int, keys: Bytes, key_words: Words, key_at: int
+) -> tuple[int, int]:
+    """(below, equal or above zero like the row's value compares with the key's, where the key goes on)."""
+    ones = np.uint64(0x0101010101010101)
+    tops = np.uint64(0x8080808080808080)
+    while at + 8 <= end:
+        word = words[at]
+        if word != key_words[key_at] or (word - ones) & ~word & tops:
+            break  # they differ, or there is a zero to be escaped
+        at += 8
+        key_at += 8
+    while at < end:
+        byte = data[at]
+        other = keys[key_at]
+        if byte != other:
+            return (-1 if byte < other else 1), key_at
+        key_at += 1
+        at += 1
+        if byte == 0:
+            # Both have a zero; the row's is followed by FF.
+            if keys[key_at] != 0xFF:
+                return 1, key_at
+            key_at += 1
+    # The row's value ends: 00 01.
+    if keys[key_at] != 0 or keys[key_at + 1] != 1:
+        return -1, key_at
+    return 0, key_at + 2
+
+
+@kernel
+def _float_bits(bits: np.uint64, width: int) -> np.uint64:
+    sign = np.uint64(1) << np.uint64(8 * width - 1)
+    mantissa_bits = np.uint64(52 if width == 8 else 23)
+    infinity = (sign - np.uint64(1)) >> mantissa_bits << mantissa_bits
+    if (bits & (sign - np.uint64(1))) > infinity:
+        # A NaN: the one that memcomparable.py writes for all of them.
+        bits = infinity | np.uint64(1) << (mantissa_bits - np.uint64(1))
+    if bits & sign:
+        return ~bits & (sign | (sign - np.uint64(1)))
+    return bits | sign
+
+
+@kernel
+def _compare(
+    data: Bytes,
+    words: Words,
+    columns: Columns,
+    bases: Bases,
+    batch: int,
+    row: int,
+    keys: Bytes,
+    key_words: Words,
+    key_at: int,
+) -> int:
+    """Like row `row` of a batch compares with the encoded key that begins at key_at."""
+    for column in range(columns.shape[1]):
+        kind, width, stride = columns[0, column], columns[1, column], columns[2, column]
+        base = bases[0, column, batch]
+        if kind == _BYTES:
+            both = words[bases[1, column, batch] + 4 * row]
+            first = base + np.int64(both & np.uint64(0xFFFFFFFF))
+            end = base + np.int64(both >> np.uint64(32))
+            order, key_at = _compare_bytes(data, words, first, end, keys, key_words, key_at)
+            if order != 0:
+                return order
+            continue
+        if kind == _BOOLEAN:
+            bits = np.uint64(data[base + (row >> 3)] >> np.uint8(row & 7) & np.uint8(1))
+        else:
+            sign = np.uint64(1) << np.uint64(8 * width - 1)
+            bits = words[base + row * stride] & (sign | (sign - np.uint64(1)))
+            if kind == _FLOATING:
+                bits = _float_bits(bits, width)
+            elif kind == _SIGNED:
+                bits ^= sign
+        wanted = _big_endian(key_words[key_at]) >> np.uint64(64 - 8 * width)
+        if bits != wanted:
+            return -1 if bits < wanted else 1
+        key_at += width
+    return 0
+
+
+@kernel
+def search_rows(
+    data: Bytes,
+    words: Words,
+    columns: Columns,
+    bases: Bases,
+    starts: Positions,
+    keys: Bytes,
+    key_words: Words,
+    key_offsets: Positions,
+    lows: Positions,
+    equal: npt.NDArray[np.bool_],
+) -> None:
+    """Keys of any types.
+
+    columns[0, c]: how column c is compared; [1, c]: the bytes of a value; [2, c]: from one value to the next. bases, in
+    bytes: [0, c, b] of values, [1, c, b] of offsets. keys: encoded, end to end; key_offsets[n + 1]. words, key_words:
+    the words that begin at every byte of both (row_gather.any_words), for which keys need spare bytes behind their end.
+    """
+    batch = 0
+    low = 0
+    for key in range(len(lows)):
+        at = key_offsets[key]
+        found = _batch_of(data, words, columns, bases, starts, batch, keys, key_words, at)
+        if found > batch:
+            batch = found
+            low = starts[batch]
+        lows[key] = low
+        equal[key] = False
+        if batch == len(starts) - 1:
+            continue
+        start = starts[batch]
+        end = starts[batch + 1]
+        high = low
+        stride = 1
+        while high < end:
+            row = high - start
+            if _compare(data, words, columns, bases, batch, row, keys, key_words, at) >= 0:
+                break
+            low = high + 1
+            high += stride
+            stride *= 2
+        high = min(high, end)
+        while low < high:
+            middle = (low + high) // 2
+            row = middle - start
+            if _compare(data, words, columns, bases, batch, row, keys, key_words, at) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        row = low - start
+        lows[key] = low
+        equal[key] = _compare(data, words, columns, bases, batch, row, keys, key_words, at) == 0
+
+
+@kernel
+def _batch_of(
+    data: Bytes,
+    words: Words,
+    columns: Columns,
+    bases: Bases,
+    starts: Positions,
+    batch: int,
+    keys: Bytes,
+    key_words: Words,
+    at: int,
+) -> int:
+    """The first batch, from `batch` on, whose last row is not smaller."""
+    high = batch
+    end = len(starts) - 1
+    while batch < end:
+        row = starts[high + 1] - 1 - starts[high]
+        if _compare(data, words, columns, bases, high, row, keys, key_words, at) < 0:
+            batch = high + 1
+        else:
+            end = high
+        high = (batch + end) // 2
+    return batch
+
+
+@kernel
+def equal_rows(
+    data: Bytes,
+    words: Words,
+    columns: Columns,
+    bases: Bases,
+    starts: Positions,
+    keys: Bytes,
+    key_words: Words,
+    key_offsets: Positions,
+    hits: Positions,
+    positions: Positions,
+) -> bool:
+    """Whether row positions[i] has key hits[i], for all of them; positions ascend. Otherwise as `search_rows`."""
+    batch = 0
+    for i in range(len(hits)):
+        while positions[i] >= starts[batch + 1]:
+            batch += 1
+        row = positions[i] - starts[batch]
+        at = key_offsets[hits[i]]
+        if _compare(data, words, columns, bases, batch, row, keys, key_words, at) != 0:
+            return False
+    return True

@@ -1,0 +1,109 @@
+"""A cache that is open: its rows mapped, its key index at hand.
+
+In: the directory of a cache, the table's schema, what the data file's metadata say. Out: rows by key. Opening checks
+the manifest, the sizes of all files and the checksums of the small ones; pages and blocks are checked when they are
+read.
+An answer is either right or no answer: that a key is in a row is read from the row's own key columns, never taken from
+the index; that it is not there is proven by the rows between which it would lie, or by blocks that RocksDB checked.
+
+Raises CacheFault for damage, OSError for what is not there, InvalidError for keys that can be no keys.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from rocksdict import Cache
+
+from widetable import WidetableError
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.schema import TableSchema
+from widetable_lookup.cache_fault import CacheFault
+from widetable_lookup.cache_manifest import CacheManifest, read_manifest
+from widetable_lookup.key_columns import KeyColumns, is_number_key
+from widetable_lookup.key_index import KeyIndex
+from widetable_lookup.lookup_way import Way, choose, needs_index
+from widetable_lookup.row_files import stored_schema
+from widetable_lookup.row_map import LAYOUT, PAGES, RowMap, buffer_count, layout_from_bytes
+
+Positions = npt.NDArray[np.int64]
+
+# What a lookup adds to what is remembered of the hits of those before.
+_HIT_SHARE_WEIGHT: Final = 0.3
+
+
+class OpenedCache:
+    """Threads may share it; `close` when none uses it any more. place: its directory when it was opened."""
+
+    def __init__(
+        self, place: str, schema: TableSchema, file: DataFileMeta, block_cache: Cache
+    ) -> None:
+        self.place = place
+        self.inode = os.stat(place).st_ino
+        manifest = read_manifest(place)
+        manifest.check_files(place)
+        self.schema = _schema_of(manifest, place, schema, file)
+        types = self.schema.types
+        layout = layout_from_bytes(
+            manifest.content(place, LAYOUT), sum(buffer_count(kind) for kind in types)
+        )
+        self.rows = RowMap(place, self.schema, manifest.content(place, PAGES), layout)
+        if self.rows.rows != file.row_count:
+            raise CacheFault(f"{place}: {self.rows.rows} rows, the file has {file.row_count}")
+        key = schema.trimmed_primary_key
+        key_types = [self.schema.field(name).type for name in key]
+        self._keys = KeyColumns(self.rows, key, key_types)
+        self._hit_share = 0.5
+        self._index: KeyIndex | None = None
+        if needs_index(is_number=is_number_key(key_types)):
+            self._index = KeyIndex(place, block_cache)
+
+    def find(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
+        """(hits int64[h], ascending numbers of keys; positions int64[h], their rows). keys: sorted, each once."""
+        count = len(keys[0])
+        if not count:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        index = self._index
+        way = choose(count, self.rows.rows, self._hit_share, has_index=index is not None)
+        if index is None or way is Way.SEARCH:
+            hits, positions = self._keys.search(keys)
+        else:
+            hits, positions = self._from_index(index, keys)
+        self._hit_share += _HIT_SHARE_WEIGHT * (len(hits) / count - self._hit_share)
+        return hits, positions
+
+    def close(self) -> None:
+        """Let go of the index; the map goes with the last array of it."""
+        index, self._index = self._index, None
+        if index is not None:
+            index.close()
+
+    def _from_index(self, index: KeyIndex, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
+        encoded = self._keys.encode(keys)
+        found = index.positions(encoded.to_list())
+        hits = np.flatnonzero(found >= 0)
+        positions = found[hits]
+        if not self._keys.confirm(encoded, hits, positions):
+            raise CacheFault(f"{self.place}: the key index names rows of other keys")
+        return hits, positions
+
+
+def _schema_of(
+    manifest: CacheManifest, place: str, schema: TableSchema, file: DataFileMeta
+) -> pa.Schema:
+    """The schema of the rows, if this is the cache that is looked for."""
+    source = manifest.source
+    if (source.rows, source.data_file_bytes) != (file.row_count, file.file_size):
+        raise CacheFault(f"{place}: a copy of {source.data_file}, which is another file")
+    try:
+        stored = stored_schema(schema, source.columns)
+    except WidetableError as cause:
+        raise CacheFault(f"{place}: {cause}") from cause
+    if (tuple(stored.names), tuple(map(str, stored.types))) != (source.columns, source.types):
+        raise CacheFault(f"{place}: columns that are not those of schema {schema.id}")
+    return stored

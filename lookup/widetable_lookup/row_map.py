@@ -1,0 +1,331 @@
+"""The rows of a cache, mapped into memory: where their columns lie, and how rows are taken from them.
+
+    rows.arrow    = Arrow IPC file, uncompressed: row batches of the table's schema, in file order
+    rows.layout   = starts offsets sizes           64-bit little-endian integers
+    starts        = the batches' first rows, then the number of rows
+    offsets       = per buffer, per batch: its first byte in rows.arrow, -1 for none (no row is null)
+    sizes         = likewise, its bytes
+    rows.pages    = the checks of rows.arrow's pages (page_checks.py)
+
+Buffers are those of the columns one after the other, in Arrow's order (validity, offsets, values; children follow).
+The layout says again what the IPC file says of itself, so that nothing needs to be parsed before it is checked. The
+files are never written again once they have their place, and are unlinked, not truncated: a map stays whole.
+
+In: a directory, the columns' types. Out: arrays that share no memory with the map. Raises CacheFault for damage and
+InvalidError for more bytes than a column of strings can hold.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import InvalidError
+from widetable.kernels.arrow_buffers import is_bytes
+from widetable_lookup.cache_fault import CacheFault
+from widetable_lookup.page_checks import PageChecks, page_checks
+from widetable_lookup.row_gather import (
+    SPARE_BYTES,
+    any_words,
+    copy_bytes,
+    gather_bits,
+    gather_values,
+    locate_bytes,
+)
+
+ROWS: Final = "rows.arrow"
+LAYOUT: Final = "rows.layout"
+PAGES: Final = "rows.pages"
+
+_UNSIGNED: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_MAX_COLUMN_BYTES: Final = 2**31 - 1
+# Where a batch has no bytes of a kind: offsets that begin with 0, or values that nothing points to.
+_NOTHING: Final = pa.py_buffer(bytes(64))
+
+Positions = npt.NDArray[np.int64]
+Bases = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """starts int64[b + 1]; offsets, sizes int64[buffers, b]."""
+
+    starts: Positions
+    offsets: Bases
+    sizes: Bases
+
+    def to_bytes(self) -> bytes:
+        return b"".join(a.astype("<i8").tobytes() for a in (self.starts, self.offsets, self.sizes))
+
+
+def layout_from_bytes(data: bytes, buffers: int) -> RowLayout:
+    """buffers: of a batch. Raises CacheFault for bytes of another size."""
+    values = np.frombuffer(data[: len(data) // 8 * 8], "<i8")
+    batches = (len(values) - 1) // (2 * buffers + 1)
+    if len(data) != 8 * (batches + 1 + 2 * buffers * batches):
+        raise CacheFault(f"{LAYOUT}: {len(data)} bytes fit no number of batches")
+    offsets, sizes = values[batches + 1 :].reshape(2, buffers, batches)
+    return RowLayout(values[: batches + 1], offsets, sizes)
+
+
+def index_rows(directory: str, types: Sequence[pa.DataType]) -> None:
+    """Write layout and page checks of a complete rows.arrow. Raises OSError."""
+    path = f"{directory}/{ROWS}"
+    with open(f"{directory}/{PAGES}", "xb") as file:
+        file.write(page_checks(_map(path)).astype("<u4").tobytes())
+    with pa.memory_map(path) as mapped, open(f"{directory}/{LAYOUT}", "xb") as file:
+        file.write(_layout_of(mapped, types).to_bytes())
+
+
+def _layout_of(mapped: pa.MemoryMappedFile, types: Sequence[pa.DataType]) -> RowLayout:
+    mapped.seek(0)
+    first_address = mapped.read_buffer(mapped.size()).address
+    reader = pa.ipc.open_file(mapped)
+    buffers = sum(map(buffer_count, types))
+    starts = np.zeros(reader.num_record_batches + 1, np.int64)
+    offsets = np.full((buffers, reader.num_record_batches), -1, np.int64)
+    sizes = np.zeros((buffers, reader.num_record_batches), np.int64)
+    for index in range(reader.num_record_batches):
+        batch = reader.get_batch(index)
+        starts[index + 1] = starts[index] + batch.num_rows
+        held = [buffer for column in batch.columns for buffer in column.buffers()]
+        for number, buffer in enumerate(held):
+            if buffer is not None and buffer.size:
+                offsets[number, index] = buffer.address - first_address
+                sizes[number, index] = buffer.size
+    return RowLayout(starts, offsets, sizes)
+
+
+def buffer_count(kind: pa.DataType) -> int:
+    """How many buffers an array of this type has, its children's included."""
+    return len(pa.array([], kind).buffers())
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Columns that are gathered by one call. columns: numbers in the result; buffers: their first ones."""
+
+    columns: tuple[int, ...]
+    buffers: tuple[int, ...]
+    width_bits: int
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Some columns of a map, by how they are gathered. types: in the order of the result."""
+
+    types: tuple[pa.DataType, ...]
+    fixed: tuple[_Group, ...]
+    bytes: _Group
+    nested: _Group
+    nullable: _Group
+
+
+class RowMap:
+    """The mapped rows of one cache. Threads may share it; it is unmapped with the last reference."""
+
+    def __init__(self, directory: str, schema: pa.Schema, checks: bytes, layout: RowLayout) -> None:
+        """schema: of the batches. checks: what rows.pages holds."""
+        path = f"{directory}/{ROWS}"
+        self._path = path
+        self._schema = schema
+        self.data = _map(path)
+        self.layout = layout
+        self.pages = _checked_pages(path, self.data, checks, layout)
+        counts = [buffer_count(kind) for kind in schema.types]
+        self._first_buffer = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        if len(layout.offsets) != self._first_buffer[-1]:
+            raise CacheFault(f"{path}: {len(layout.offsets)} buffers, not those of its columns")
+
+    @property
+    def rows(self) -> int:
+        return int(self.layout.starts[-1])
+
+    def first_buffer(self, name: str) -> int:
+        """The number of the column's first buffer."""
+        return int(self._first_buffer[self._schema.get_field_index(name)])
+
+    def items(self, width_bits: int) -> npt.NDArray[Any]:
+        """The file as unsigned numbers of a width."""
+        size = width_bits // 8
+        whole = self.data[: len(self.data) // size * size]
+        return whole.view(_UNSIGNED[width_bits])
+
+    def choose(self, names: Sequence[str]) -> ColumnChoice:
+        """Which calls gather these columns. Made once for many `take`s."""
+        types = tuple(self._schema.field(name).type for name in names)
+        firsts = [self.first_buffer(name) for name in names]
+        by_width: dict[int, list[int]] = {}
+        of_bytes, nested, nullable = [], [], []
+        for column, kind in enumerate(types):
+            if pa.types.is_nested(kind):
+                nested.append(column)
+                continue
+            if (self.layout.offsets[firsts[column]] >= 0).any():
+                nullable.append(column)
+            if is_bytes(kind):
+                of_bytes.append(column)
+            else:
+                by_width.setdefault(kind.bit_width, []).append(column)
+
+        def group(columns: Sequence[int], width_bits: int = 0) -> _Group:
+            return _Group(tuple(columns), tuple(firsts[column] for column in columns), width_bits)
+
+        fixed = tuple(group(columns, width) for width, columns in sorted(by_width.items()))
+        return ColumnChoice(types, fixed, group(of_bytes), group(nested), group(nullable))
+
+    def take(self, choice: ColumnChoice, positions: Positions) -> list[pa.Array]:
+        """The rows at ascending positions, column by column; their pages are checked before."""
+        count = len(positions)
+        validity = self._take_validity(choice.nullable, positions)
+        columns: list[pa.Array] = [None] * len(choice.types)
+        for group in choice.fixed:
+            values = self._take_fixed(group, positions)
+            for number, column in enumerate(group.columns):
+                bits, nulls = validity.get(column, (None, 0))
+                buffers = [bits, pa.py_buffer(values[number])]
+                columns[column] = pa.Array.from_buffers(
+                    choice.types[column], count, buffers, null_count=nulls
+                )
+        for column, buffer in zip(choice.bytes.columns, choice.bytes.buffers, strict=True):
+            bits, nulls = validity.get(column, (None, 0))
+            offsets, values = self._take_bytes(buffer, positions)
+            buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(values)]
+            columns[column] = pa.Array.from_buffers(
+                choice.types[column], count, buffers, null_count=nulls
+            )
+        for column, buffer in zip(choice.nested.columns, choice.nested.buffers, strict=True):
+            columns[column] = self._take_nested(choice.types[column], buffer, positions)
+        return columns
+
+    def _take_validity(
+        self, group: _Group, positions: Positions
+    ) -> dict[int, tuple[pa.Buffer | None, int]]:
+        """Bitmap and number of nulls, by column."""
+        bits, ones = self._take_bits(group, 0, positions)
+        nulls = len(positions) - ones
+        return {
+            column: (pa.py_buffer(bits[number]) if nulls[number] else None, int(nulls[number]))
+            for number, column in enumerate(group.columns)
+        }
+
+    def _take_bits(
+        self, group: _Group, buffer: int, positions: Positions
+    ) -> tuple[Bytes, npt.NDArray[np.int64]]:
+        bases = self.layout.offsets[np.array(group.buffers, np.int64) + buffer]
+        starts = self.layout.starts
+        self.pages.check_values(bases, starts, positions, stride_bits=1, span_bits=1)
+        bits = np.zeros((len(bases), (len(positions) + 7) // 8), np.uint8)
+        ones = np.zeros(len(bases), np.int64)
+        gather_bits(self.data, bases, starts, positions, bits, ones)
+        return bits, ones
+
+    def _take_fixed(self, group: _Group, positions: Positions) -> npt.NDArray[Any]:
+        """One row of the result per column: its values, or its bits."""
+        width_bits = group.width_bits
+        if width_bits == 1:
+            return self._take_bits(group, 1, positions)[0]
+        bases = self.layout.offsets[np.array(group.buffers, np.int64) + 1]
+        starts = self.layout.starts
+        self.pages.check_values(
+            bases, starts, positions, stride_bits=width_bits, span_bits=width_bits
+        )
+        items = max(1, width_bits // 64)
+        source = self.items(width_bits // items)
+        out = np.empty((len(bases), len(positions) * items), source.dtype)
+        gather_values(source, bases // source.dtype.itemsize, starts, positions, items, out)
+        return out
+
+    def locate(self, buffer: int, positions: Positions) -> tuple[Positions, Positions]:
+        """Where the values of a column of bytes lie; their offsets and they themselves are checked."""
+        starts, offsets = self.layout.starts, self.layout.offsets
+        bases = offsets[buffer + 1 : buffer + 2]
+        self.pages.check_values(bases, starts, positions, stride_bits=32, span_bits=64)
+        first, end = np.empty((2, 1, len(positions)), np.int64)
+        data_bases = np.maximum(offsets[buffer + 2 : buffer + 3], 0)
+        locate_bytes(
+            self.items(32).view(np.int32), bases // 4, data_bases, starts, positions, first, end
+        )
+        self.pages.check_ranges(first[0], end[0])
+        return first[0], end[0]
+
+    def _take_bytes(self, buffer: int, positions: Positions) -> tuple[npt.NDArray[np.int32], Bytes]:
+        first, end = self.locate(buffer, positions)
+        size = int(end.sum() - first.sum())
+        if size > _MAX_COLUMN_BYTES:
+            raise InvalidError(
+                "lookup",
+                found=f"{size} bytes of one column for {len(positions)} keys",
+                expected=f"at most {_MAX_COLUMN_BYTES}",
+                action="Look up fewer keys at a time.",
+            )
+        offsets = np.empty(len(positions) + 1, np.int32)
+        values = np.empty(size + SPARE_BYTES, np.uint8)
+        copy_bytes(any_words(self.data), first, end, offsets, any_words(values))
+        return offsets, values[:size]
+
+    def _take_nested(self, kind: pa.DataType, buffer: int, positions: Positions) -> pa.Array:
+        """By Arrow, batch by batch: the whole column of a batch is checked."""
+        starts = self.layout.starts
+        cuts = np.searchsorted(positions, starts)
+        parts = [pa.array([], kind)]
+        for batch in np.flatnonzero(np.diff(cuts)):
+            chosen = positions[cuts[batch] : cuts[batch + 1]] - starts[batch]
+            rows = int(starts[batch + 1] - starts[batch])
+            parts.append(self._array(kind, rows, buffer, int(batch)).take(pa.array(chosen)))
+        return pa.concat_arrays(parts)
+
+    def _array(self, kind: pa.DataType, rows: int, buffer: int, batch: int) -> pa.Array:
+        """One column of one batch, as it lies in the map."""
+        count = buffer_count(kind)
+        first = self.layout.offsets[buffer : buffer + count, batch]
+        sizes = self.layout.sizes[buffer : buffer + count, batch]
+        self.pages.check_ranges(first, first + sizes)
+        buffers = [
+            pa.py_buffer(self.data[at : at + size]) if at >= 0 else None
+            for at, size in zip(first.tolist(), sizes.tolist(), strict=True)
+        ]
+        return _rebuilt(kind, rows, iter(buffers))
+
+
+def _checked_pages(path: str, data: Bytes, checks: bytes, layout: RowLayout) -> PageChecks:
+    held = layout.offsets >= 0
+    first = layout.offsets[held]
+    end = first + layout.sizes[held]
+    if len(checks) % 4 or (len(end) and (layout.sizes[held].min() < 1 or end.max() > len(data))):
+        raise CacheFault(f"{path}: {LAYOUT} or {PAGES} are not those of its {len(data)} bytes")
+    return PageChecks(path, data, np.frombuffer(checks, "<u4"), first, end)
+
+
+def _rebuilt(kind: pa.DataType, rows: int, buffers: Iterator[pa.Buffer | None]) -> pa.Array:
+    """An array from its buffers, children after their parent."""
+    own: list[pa.Buffer | None] = [next(buffers)]
+    if pa.types.is_struct(kind):
+        children = [_rebuilt(kind.field(i).type, rows, buffers) for i in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, rows, own, children=children)
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        offsets = next(buffers) or _NOTHING
+        held = int(np.frombuffer(offsets, np.int32)[rows])
+        is_list = pa.types.is_list(kind)
+        inner = kind.value_type if is_list else pa.struct([kind.key_field, kind.item_field])
+        children = [_rebuilt(inner, held, buffers)]
+        return pa.Array.from_buffers(kind, rows, [*own, offsets], children=children)
+    own += [next(buffers) or _NOTHING for _ in range(buffer_count(kind) - 1)]
+    return pa.Array.from_buffers(kind, rows, own)
+
+
+def _map(path: str) -> Bytes:
+    """The file's bytes, read-only. Raises OSError, CacheFault for an empty file."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            raise CacheFault(f"{path}: empty")
+        return np.frombuffer(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ), np.uint8)

@@ -1,0 +1,145 @@
+"""A disk that refuses costs the cache and nothing else: one warning that names the directory, and no remains."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.lookup.cache_files import (
+    build,
+    caches_on_disk,
+    file_of,
+    found,
+    key_batch,
+    path_of,
+    rows_of,
+    table_at,
+    temporaries_on_disk,
+)
+from widetable_lookup import cache_paths, process_caches
+from widetable_lookup.cache_space import CacheSpace
+from widetable_lookup.host_caches import ProcessCaches
+
+
+@contextlib.contextmanager
+def _files_of_at_most(size_bytes: int) -> Iterator[None]:
+    """Like a disk that is full: a file is cut where it would grow past the size, and the write fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("primary_key", [("k",), ("s",)])
+@pytest.mark.parametrize("size_bytes", [0, 300, 3000, 30_000, 300_000])
+def test_a_full_disk_costs_the_cache(
+    cache_directory: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    primary_key: tuple[str, ...],
+    size_bytes: int,
+) -> None:
+    table = table_at(tmp_path / "t", primary_key=primary_key)
+    caches = process_caches(table.options)
+    rows = rows_of(range(35_000), primary_key)
+    with _files_of_at_most(size_bytes):
+        file = build(caches, table, rows, ends=[33_000])
+        assert found(caches, table, file, rows.slice(3, 1).select(list(primary_key))) is None
+    assert caches_on_disk(cache_directory) + temporaries_on_disk(cache_directory) == []
+    (warning,) = caplog.records
+    assert str(cache_directory) in warning.getMessage()
+    build(caches, table, rows)
+    assert found(caches, table, file, rows.slice(3, 1).select(list(primary_key))) is not None
+
+
+def test_a_full_disk_does_not_stop_lookups(cache_directory: Path, tmp_path: Path) -> None:
+    table = table_at(tmp_path / "t", primary_key=["s"])
+    file = build(process_caches(table.options), table, rows_of(range(5), ["s"]))
+    with _files_of_at_most(0):
+        caches = ProcessCaches(CacheSpace(str(cache_directory), is_chosen=True))
+        assert found(caches, table, file, rows_of([1], ["s"]).select(["s"])) is not None
+
+
+def test_a_directory_that_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv("WIDETABLE_CACHE_DIR", str(tmp_path / "file/caches"))
+    table = table_at(tmp_path / "t")
+    caches = process_caches(table.options)
+    assert caches.writer(table, path_of(table)) is None
+    assert caches.open(table, path_of(table), file_of(path_of(table), 1), ["s"]) is None
+    (warning,) = caplog.records
+    assert str(tmp_path / "file/caches") in warning.getMessage()
+
+
+def test_a_directory_that_goes_away_under_a_builder(
+    cache_directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = table_at(tmp_path / "t", primary_key=["s"])
+    caches = process_caches(table.options)
+    writer = caches.writer(table, path_of(table))
+    assert writer is not None
+    writer.write(rows_of(range(40_000), ["s"]))
+    os.rename(cache_directory, tmp_path / "moved")
+    writer.write(rows_of(range(40_000, 80_000), ["s"]))
+    writer.close(file_of(path_of(table), 80_000))
+    assert str(cache_directory) in caplog.text
+    build(caches, table, rows_of(range(5), ["s"]))
+    assert len(caches_on_disk(cache_directory)) == 1
+
+
+@pytest.mark.parametrize("kind", ["open to others", "a link", "a file"])
+def test_a_default_directory_that_others_could_have_filled_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    monkeypatch.delenv("WIDETABLE_CACHE_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    directory = Path(cache_paths.directory_of_host())
+    assert directory == tmp_path / f"widetable-cache-{os.getuid()}"
+    if kind == "a link":
+        (tmp_path / "elsewhere").mkdir(0o700)
+        directory.symlink_to(tmp_path / "elsewhere")
+    elif kind == "a file":
+        directory.write_text("")
+    else:
+        directory.mkdir()
+        directory.chmod(0o770)
+    table = table_at(tmp_path / "t")
+    assert process_caches(table.options).writer(table, path_of(table)) is None
+    assert str(directory) in caplog.text
+
+
+def test_the_default_directory_is_for_its_owner_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WIDETABLE_CACHE_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    table = table_at(tmp_path / "t")
+    caches = process_caches(table.options)
+    for name in ("1", "2"):
+        file = build(caches, table, rows_of(range(5)), name)
+        assert found(caches, table, file, key_batch([1])) is not None
+    directory = tmp_path / f"widetable-cache-{os.getuid()}"
+    assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_keys_that_can_be_no_keys_do_not_cost_the_cache(
+    cache_directory: Path, tmp_path: Path
+) -> None:
+    table = table_at(tmp_path / "t")
+    caches = process_caches(table.options)
+    file = build(caches, table, rows_of(range(5)))
+    keys = pa.RecordBatch.from_arrays([pa.array([None], pa.int64())], names=["k"])
+    with pytest.raises(wt.InvalidError):
+        found(caches, table, file, keys)
+    assert found(caches, table, file, key_batch([1])) is not None

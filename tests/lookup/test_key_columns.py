@@ -1,0 +1,109 @@
+"""Keys are found among mapped rows, whatever their types, order of magnitude and the cuts between batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import widetable as wt
+from tests.lookup.mapped_rows import cut, map_rows, write_rows
+from tests.lookup.test_memcomparable import KEY_COLUMNS
+from widetable_lookup.key_columns import KeyColumns
+from widetable_lookup.memcomparable import encode_keys
+
+_MORE = [
+    (pa.date32(), st.integers(-(2**31), 2**31 - 1)),
+    (pa.time32("ms"), st.integers(0, 86_399_999)),
+    (pa.timestamp("us"), st.integers(-(2**60), 2**60)),
+]
+
+
+def _columns(kinds: list[pa.DataType], rows: list[tuple[Any, ...]]) -> list[pa.Array]:
+    return [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
+
+
+def _search(
+    kinds: list[pa.DataType],
+    rows: list[tuple[Any, ...]],
+    asked: list[tuple[Any, ...]],
+    ends: list[int],
+) -> None:
+    """Rows and keys in any order: both are sorted by their encoded bytes, which tests of their own cover."""
+    names = [f"k{i}" for i in range(len(kinds))]
+
+    def sorted_distinct(values: list[tuple[Any, ...]]) -> tuple[list[bytes], list[pa.Array]]:
+        encoded = encode_keys(_columns(kinds, values), names).to_list()
+        first = {key: number for number, key in reversed(list(enumerate(encoded)))}
+        chosen = pa.array([first[key] for key in sorted(first)], pa.int64())
+        return sorted(first), [column.take(chosen) for column in _columns(kinds, values)]
+
+    row_keys, row_columns = sorted_distinct(rows)
+    asked_keys, asked_columns = sorted_distinct(asked)
+    batch = pa.RecordBatch.from_arrays(row_columns, names)
+    with TemporaryDirectory() as folder:
+        write_rows(Path(folder), cut(batch, [end % (len(row_keys) + 1) for end in ends]))
+        mapped = map_rows(Path(folder), batch.schema)
+        keys = KeyColumns(mapped, names, kinds)
+        hits, positions = keys.search(asked_columns)
+        expected = [
+            (number, row_keys.index(key))
+            for number, key in enumerate(asked_keys)
+            if key in row_keys
+        ]
+        assert list(zip(hits.tolist(), positions.tolist(), strict=True)) == expected
+        assert keys.confirm(keys.encode(asked_columns), hits, positions)
+        if len(positions) and mapped.rows > len(positions):
+            others = np.setdiff1d(np.arange(mapped.rows), positions)[: len(positions)]
+            assert not keys.confirm(keys.encode(asked_columns), hits[: len(others)], others)
+
+
+@given(data=st.data())
+def test_keys_of_any_types_are_found(data: st.DataObject) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(KEY_COLUMNS + _MORE), min_size=1, max_size=3))
+    row = st.tuples(*[values for _, values in kinds])
+    rows = data.draw(st.lists(row, min_size=1, max_size=12))
+    asked = data.draw(st.lists(st.one_of(st.sampled_from(rows), row), min_size=1, max_size=12))
+    ends = data.draw(st.lists(st.integers(0, 12), max_size=4))
+    _search([kind for kind, _ in kinds], rows, asked, ends)
+
+
+_BYTES = st.lists(st.sampled_from([0, 1, 7, 255]), max_size=19).map(bytes)
+
+
+@given(st.lists(_BYTES, min_size=1, max_size=20), st.lists(_BYTES, min_size=1), st.integers(0, 20))
+@example([b"12345678\x00", b"12345678\x00\x01"], [b"12345678", b"12345678\x00"], 1)
+def test_bytes_with_zeros_are_found(rows: list[bytes], asked: list[bytes], end: int) -> None:
+    _search([pa.binary()], [(row,) for row in rows], [(key,) for key in asked], [end])
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int16(), pa.string(), pa.decimal128(30, 1)])
+def test_many_keys_in_many_batches(kind: pa.DataType, tmp_path: Path, rng: Any) -> None:
+    def column(values: list[int]) -> pa.Array:
+        texts = [f"key-of-{value:07d}" for value in values]
+        return pa.array(texts) if pa.types.is_string(kind) else pa.array(values).cast(kind)
+
+    held = sorted(rng.sample(range(30_000), 9000))
+    batch = pa.RecordBatch.from_arrays([column(held)], ["k"])
+    write_rows(tmp_path, cut(batch, rng.sample(range(9000), 40)))
+    keys = KeyColumns(map_rows(tmp_path, batch.schema), ["k"], [kind])
+    for count in (1, 30, 3000, 30_000):
+        asked = sorted(rng.sample(range(30_000), count))
+        hits, positions = keys.search([column(asked)])
+        place = {value: number for number, value in enumerate(held)}
+        expected = [(n, place[value]) for n, value in enumerate(asked) if value in place]
+        assert list(zip(hits.tolist(), positions.tolist(), strict=True)) == expected
+
+
+def test_a_null_is_refused(tmp_path: Path) -> None:
+    batch = pa.RecordBatch.from_pydict({"k": pa.array([1, 2])})
+    write_rows(tmp_path, [batch])
+    keys = KeyColumns(map_rows(tmp_path, batch.schema), ["k"], [pa.int64()])
+    with pytest.raises(wt.InvalidError, match="'k'"):
+        keys.search([pa.array([None], pa.int64())])
