@@ -378,6 +378,27 @@ def test_a_copy_of_another_life_of_the_table_is_replaced(tmp_path: Path) -> None
     assert not IO.exists(paths(table).retired_snapshot(999))
 
 
+def test_an_expiry_of_another_client_that_did_not_end(tmp_path: Path) -> None:
+    """It deletes files first, snapshots last: what it left is removed, and the rest stays whole."""
+    table = lived_in_table(tmp_path)
+    kept = KeptRows.of(table)
+    expired = lived_in_table(tmp_path / "expired")
+    expired.expire_snapshots(num_retained_min=4, time_retained_millis=0)
+    gone = files_of(table) - files_of(expired)
+    for name in gone:
+        if not name.startswith("snapshot/"):
+            IO.delete(f"{table.path}/{name}")
+    MANIFEST_CACHE.clear()
+    with pytest.raises(wt.DamagedError):
+        table.remove_orphan_files(older_than_millis=0)
+    table.expire_snapshots(num_retained_min=4, time_retained_millis=0)
+    assert files_of(table) == files_of(expired)
+    kept.check(table)
+    expire_all(table)
+    kept.check(table)
+    assert leftovers(table) == set()
+
+
 def test_an_unreadable_copy_does_not_stop_expiry(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
