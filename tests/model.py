@@ -7,6 +7,13 @@ does not carry is null.
     model = Model(schema)
     model.write([("+I", {"id": 1, "a": 5}), ("-D", {"id": 2})])   # one commit, in arrival order
     model.rows()                                                 # [{"id": 1, "a": 5, "b": None}]
+
+What a commit changed is told by two models, one that has the commit and one that has not; again each is folded from
+scratch (semantics.md section 9):
+
+    earlier = model.copy()
+    model.write([("+I", {"id": 1, "a": 6})])
+    model.changes_since(earlier)       # [("-U", {"id": 1, "a": 5, ..}), ("+U", {"id": 1, "a": 6, ..})]
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ import decimal
 import functools
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +31,7 @@ from widetable.schema import SequenceGroup, TableSchema
 
 Row = dict[str, Any]
 Record = tuple[str, Row]
+Key = tuple[Any, ...]
 
 ADDS = ("+I", "+U")
 
@@ -65,15 +73,15 @@ class Model:
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
-        self._records: dict[tuple[Any, ...], list[Record]] = {}
+        self._records: dict[Key, list[Record]] = {}
 
     def write(self, records: Iterable[Record]) -> None:
         """One commit. Raises MeaninglessRetraction if it cannot be collapsed; later conflicts are told by `rows`."""
-        commit: dict[tuple[Any, ...], list[Record]] = {}
+        commit: dict[Key, list[Record]] = {}
         for record in records:
             kept = self._filtered(record)
             if kept is not None:
-                commit.setdefault(self._key(kept[1]), []).append(kept)
+                commit.setdefault(self.key_of(kept[1]), []).append(kept)
         for of_key in commit.values():
             self._fold(of_key)
         for key, of_key in commit.items():
@@ -82,24 +90,84 @@ class Model:
     def rows(self) -> list[Row]:
         """The visible rows, all columns, in key order."""
         found = [self._fold(of_key) for of_key in self._records.values()]
-        return sorted((row for row in found if row is not None), key=self._key)
+        return sorted((row for row in found if row is not None), key=self.key_of)
+
+    def is_add(self, record: Record) -> bool:
+        """Whether the record is +I or +U, wherever the table has row kinds."""
+        kept = self._filtered(record)
+        return kept is None or kept[0] in ADDS
 
     def keeps(self, record: Record) -> bool:
         """Whether the record is written at all: the options that ignore row kinds let it through."""
         return self._filtered(record) is not None
 
-    def alter(self, schema: TableSchema) -> None:
-        """The same records under a schema with more columns."""
+    def alter(self, schema: TableSchema, renamed: Mapping[str, str] | None = None) -> None:
+        """The same records under another schema: columns that are new are null. renamed: old name to new."""
         self.schema = schema
-        for of_key in self._records.values():
-            for _, row in of_key:
-                for name in schema.names:
-                    row.setdefault(name, None)
+        old_name = {new: old for old, new in (renamed or {}).items()}
+        for key, of_key in self._records.items():
+            self._records[key] = [
+                (kind, {name: row.get(old_name.get(name, name)) for name in schema.names})
+                for kind, row in of_key
+            ]
 
     def copy(self) -> Model:
         other = Model(self.schema)
         other._records = {key: list(of_key) for key, of_key in self._records.items()}
         return other
+
+    # What commits changed. `earlier` has some of the commits of this model, under the same columns.
+
+    def changes_since(self, earlier: Model) -> list[Record]:
+        """The changelog `lookup` of the commits that `earlier` has not, as one: what became of each key, by key."""
+        changes: list[Record] = []
+        for key in self._touched_since(earlier):
+            before = earlier._fold(earlier._records.get(key, []))
+            after = self._fold(self._records[key])
+            if before is None and after is not None:
+                changes.append(("+I", after))
+            elif before is not None and after is None:
+                changes.append(("-D", before))
+            elif before is not None and after is not None and not self._is_hidden(before, after):
+                changes += [("-U", before), ("+U", after)]
+        return changes
+
+    def input_changes(self, records: Iterable[Record]) -> list[Record]:
+        """The changelog `input` of a commit: its records by key, then by `sequence.field`, then by arrival."""
+        commit: dict[Key, list[Record]] = {}
+        for record in records:
+            kept = self._filtered(record)
+            if kept is not None:
+                commit.setdefault(self.key_of(kept[1]), []).append(kept)
+        return [record for key in sorted(commit) for record in self._in_order(commit[key])]
+
+    def catch_up(self, later: Model, chosen: Callable[[Row], bool]) -> None:
+        """Take over the commits of `later`, for the keys that are chosen; they get a row with the key."""
+        for key, of_key in later._records.items():
+            if chosen(of_key[0][1]):
+                self._records[key] = list(of_key)
+
+    @property
+    def uncompared(self) -> frozenset[str]:
+        """Columns that may change without a change in the changelog."""
+        if not self._flag("changelog-producer.row-deduplicate"):
+            return frozenset()
+        listed = self.schema.options.get("changelog-producer.row-deduplicate-ignore-fields", "")
+        return frozenset(name.strip() for name in listed.split(",") if name.strip())
+
+    def _touched_since(self, earlier: Model) -> list[Key]:
+        return sorted(
+            key
+            for key, of_key in self._records.items()
+            if len(of_key) > len(earlier._records.get(key, ()))
+        )
+
+    def _is_hidden(self, before: Row, after: Row) -> bool:
+        if not self._flag("changelog-producer.row-deduplicate"):
+            return False
+        # By text: -0.0 is another value than 0.0, NaN is the same as NaN.
+        names = [name for name in self.schema.names if name not in self.uncompared]
+        return all(repr(before[name]) == repr(after[name]) for name in names)
 
     def _flag(self, option: str) -> bool:
         return self.schema.options.get(option, "false").strip().lower() == "true"
@@ -112,7 +180,8 @@ class Model:
     def _ignores_deletes(self) -> bool:
         return self._flag("ignore-delete") or self._flag(f"{self._engine}.ignore-delete")
 
-    def _key(self, row: Row) -> tuple[Any, ...]:
+    def key_of(self, row: Row) -> Key:
+        """The key of a row: equal and in order as the table has it."""
         return tuple(ordered(row[name]) for name in self.schema.primary_keys)
 
     def _filtered(self, record: Record) -> Record | None:
@@ -127,6 +196,12 @@ class Model:
         return kind, {name: row.get(name) for name in self.schema.names}
 
     def _fold(self, records: list[Record]) -> Row | None:
+        in_order = self._in_order(records)
+        if not in_order:
+            return None
+        return (_deduplicate if self._engine == "deduplicate" else self._partial_update)(in_order)
+
+    def _in_order(self, records: list[Record]) -> list[Record]:
         order = self.schema.sequence_fields
         descending = (
             self.schema.options.get("sequence.field.sort-order", "").lower() == "descending"
@@ -137,8 +212,7 @@ class Model:
                 [left[1][n] for n in order], [right[1][n] for n in order], descending=descending
             )
 
-        in_order = sorted(records, key=functools.cmp_to_key(by_sequence))
-        return (_deduplicate if self._engine == "deduplicate" else self._partial_update)(in_order)
+        return sorted(records, key=functools.cmp_to_key(by_sequence))
 
     def _partial_update(self, records: list[Record]) -> Row | None:
         schema = self.schema

@@ -7,28 +7,38 @@ writer writes; `data_of` gives it as users do; `texts` is the one form in which 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.model import Model, Record, Row
+from tests.model import ADDS, Model, Record, Row
 from tests.plain_rows import plain
-from tests.strategies import Commit, commits, keys_of, tables
+from tests.strategies import Commit, commits, keys_of, tables, values_of
 from widetable.commit.committer import Committer
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import open_data_file
+from widetable.format.snapshot import Snapshot
 from widetable.lsm.sorted_run import key_types, sort_key
 from widetable.merge.engine import engine_of
 from widetable.paths import TablePaths
-from widetable.schema import TableSchema, new_schema
+from widetable.row_kind import TEXTS
+from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema, new_schema
 from widetable.storage.local import LocalFileIO
+from widetable.write.bucket_split import split_by_bucket
+from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
 NAME: Final = "db.t"
+Place = tuple[bytes, int]
 _ROW_KIND_FIELD: Final = "rk"
+_PAD: Final = "pad"
 _PARTITION_TYPES: Final = (pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
 
 # How a table is laid out on disk; its rows must not depend on any of it. Small on purpose.
@@ -40,6 +50,16 @@ LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
     "num-sorted-run.compaction-trigger": ("2", "3", "5"),
     "manifest.merge-min-count": ("2", "30"),
     "write-only": ("true", "false", "false"),
+}
+
+# What may be another for every commit, without a word of it in the changelog.
+CHANGELOG_LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
+    "widetable.lookup-strategy": ("scan", "lookup", "lookup", "auto"),
+    "lookup-compact": ("radical", "radical", "gentle"),
+    "lookup-compact.max-interval": ("2", "3"),
+    "compaction.max-size-amplification-percent": ("200", "1000000"),
+    **{name: values for name, values in LAYOUT.items() if name != "bucket"},
+    "num-sorted-run.compaction-trigger": ("2", "5", "5"),
 }
 
 
@@ -86,6 +106,43 @@ def table_specs(draw: st.DrawFn) -> TableSpec:
     )
 
 
+@st.composite
+def changelog_specs(draw: st.DrawFn, producer: str) -> TableSpec:
+    """Any table that can have this producer of changelogs, with a column `pad` for what makes files large."""
+    spec = draw(table_specs().filter(lambda spec: may_have_changelog(spec.schema, producer)))
+    spec = replace(spec, columns=spec.columns.append(pa.field(_PAD, pa.binary())))
+    names = [name for name in spec.columns.names if name not in spec.primary_key]
+    options = {"changelog-producer": producer}
+    options |= {key: draw(st.sampled_from(values)) for key, values in CHANGELOG_LAYOUT.items()}
+    # As many for any compaction trigger, which may be altered.
+    options["num-levels"] = draw(st.sampled_from(["2", "3", "6", "6"]))
+    if producer in ("lookup", "full-compaction") and draw(st.booleans()):
+        options["changelog-producer.row-deduplicate"] = "true"
+        ignored = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+        if ignored:
+            options["changelog-producer.row-deduplicate-ignore-fields"] = ",".join(ignored)
+    return spec.with_options(options)
+
+
+@st.composite
+def base_commits(draw: st.DrawFn, spec: TableSpec) -> Commit:
+    """A row of each key, too large to be compacted together with what comes later."""
+    schema = spec.schema
+    names = [name for name in schema.names if name not in schema.primary_keys]
+    values = {name: values_of(schema, name) for name in names}
+    values[_PAD] = st.builds(random.Random, st.integers(0, 1000)).map(lambda r: r.randbytes(6000))
+    if "rowkind.field" in schema.options:
+        values[_ROW_KIND_FIELD] = st.just("+I")
+    rows = [key | draw(st.fixed_dictionaries(values)) for key in spec.keys]
+    return Commit(schema.names, tuple(("+I", row) for row in rows))
+
+
+def may_have_changelog(schema: TableSchema, producer: str) -> bool:
+    """Whether a table with this producer can be made: rows that are merged when they are read only have no images."""
+    is_ordered = schema.options.get("merge-engine") == "partial-update" and schema.sequence_fields
+    return not is_ordered or producer == "input"
+
+
 def make(warehouse: str, spec: TableSpec) -> wt.Table:
     return wt.Catalog(warehouse).create_table(
         NAME,
@@ -109,6 +166,30 @@ def stamped_commits(
         for kind, row in commit.records
     ]
     return replace(commit, records=tuple(stamped))
+
+
+@st.composite
+def column_changes(draw: st.DrawFn, schema: TableSchema) -> dict[str, Any]:
+    """What `Catalog.alter_table` gets to add, rename, drop or widen a column."""
+    named = set(re.findall(r"\w+", " ".join([*schema.options, *schema.options.values()])))
+    others = [name for name in schema.names if name not in schema.primary_keys]
+    plain_ones = [n for n in others if n not in named and schema.field(n).type.nullable]
+    narrow = [n for n in others if schema.arrow_schema([n]).field(0).type == pa.int32()]
+    new = next(name for name in map("new{}".format, count()) if name not in schema.names)
+    choices: list[st.SearchStrategy[dict[str, Any]]] = [
+        st.sampled_from([pa.int32(), pa.string(), pa.float64()]).map(
+            lambda kind: {"add_columns": [pa.field(new, kind)]}
+        )
+    ]
+    fixed = schema.options.get("partial-update.remove-record-on-sequence-group", "").split(",")
+    renamed = [name for name in others if name not in (*fixed, _ROW_KIND_FIELD)]
+    if renamed:
+        choices.append(st.sampled_from(renamed).map(lambda n: {"rename_columns": {n: new}}))
+    if plain_ones and len(others) > 1:
+        choices.append(st.sampled_from(plain_ones).map(lambda n: {"drop_columns": [n]}))
+    if narrow:
+        choices.append(st.sampled_from(narrow).map(lambda n: {"change_types": {n: pa.int64()}}))
+    return draw(st.one_of(choices))
 
 
 def data_of(schema: TableSchema, commit: Commit) -> pa.Table:
@@ -150,15 +231,64 @@ def takes_late_records(schema: TableSchema) -> bool:
     return bool(schema.sequence_fields)
 
 
+def mixes_records(schema: TableSchema) -> bool:
+    """Whether compaction makes rows of several records, so that they no longer have a place in the order of starts."""
+    return schema.options.get("merge-engine") == "partial-update" and not schema.sequence_fields
+
+
 def check_levels(path: str, schema: TableSchema) -> None:
     """Files of a level >= 1 of a bucket do not overlap."""
-    committer = Committer(LocalFileIO(), TablePaths(path))
     types = key_types(schema)
-    levels: dict[tuple[bytes, int, int], list[tuple[Any, Any]]] = {}
-    for entry in committer.live_files.live_entries(committer.snapshots.latest()):
-        file = entry.file
-        if file.level > 0:
-            bounds = sort_key(file.min_key, types), sort_key(file.max_key, types)
-            levels.setdefault((entry.partition, entry.bucket, file.level), []).append(bounds)
-    for ranges in levels.values():
-        assert all(a[1] < b[0] for a, b in pairwise(sorted(ranges)))
+    for files in live_files(path).values():
+        for level in {file.level for file in files} - {0}:
+            ranges = sorted(
+                (sort_key(file.min_key, types), sort_key(file.max_key, types))
+                for file in files
+                if file.level == level
+            )
+            assert all(a[1] < b[0] for a, b in pairwise(ranges))
+
+
+def live_files(path: str, snapshot: Snapshot | None = None) -> dict[Place, list[DataFileMeta]]:
+    """The files of each bucket at a snapshot, the newest by default."""
+    committer = Committer(LocalFileIO(), TablePaths(path))
+    found: dict[Place, list[DataFileMeta]] = {}
+    for entry in committer.live_files.live_entries(snapshot or committer.snapshots.latest()):
+        found.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+    return found
+
+
+def place_of(schema: TableSchema, row: Row) -> Place:
+    """Where a row with this key lies."""
+    names = schema.primary_keys
+    keys = pa.RecordBatch.from_pylist(
+        [{name: row[name] for name in names}], schema.arrow_schema(names)
+    )
+    ((place, _),) = split_by_bucket(keys, schema)
+    return place.partition, place.bucket
+
+
+def stored_rows(path: str) -> Iterator[Row]:
+    """Each key as the newest level >= 1 that has it says, unless that is a retraction; nothing is merged."""
+    file_io, paths = LocalFileIO(), TablePaths(path)
+    committer = Committer(file_io, paths)
+    schema = committer.schemas.latest()
+    state = TableState(file_io, paths, schema, committer.schemas.load)
+    for place, files in live_files(path).items():
+        newest: dict[str, Row] = {}
+        for file in sorted(files, key=lambda file: -file.level):
+            if file.level == 0:
+                continue
+            where = state.data_file(*place, file.file_name)
+            with open_data_file(
+                file_io, where, file, schema, committer.schemas.load(file.schema_id)
+            ) as data:
+                for batch in data.batches(1000):
+                    for row in pa.Table.from_batches([batch]).to_pylist():
+                        (key,) = texts([row], schema.primary_keys)
+                        newest[key] = dict.fromkeys(schema.names) | row
+        for row in newest.values():
+            kind = row.pop(VALUE_KIND)
+            del row[SEQUENCE_NUMBER]
+            if TEXTS[kind] in ADDS:
+                yield row

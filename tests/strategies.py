@@ -171,7 +171,7 @@ def has_meaningless_retractions(schema: TableSchema) -> bool:
 @st.composite
 def keys_of(draw: st.DrawFn, schema: TableSchema) -> list[dict[str, Any]]:
     """A few keys, for all commits of a table."""
-    key = st.fixed_dictionaries({name: _values(schema, name) for name in schema.primary_keys})
+    key = st.fixed_dictionaries({name: values_of(schema, name) for name in schema.primary_keys})
     return draw(st.lists(key, min_size=1, max_size=5))
 
 
@@ -187,9 +187,9 @@ def commits(
         else ["+I", "+I", "+U", "-D", "-U"]
     )
     values = {
-        name: _values(schema, name)
+        name: values_of(schema, name)
         if not schema.field(name).type.nullable
-        else st.none() | _values(schema, name)
+        else st.none() | values_of(schema, name)
         for name in owned
         if name not in schema.primary_keys
     }
@@ -216,5 +216,6 @@ def owned_columns(draw: st.DrawFn, schema: TableSchema) -> tuple[str, ...]:
     return tuple(name for name in schema.names if name in owned)
 
 
-def _values(schema: TableSchema, name: str) -> st.SearchStrategy[Any]:
+def values_of(schema: TableSchema, name: str) -> st.SearchStrategy[Any]:
+    """The values of a column, but null."""
     return _VALUES[schema.arrow_schema([name]).field(0).type]
