@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -243,84 +242,6 @@ def test_a_tag_that_lost_files_stops_expiry_and_is_named(tmp_path: Path) -> None
     expire_all(table)
     table.remove_orphan_files(older_than_millis=0)
     assert rows(table)
-
-
-# Readers
-
-
-def test_consumers_keep_what_they_have_not_read(tmp_path: Path) -> None:
-    table = lived_in_table(tmp_path, {"changelog-producer": "input"})
-    last = ids(table)[-1]
-    IO.replace(paths(table).consumer("slow"), b'{"nextSnapshot": 4}')
-    IO.replace(paths(table).consumer("fast"), json.dumps({"nextSnapshot": last + 1}).encode())
-    assert table.consumers() == {"fast": last + 1, "slow": 4}
-    changes = table.changes(3, last)
-    assert expire_all(table).ids == (1, 2, 3)
-    assert table.changes(3, last).equals(changes)
-    assert table.delete_consumer("slow")
-    assert not table.delete_consumer("slow")
-    expire_all(table)
-    assert ids(table) == [last]
-
-
-def test_idle_consumers_are_forgotten(tmp_path: Path) -> None:
-    table = lived_in_table(tmp_path, {"consumer.expiration-time": "1 d"})
-    for name in ("idle", "busy"):
-        IO.replace(paths(table).consumer(name), b'{"nextSnapshot": 3}')
-    day_before = time.time() - 86_500
-    os.utime(paths(table).consumer("idle"), (day_before, day_before))
-    result = expire_all(table)
-    assert (result.consumers, result.ids) == (("idle",), (1, 2))
-    assert table.consumers() == {"busy": 3}
-
-
-def test_consumers_are_not_forgotten_by_default(tmp_path: Path) -> None:
-    table = lived_in_table(tmp_path)
-    IO.replace(paths(table).consumer("idle"), b'{"nextSnapshot": 3}')
-    os.utime(paths(table).consumer("idle"), (1.0, 1.0))
-    assert expire_all(table).consumers == ()
-    assert ids(table)[0] == 3
-
-
-def test_a_reader_with_a_lease_reads_on(tmp_path: Path) -> None:
-    table = lived_in_table(tmp_path)
-    expected = rows(table, snapshot_id=2)
-    lease = hold(IO, paths(table), 2, 60_000)
-    reads = table.scan(snapshot_id=2).split_reads()
-    expire_all(table)
-    MANIFEST_CACHE.clear()
-    found = pa.Table.from_batches([b for read in reads for b in read.to_batches()])
-    assert len(found) == len(expected)
-    assert rows(table, snapshot_id=2) == expected
-    lease.move(4)
-    assert expire_all(table).ids == (2, 3)
-    lease.release()
-    expire_all(table)
-    assert len(ids(table)) == 1
-    assert leftovers(table) == set()
-
-
-def test_a_lease_that_ran_out_holds_nothing(tmp_path: Path) -> None:
-    table = lived_in_table(tmp_path)
-    hold(IO, paths(table), 2, 0)
-    expire_all(table)
-    assert len(ids(table)) == 1
-    assert os.listdir(paths(table).service_dir) == []
-
-
-def test_a_reader_without_one_is_told_that_the_snapshot_expired(tmp_path: Path) -> None:
-    table = lived_in_table(tmp_path)
-    for name in table.tags():
-        table.delete_tag(name)
-    unplanned = table.scan(snapshot_id=2)
-    planned = table.scan(snapshot_id=2).split_reads()
-    expire_all(table)
-    MANIFEST_CACHE.clear()
-    with pytest.raises(wt.NotFoundError, match="expired"):
-        unplanned.to_arrow()
-    for read in planned:
-        with pytest.raises(wt.NotFoundError, match="expired"):
-            list(read.to_batches())
 
 
 # Exactly once, and what commits remember
