@@ -50,12 +50,11 @@ class ConsumerStore:
         """Forget a consumer; whether there was one."""
         return self._file_io.delete(self._path(consumer_id))
 
-    def forget_idle(self, before_millis: int) -> list[str]:
-        """Forget consumers whose last progress was recorded before that time (epoch); their names."""
+    def idle(self, before_millis: int) -> list[str]:
+        """Consumers whose last progress was recorded before that time (epoch), sorted by name."""
         entries = self._file_io.list(self._paths.consumer_dir)
-        idle = [e.name for e in entries if e.modified_millis < before_millis]
-        names = [name[len(_PREFIX) :] for name in idle if name.startswith(_PREFIX)]
-        return [name for name in names if self.delete(name)]
+        idle = [entry.name for entry in entries if entry.modified_millis < before_millis]
+        return [name[len(_PREFIX) :] for name in idle if name.startswith(_PREFIX)]
 
     def all(self) -> dict[str, int]:
         """Consumer to its next snapshot, sorted by name."""

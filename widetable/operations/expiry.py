@@ -11,6 +11,7 @@ what `expiry_sweep` raises, InvalidError for a retention that contradicts itself
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,7 +61,7 @@ def expire(
 ) -> ExpiryResult:
     """Expire what `retention`, consumers and leases allow, and finish what an earlier expiry left.
 
-    dry_run: only tell the ids.
+    dry_run: only tell the ids, and the consumers.
     """
     check_expirable(state.schema)
     expiry = _Expiry(state, committer, clock or SystemClock())
@@ -90,35 +91,38 @@ class _Expiry:
         self._retired = RetiredSnapshots(state.file_io, state.paths)
 
     def run(self, retention: Retention) -> ExpiryResult:
-        consumers = self._forget_consumers()
+        forgotten = tuple(name for name in self._idle_consumers() if self._consumers.delete(name))
         forget_expired(self._file_io, self._paths, 0, self._clock)
-        ids = self._retire(self._choose(retention))
+        ids = self._retire(self._choose(retention, self._needed()))
         swept = ExpirySweep(self._state, self._committer, self._retired).run()
-        return ExpiryResult(ids, swept.files, swept.size_bytes, consumers)
+        return ExpiryResult(ids, swept.files, swept.size_bytes, forgotten)
 
     def chosen(self, retention: Retention) -> ExpiryResult:
         """What would go now."""
-        return ExpiryResult(tuple(self._choose(retention).ids))
+        idle = self._idle_consumers()
+        ids = self._choose(retention, self._needed(without=idle)).ids
+        return ExpiryResult(tuple(ids), consumers=tuple(idle))
 
-    def _forget_consumers(self) -> tuple[str, ...]:
+    def _idle_consumers(self) -> list[str]:
         idle_millis = self._state.options.get(opt.CONSUMER_EXPIRATION_TIME)
         if idle_millis is None:
-            return ()
-        return tuple(self._consumers.forget_idle(self._now_millis() - idle_millis))
+            return []
+        return self._consumers.idle(self._now_millis() - idle_millis)
 
-    def _choose(self, retention: Retention) -> ExpiryChoice:
+    def _choose(self, retention: Retention, needed: list[int]) -> ExpiryChoice:
         snapshots = self._committer.snapshots
         earliest_id, latest_id = snapshots.earliest_id(), snapshots.latest_id()
         if earliest_id is None or latest_id is None:
             return ExpiryChoice(0, 0)
         return choose_snapshots(
-            earliest_id, latest_id, retention, self._needed(), self._now_millis(), self._time_of
+            earliest_id, latest_id, retention, needed, self._now_millis(), self._time_of
         )
 
-    def _needed(self) -> list[int]:
-        """The first snapshots that readers still need."""
+    def _needed(self, without: Iterable[str] = ()) -> list[int]:
+        """The first snapshots that readers still need. without: consumers that do not count."""
         held = held_snapshots(self._file_io, self._paths, self._clock)
-        return [*held, *self._consumers.all().values()]
+        consumers = self._consumers.all()
+        return [*held, *(consumers[name] for name in consumers.keys() - set(without))]
 
     def _time_of(self, id: int) -> int | None:
         try:

@@ -63,6 +63,14 @@ def test_old_snapshots_go_and_their_files_with_them(tmp_path: Path) -> None:
     assert IO.read(paths(table).earliest_hint) == str(latest - 2).encode()
 
 
+def test_a_dry_run_removes_nothing(tmp_path: Path) -> None:
+    table = lived_in_table(tmp_path)
+    before = files_of(table)
+    told = table.expire_snapshots(num_retained_min=2, time_retained_millis=0, dry_run=True)
+    assert files_of(table) == before
+    assert table.expire_snapshots(num_retained_min=2, time_retained_millis=0).ids == told.ids
+
+
 @pytest.mark.parametrize("num_retained", [1, 2, 4, 7])
 def test_any_number_may_stay(tmp_path: Path, num_retained: int) -> None:
     table = lived_in_table(tmp_path)

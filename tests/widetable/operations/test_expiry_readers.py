@@ -45,10 +45,13 @@ def test_consumers_keep_what_they_have_not_read(tmp_path: Path) -> None:
 
 def test_idle_consumers_are_forgotten(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path, {"consumer.expiration-time": "1 d"})
-    for name in ("idle", "busy"):
-        IO.replace(paths(table).consumer(name), b'{"nextSnapshot": 3}')
+    IO.replace(paths(table).consumer("idle"), b'{"nextSnapshot": 1}')
+    IO.replace(paths(table).consumer("busy"), b'{"nextSnapshot": 3}')
     day_before = time.time() - 86_500
     os.utime(paths(table).consumer("idle"), (day_before, day_before))
+    told = table.expire_snapshots(num_retained_min=1, time_retained_millis=0, dry_run=True)
+    assert (told.consumers, told.ids, told.files) == (("idle",), (1, 2), 0)
+    assert table.consumers() == {"busy": 3, "idle": 1}
     result = expire_all(table)
     assert (result.consumers, result.ids) == (("idle",), (1, 2))
     assert table.consumers() == {"busy": 3}
