@@ -8,7 +8,8 @@ A changelog of `lookup` tells of rows at level >= 1, one of `full-compaction` of
 are what is folded: where nothing waits in level 0 they are the rows of the table, and elsewhere what readers of changes
 have seen so far. Source: semantics.md section 9; format.md sections 3, 4, 9 and 10; laws 3 and 5 of the design.
 Raises NotFoundError for a start that is not there or that expired meanwhile, InvalidError for one that is none,
-DamagedError for snapshots and manifests that cannot be read, StorageError.
+UnsupportedError for a table of which no law is known, DamagedError for snapshots and manifests that cannot be read,
+StorageError.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from widetable.write.table_state import TableState
 FINDINGS_PER_LAW: Final = 20
 FOLDED_ROWS: Final = 50_000_000
 _LEASE_MILLIS: Final = 600_000
+_OTHER_DIRECTORY: Final = "data-file.path-directory"
 _NO_LAW: Final[Mapping[str, str]] = {
     "none": "changelog laws: the table keeps no changelog (changelog-producer=none)",
     "input": "changelog laws: changelog-producer=input keeps the records as they were written; "
@@ -74,6 +76,7 @@ class _Audit:
         self._producer = table.options.get(opt.CHANGELOG_PRODUCER)
 
     def run(self, start: int | str | None) -> AuditReport:
+        _check_auditable(self._table.schema)
         path, ids = self._table.paths.root, self._committer.snapshots.ids()
         if not ids and start in (None, 0):
             return self._findings.report(path, self._producer, None, None)
@@ -184,6 +187,25 @@ class _Audit:
             f"changelog laws up to snapshot {later[at].id}, which has another changelog producer"
         )
         return later[at], later[at + 1 :]
+
+
+def _check_auditable(schema: TableSchema) -> None:
+    """Refuse a table of which we know no law, or whose files we would not find."""
+    refused = {
+        "primary key": (not schema.primary_keys, "none (an append table)"),
+        f"option {_OTHER_DIRECTORY!r}": (
+            _OTHER_DIRECTORY in schema.options,
+            repr(schema.options.get(_OTHER_DIRECTORY)),
+        ),
+    }
+    for subject, (is_refused, found) in refused.items():
+        if is_refused:
+            raise UnsupportedError(
+                subject,
+                found=found,
+                expected="a table with a primary key, its files in its bucket directories",
+                action="Audit the table with another client.",
+            )
 
 
 def _renew(lease: ReadLease | None) -> None:

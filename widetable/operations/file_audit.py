@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.errors import DamagedError, NotFoundError, UnsupportedError
+from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import DataFileMeta
@@ -54,8 +54,8 @@ class FileAudit:
         one = _OneFile(self._table, self._findings, entry, snapshot_id, is_changelog=is_changelog)
         try:
             one.run()
-        except UnsupportedError as error:
-            self._findings.skip(f"some files are not read: found {error.found}")
+        except (UnsupportedError, InvalidError) as error:
+            self._findings.skip(f"some files are not read: {error.subject} is {error.found}")
         except (DamagedError, NotFoundError) as error:
             one.find("file", error.expected, error.found)
 

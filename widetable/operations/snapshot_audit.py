@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from widetable.commit.live_files import LiveFiles, live
-from widetable.errors import DamagedError
+from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, Identity, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
@@ -27,8 +27,12 @@ BucketKey: TypeAlias = tuple[bytes, int]
 
 
 def partition_text(partition: bytes, schema: TableSchema) -> str:
-    """`dt=19782/region=eu`, "" without partitions; not escaped."""
-    return "/".join(f"{name}={text}" for name, text in partition_texts(partition, schema))
+    """`dt=19782/region=eu`, "" without partitions, not escaped; hex digits for types that have no text."""
+    try:
+        texts = partition_texts(partition, schema)
+    except UnsupportedError:
+        return partition.hex()
+    return "/".join(f"{name}={text}" for name, text in texts)
 
 
 class SnapshotAudit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -166,6 +167,25 @@ def test_findings_beyond_those_kept_are_counted(surgery: Surgery) -> None:
     report = wt.Table.open(str(surgery.root)).audit(findings_per_law=1)
     assert report.found["chain"] == 3
     assert len([f for f in report.findings if f.law == "chain"]) == 1
+
+
+def test_tables_without_known_laws_are_refused_by_name(surgery: Surgery) -> None:
+    schema = surgery.root / "schema/schema-0"
+    body = json.loads(schema.read_text())
+    body["options"]["data-file.path-directory"] = "data"
+    schema.write_text(json.dumps(body))
+    with pytest.raises(wt.UnsupportedError, match="path-directory"):
+        audited(surgery.root)
+    schema.write_text(json.dumps({**body, "primaryKeys": []}))
+    with pytest.raises(wt.UnsupportedError, match="append table"):
+        audited(surgery.root)
+
+
+def test_files_of_other_formats_are_told_and_passed_by(surgery: Surgery) -> None:
+    surgery.alter_file(5, "delta", lambda file: replace(file, file_name="data-1.orc"))
+    report = audited(surgery.root)
+    assert any("orc" in reason for reason in report.skipped)
+    assert "file" not in report.found
 
 
 # Where an audit starts
