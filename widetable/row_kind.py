@@ -22,6 +22,12 @@ UPDATE_AFTER: Final = 2
 DELETE: Final = 3
 
 TEXTS: Final = ("+I", "-U", "+U", "-D")
+# Not pa.array: its first call imports pandas, for half a second.
+_TEXT_ARRAY: Final = pa.StringArray.from_buffers(
+    len(TEXTS),
+    pa.py_buffer(np.arange(0, 2 * len(TEXTS) + 1, 2, dtype=np.int32)),
+    pa.py_buffer("".join(TEXTS).encode()),
+)
 
 
 def is_retraction(kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
@@ -31,7 +37,12 @@ def is_retraction(kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
 
 def to_texts(kinds: pa.Array) -> pa.Array:
     """The short texts of an int8 array of kinds, as plain strings."""
-    return pa.array(TEXTS, pa.string()).take(kinds)
+    return _TEXT_ARRAY.take(kinds)
+
+
+def inserts(rows: int) -> pa.Array:
+    """So many kinds, all +I: int8."""
+    return pa.Array.from_buffers(pa.int8(), rows, [None, pa.py_buffer(bytes([INSERT]) * rows)])
 
 
 def parse_texts(texts: pa.Array, column: str) -> NDArray[np.int8]:

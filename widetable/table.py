@@ -243,9 +243,10 @@ class Table(TableUpkeep):
         commit_user: str | None = None,
         commit_identifier: int | None = None,
         whole_table: bool = False,
+        watermark: int | None = None,
     ) -> CommitResult:
         """Commit the files of writers in place of what is live in their partitions, or in the whole
-        table (see `overwrite`).
+        table (see `overwrite`). watermark: as in `commit_append`.
         """
         schema = self.schema
         check_writable(schema)
@@ -254,7 +255,9 @@ class Table(TableUpkeep):
             opt.DYNAMIC_PARTITION_OVERWRITE
         )
         scope = None if whole_table or not dynamic else {message.partition for message in messages}
-        return self._committer.overwrite(scope, messages, commit_user, commit_identifier)
+        return self._committer.overwrite(
+            scope, messages, commit_user, commit_identifier, watermark=watermark
+        )
 
     def _without_changelog(self, messages: Iterable[CommitMessage]) -> list[CommitMessage]:
         """Readers of changes pass overwrites by, as in Paimon: their changelog files go."""

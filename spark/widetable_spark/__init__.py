@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from widetable_spark.change_function import register_changes
 from widetable_spark.commit_progress import CommitProgress, CommitProgressListener
 from widetable_spark.data_source import WidetableDataSource
 from widetable_spark.maintaining import maintain
 from widetable_spark.reading import read
 
-__all__ = ["CommitProgress", "CommitProgressListener", "WidetableDataSource", "maintain", "read"]
+__all__ = [
+    "CommitProgress",
+    "CommitProgressListener",
+    "WidetableDataSource",
+    "maintain",
+    "read",
+    "register_changes",
+]

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from widetable import Table
 from widetable_spark.source_options import SourceOptions
-from widetable_spark.task_writer import discard_failed, files_of, plan_writer
+from widetable_spark.task_writer import discard_failed, files_of, plan_writer, watermark_of
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -29,10 +29,12 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         table = Table.open(self._options.path)
-        if self._overwrite:
-            table.commit_overwrite(files_of(messages), commit_user=self._options.commit_user)
-        else:
-            table.commit_append(files_of(messages), commit_user=self._options.commit_user)
+        commit = table.commit_overwrite if self._overwrite else table.commit_append
+        commit(
+            files_of(messages),
+            commit_user=self._options.commit_user,
+            watermark=watermark_of(messages, self._options),
+        )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         discard_failed(self._options.path, messages)

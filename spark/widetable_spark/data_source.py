@@ -8,6 +8,7 @@ runs in yet another process (spark.md sections 1 to 3). Nothing is kept in modul
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -18,11 +19,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from widetable import Table, UnsupportedError
+from widetable import Table
+from widetable.read.change_read import change_schema
 from widetable_spark.batch_reader import BatchReader
 from widetable_spark.batch_writer import BatchWriter
-from widetable_spark.source_options import SourceOptions, parse_options
+from widetable_spark.source_options import READ, STREAM, WRITE, SourceOptions, parse_options
 from widetable_spark.spark_types import spark_schema
+from widetable_spark.stream_reader import StreamReader
 from widetable_spark.stream_sink import StreamSink
 
 
@@ -38,25 +41,27 @@ class WidetableDataSource(DataSource):
         return parse_options(self.options)
 
     def schema(self) -> StructType:
-        """Columns of the table's current schema; with snapshot-id, timestamp-millis or tag those of that snapshot's."""
-        return spark_schema(self._scan_schema())
+        """Columns of the table's current schema; with read.changelog=true also `_row_kind`."""
+        return spark_schema(self._arrow_schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        self._options.check_use(READ)
         return BatchReader(self._options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        self._options.check_use(WRITE)
         return BatchWriter(self._options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        self._options.check_use(WRITE)
         return StreamSink(self._options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        raise UnsupportedError(
-            f"table {self._options.path}",
-            found="readStream",
-            expected="a batch read",
-            action="Use spark.read or widetable_spark.read; streaming reads come with the changelog.",
-        )
+        self._options.check_use(STREAM)
+        return StreamReader(self._options, schema)
 
-    def _scan_schema(self) -> object:
-        return Table.open(self._options.path).arrow_schema
+    def _arrow_schema(self) -> Any:
+        schema = Table.open(self._options.path).schema
+        if self._options.read_changelog:
+            return change_schema(schema, schema.names)
+        return schema.arrow_schema()

@@ -1,15 +1,20 @@
-"""Options of `format("widetable")`, declared once; any other is refused by name.
+"""Options of `format("widetable")`, declared once; any other is refused by name, and so is one that a read or write of
+another kind has.
 
-Spark hands over lower-cased keys, its own among them (`checkpointlocation`, `queryname`, ...).
+Spark hands over lower-cased keys, its own among them (`checkpointlocation`, `queryname`, ...). Raises InvalidError.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from widetable import InvalidError
+from widetable.option import Option, parse_value
+from widetable.read.stream_plan import DEFAULT, Limits, Start, start_of
+
+T = TypeVar("T")
 
 PATH: Final = "path"
 SNAPSHOT_ID: Final = "snapshot-id"
@@ -17,16 +22,101 @@ TIMESTAMP: Final = "timestamp-millis"
 TAG: Final = "tag"
 COMMIT_USER: Final = "commit-user"
 ROW_KIND: Final = "row-kind"
+WATERMARK_COLUMN: Final = "watermark-column"
+WATERMARK_DELAY: Final = "watermark-delay"
+READ_CHANGELOG: Final = "read.changelog"
+CONSUMER_ID: Final = "consumer-id"
+SCAN_MODE: Final = "scan.mode"
+SCAN_SNAPSHOT_ID: Final = "scan.snapshot-id"
+SCAN_TIMESTAMP: Final = "scan.timestamp-millis"
+MAX_SNAPSHOTS: Final = "read.stream.maxSnapshotsPerTrigger"
+MAX_FILES: Final = "read.stream.maxFilesPerTrigger"
+MAX_BYTES: Final = "read.stream.maxBytesPerTrigger"
+MAX_ROWS: Final = "read.stream.maxRowsPerTrigger"
 
-SOURCE_OPTIONS: Final[dict[str, str]] = {
-    PATH: "Path or file: URL of the table's directory.",
-    SNAPSHOT_ID: "Batch read of that snapshot.",
-    TIMESTAMP: "Batch read of the newest snapshot not younger than these epoch milliseconds.",
-    TAG: "Batch read of that tag.",
-    COMMIT_USER: "Name under which batches are committed exactly once, one query's alone; "
-    "by default the streaming query's id.",
-    ROW_KIND: "Name of the DataFrame's column with row kinds (+I, -U, +U, -D); by default _row_kind, if there.",
-}
+# Kinds of use.
+READ: Final = "a batch read"
+STREAM: Final = "a streaming read"
+WRITE: Final = "a write"
+
+
+@dataclass(frozen=True)
+class SourceOption:
+    """kind: how its text is read, see `widetable.option`. uses: what it is for."""
+
+    key: str
+    kind: str
+    uses: tuple[str, ...]
+    sentence: str
+
+
+SOURCE_OPTIONS: Final = (
+    SourceOption(
+        PATH, "text", (READ, STREAM, WRITE), "Path or file: URL of the table's directory."
+    ),
+    SourceOption(SNAPSHOT_ID, "integer", (READ,), "Reads that snapshot."),
+    SourceOption(
+        TIMESTAMP,
+        "integer",
+        (READ,),
+        "Reads the newest snapshot not younger than these epoch milliseconds.",
+    ),
+    SourceOption(TAG, "text", (READ,), "Reads that tag."),
+    SourceOption(
+        READ_CHANGELOG,
+        "boolean",
+        (STREAM,),
+        "`true`: all changes, their kind in a last column `_row_kind` (+I, -U, +U, -D). Otherwise rows that are new or "
+        "new values, without -U and -D.",
+    ),
+    SourceOption(
+        CONSUMER_ID,
+        "text",
+        (STREAM,),
+        "Keeps the stream's progress in the table: expiry leaves what is not read, and a query without a checkpoint "
+        "goes on there.",
+    ),
+    SourceOption(
+        SCAN_MODE,
+        "text",
+        (STREAM,),
+        "Where a new stream starts: `default`, `latest-full` (rows, then changes), `latest`, `from-snapshot`, "
+        "`from-snapshot-full`, `from-timestamp`.",
+    ),
+    SourceOption(SCAN_SNAPSHOT_ID, "integer", (STREAM,), "The snapshot of `scan.mode`."),
+    SourceOption(
+        SCAN_TIMESTAMP, "integer", (STREAM,), "The time of `scan.mode`, epoch milliseconds."
+    ),
+    SourceOption(
+        MAX_SNAPSHOTS, "integer", (STREAM,), "Snapshots with rows that a micro-batch takes at most."
+    ),
+    SourceOption(MAX_FILES, "integer", (STREAM,), "Files that a micro-batch takes at most."),
+    SourceOption(
+        MAX_BYTES, "memory size", (STREAM,), "Bytes of files that a micro-batch takes at most."
+    ),
+    SourceOption(MAX_ROWS, "integer", (STREAM,), "Rows of files that a micro-batch takes at most."),
+    SourceOption(
+        COMMIT_USER,
+        "text",
+        (WRITE,),
+        "Name under which batches are committed exactly once, one query's alone; by default the streaming query's id.",
+    ),
+    SourceOption(
+        ROW_KIND,
+        "text",
+        (WRITE,),
+        "Name of the DataFrame's column with row kinds (+I, -U, +U, -D); by default _row_kind, if there.",
+    ),
+    SourceOption(
+        WATERMARK_COLUMN,
+        "text",
+        (WRITE,),
+        "A TIMESTAMP, DATE or BIGINT (epoch milliseconds) column of the DataFrame: its largest value, less "
+        "`watermark-delay`, becomes the watermark of the snapshot.",
+    ),
+    SourceOption(WATERMARK_DELAY, "duration", (WRITE,), "How late rows may be, such as `10 min`."),
+)
+_BY_KEY: Final = {option.key.lower(): option for option in SOURCE_OPTIONS}
 _OF_SPARK: Final = frozenset(
     {
         "checkpointlocation",
@@ -41,8 +131,25 @@ _OF_SPARK: Final = frozenset(
 
 
 @dataclass(frozen=True)
+class StreamOptions:
+    """Of a streaming read. start: of a query without a checkpoint and without progress of its consumer."""
+
+    start: Start
+    consumer_id: str | None
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class WatermarkOptions:
+    """column: of the DataFrame; delay: how much less than its largest value is promised."""
+
+    column: str
+    delay_millis: int
+
+
+@dataclass(frozen=True)
 class SourceOptions:
-    """Typed options of one read or write."""
+    """Typed options of one read or write. given: the keys that were set."""
 
     path: str
     snapshot_id: int | None
@@ -50,23 +157,35 @@ class SourceOptions:
     tag: str | None
     commit_user: str | None
     row_kind: str
+    read_changelog: bool
+    watermark: WatermarkOptions | None
+    stream: StreamOptions
+    given: tuple[str, ...]
+
+    def check_use(self, use: str) -> None:
+        """Refuse options that are not for this use."""
+        for key in self.given:
+            if use not in _BY_KEY[key].uses:
+                raise InvalidError(
+                    f"option {_BY_KEY[key].key!r}",
+                    found=f"it in {use}",
+                    expected=f"it in {' or '.join(_BY_KEY[key].uses)} only",
+                    action="Remove the option.",
+                )
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Raises InvalidError for a missing path, an unknown option, or a number that is none."""
-    for key in options:
-        if (
-            key.lower() not in SOURCE_OPTIONS
-            and key.lower() not in _OF_SPARK
-            and not key.lower().startswith("spark.")
-        ):
+    """Raises InvalidError for a missing path, an unknown option, or a value that is not of its kind."""
+    texts = {key.lower(): text for key, text in options.items()}
+    for key in texts:
+        if key not in _BY_KEY and key not in _OF_SPARK and not key.startswith("spark."):
             raise InvalidError(
                 f"option {key!r}",
                 found="an option that format('widetable') does not have",
-                expected=f"one of {', '.join(sorted(SOURCE_OPTIONS))}",
+                expected=f"one of {', '.join(sorted(option.key for option in SOURCE_OPTIONS))}",
                 action="Remove the option, or correct its name.",
             )
-    path = options.get(PATH)
+    path = texts.get(PATH)
     if not path:
         raise InvalidError(
             "option 'path'",
@@ -76,24 +195,66 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         )
     return SourceOptions(
         path=path,
-        snapshot_id=_number(options, SNAPSHOT_ID),
-        timestamp_millis=_number(options, TIMESTAMP),
-        tag=options.get(TAG),
-        commit_user=options.get(COMMIT_USER),
-        row_kind=options.get(ROW_KIND) or "_row_kind",
+        snapshot_id=_value(texts, SNAPSHOT_ID, int),
+        timestamp_millis=_value(texts, TIMESTAMP, int),
+        tag=_value(texts, TAG, str),
+        commit_user=_value(texts, COMMIT_USER, str),
+        row_kind=_value(texts, ROW_KIND, str) or "_row_kind",
+        read_changelog=_value(texts, READ_CHANGELOG, bool) or False,
+        watermark=_watermark(texts),
+        stream=_stream(texts),
+        given=tuple(key for key in texts if key in _BY_KEY),
     )
 
 
-def _number(options: Mapping[str, str], key: str) -> int | None:
-    text = options.get(key)
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
+def _stream(texts: Mapping[str, str]) -> StreamOptions:
+    start = start_of(
+        (_value(texts, SCAN_MODE, str) or DEFAULT).strip().lower(),
+        _value(texts, SCAN_SNAPSHOT_ID, int),
+        _value(texts, SCAN_TIMESTAMP, int),
+    )
+    limits = Limits(
+        snapshots=_limit(texts, MAX_SNAPSHOTS),
+        rows=_limit(texts, MAX_ROWS),
+        bytes=_limit(texts, MAX_BYTES),
+        files=_limit(texts, MAX_FILES),
+    )
+    return StreamOptions(start, _value(texts, CONSUMER_ID, str), limits)
+
+
+def _watermark(texts: Mapping[str, str]) -> WatermarkOptions | None:
+    column = _value(texts, WATERMARK_COLUMN, str)
+    delay_millis = _value(texts, WATERMARK_DELAY, int)
+    if column is not None:
+        return WatermarkOptions(column, delay_millis or 0)
+    if delay_millis is not None:
+        raise InvalidError(
+            f"option {WATERMARK_DELAY!r}",
+            found="it without 'watermark-column'",
+            expected="both",
+            action="Name the column of event times.",
+        )
+    return None
+
+
+def _limit(texts: Mapping[str, str], key: str) -> int | None:
+    value = _value(texts, key, int)
+    if value is not None and value < 1:
         raise InvalidError(
             f"option {key!r}",
-            found=repr(text),
-            expected="a whole number",
-            action="Correct the value.",
-        ) from None
+            found=str(value),
+            expected="1 or more",
+            action="Correct the value, or remove the option.",
+        )
+    return value
+
+
+def _value(texts: Mapping[str, str], key: str, kind: type[T]) -> T | None:
+    """None without it. kind: of the value."""
+    text = texts.get(key.lower())
+    if text is None:
+        return None
+    declared = _BY_KEY[key.lower()]
+    value = parse_value(Option(key, declared.kind, None, "", declared.sentence), text)
+    assert isinstance(value, kind)
+    return value

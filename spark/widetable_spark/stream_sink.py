@@ -18,7 +18,13 @@ from pyspark.sql.types import StructType
 
 from widetable import InvalidError, Table
 from widetable_spark.source_options import SourceOptions
-from widetable_spark.task_writer import TaskMessage, discard_failed, files_of, plan_writer
+from widetable_spark.task_writer import (
+    TaskMessage,
+    discard_failed,
+    files_of,
+    plan_writer,
+    watermark_of,
+)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -34,13 +40,22 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         table = Table.open(self._options.path)
-        user = self._user(messages)
+        user, watermark = self._user(messages), watermark_of(messages, self._options)
         if self._overwrite:
             table.commit_overwrite(
-                files_of(messages), commit_user=user, commit_identifier=batchId, whole_table=True
+                files_of(messages),
+                commit_user=user,
+                commit_identifier=batchId,
+                whole_table=True,
+                watermark=watermark,
             )
         else:
-            table.commit_append(files_of(messages), commit_user=user, commit_identifier=batchId)
+            table.commit_append(
+                files_of(messages),
+                commit_user=user,
+                commit_identifier=batchId,
+                watermark=watermark,
+            )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         discard_failed(self._options.path, messages)

@@ -17,7 +17,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable import CommitMessage, InvalidError, Table
-from widetable_spark.source_options import SourceOptions
+from widetable_spark.event_time import check_event_time, largest_event_time
+from widetable_spark.source_options import SourceOptions, WatermarkOptions
 from widetable_spark.spark_types import arrow_schema
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
@@ -27,11 +28,14 @@ MOST_TASKS = 16_384
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """Files of one task. query_id: the streaming query's id, None in batch writes. rows: input rows of the task."""
+    """Files of one task. query_id: the streaming query's id, None in batch writes. rows: input rows of the task.
+    event_millis: the largest event time, None without one.
+    """
 
     files: tuple[CommitMessage, ...]
     query_id: str | None
     rows: int
+    event_millis: int | None
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class TaskWriter:
     columns: tuple[str, ...]
     row_kind: str
     sequence_base: int
+    watermark: WatermarkOptions | None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         context = TaskContext.get()
@@ -56,11 +61,16 @@ class TaskWriter:
             sequence_base=self.sequence_base,
         )
         rows = 0
+        event_times: list[int] = []
         try:
             for batch in iterator:
                 rows += batch.num_rows
                 writer.write(batch)
-            return TaskMessage(tuple(writer.finish()), query_id, rows)
+                if self.watermark is not None:
+                    event_times += largest_event_time(batch.column(self.watermark.column))
+            return TaskMessage(
+                tuple(writer.finish()), query_id, rows, max(event_times, default=None)
+            )
         except BaseException:
             writer.abort()
             raise
@@ -82,7 +92,11 @@ def plan_writer(options: SourceOptions, schema: StructType) -> TaskWriter:
         )
     table = Table.open(options.path)
     table.check_write_columns(arrow_schema(schema), row_kind=options.row_kind)
-    return TaskWriter(options.path, columns, options.row_kind, table.sequence_base())
+    if options.watermark is not None:
+        check_event_time(arrow_schema(schema), options.watermark.column)
+    return TaskWriter(
+        options.path, columns, options.row_kind, table.sequence_base(), options.watermark
+    )
 
 
 def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[CommitMessage]:
@@ -90,6 +104,20 @@ def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[CommitMessa
     return [
         file for message in messages if isinstance(message, TaskMessage) for file in message.files
     ]
+
+
+def watermark_of(
+    messages: Sequence[WriterCommitMessage | None], options: SourceOptions
+) -> int | None:
+    """Epoch milliseconds before which no rows are expected any more, as far as these tasks know; None for no word."""
+    times = [
+        message.event_millis
+        for message in messages
+        if isinstance(message, TaskMessage) and message.event_millis is not None
+    ]
+    if options.watermark is None or not times:
+        return None
+    return max(times) - options.watermark.delay_millis
 
 
 def discard_failed(path: str, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -180,12 +180,3 @@ def test_an_empty_batch_commits_nothing(
     _drop(tmp_path / "a", 0, [], A_SIDE)
     _finish(_start(spark, tmp_path / "a", A_DDL, wide_table, tmp_path / "cp"))
     assert wide_table.snapshots() == []
-
-
-def test_a_streaming_read_is_refused_by_name(
-    spark: SparkSession, wide_table: wt.Table, tmp_path: Path
-) -> None:
-    frame = spark.readStream.format("widetable").load(wide_table.path)
-    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp"))
-    with pytest.raises(Exception, match="readStream"):
-        query.start().awaitTermination(60)

@@ -28,6 +28,7 @@ from widetable.read.expired import expired
 from widetable.read.stream_plan import (
     FROM_TIMESTAMP,
     LATEST_FULL,
+    Kept,
     Offset,
     Piece,
     Start,
@@ -151,13 +152,17 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
                 yield batch.replace_schema_metadata(metadata)
 
 
-def start_stream(source: ChangeSource, progress: StreamProgress, start: Start) -> Offset:
-    """Where a new stream starts, kept from expiry from now on."""
+def start_stream(
+    source: ChangeSource, progress: StreamProgress, start: Start, newest: int | None = None
+) -> Offset:
+    """Where a new stream starts, kept from expiry from now on. newest: leave later snapshots out of sight (0: all)."""
     for attempt in range(_TRIES):
         at_time = None
         if start.mode == FROM_TIMESTAMP and start.timestamp_millis is not None:
             at_time = source.first_at(start.timestamp_millis)
         kept = source.kept()
+        if newest is not None and kept.last is not None:
+            kept = Kept(kept.first, min(kept.last, newest) or None)
         offset = first_offset(start, kept, progress.next_snapshot, at_time)
         try:
             if kept.first is not None and offset.next_snapshot < kept.first:

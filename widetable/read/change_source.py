@@ -25,7 +25,7 @@ from widetable.read.change_plan import ChangeSplit, plan_changes, plan_rows
 from widetable.read.change_read import ChangeRead, InsertRead, change_schema
 from widetable.read.expired import expired, is_kept
 from widetable.read.split import Split
-from widetable.read.stream_plan import Kept, Piece, Step
+from widetable.read.stream_plan import Kept, Offset, Piece, Step
 from widetable.schema import TableSchema, file_column
 from widetable.write.table_state import TableState
 
@@ -33,7 +33,7 @@ StreamRead: TypeAlias = ChangeRead | InsertRead
 
 # Reserved: the timestamp barrier that a snapshot completes.
 BARRIER_PROPERTY: Final = "widetable.barrier"
-_KEPT_STEPS: Final = 64
+_KEPT_STEPS: Final = 256
 
 
 class ChangeSource:
@@ -63,6 +63,14 @@ class ChangeSource:
     def latest_id(self) -> int | None:
         """The newest snapshot."""
         return self._snapshots.latest_id()
+
+    def end(self, snapshot_id: int) -> Offset:
+        """The offset behind a snapshot; without what it says when it has expired."""
+        try:
+            snapshot = self._snapshots.load(snapshot_id)
+        except NotFoundError:
+            return Offset(snapshot_id + 1)
+        return Offset(snapshot_id + 1, watermark=snapshot.watermark, barrier=_barrier(snapshot))
 
     def first_at(self, time_millis: int) -> int | None:
         """The first snapshot that is kept and was committed at that time or later; None when all are older."""

@@ -1,0 +1,44 @@
+"""Event times of a DataFrame, from which writers derive the watermark of a commit.
+
+In: a column of TIMESTAMP (with or without zone), DATE or BIGINT (epoch milliseconds). Out: epoch milliseconds, rounded
+down. Nulls have no time. Raises InvalidError for a column that is not there or has another type.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import InvalidError
+
+_DAY_MILLIS = 86_400_000
+_PER_MILLI = {"us": 1_000, "ns": 1_000_000}
+
+
+def check_event_time(schema: pa.Schema, column: str) -> None:
+    """Before any row is read."""
+    index = schema.get_field_index(column)
+    found = None if index < 0 else schema.field(index).type
+    if found is None or not (
+        pa.types.is_timestamp(found) or pa.types.is_date32(found) or pa.types.is_int64(found)
+    ):
+        raise InvalidError(
+            f"option 'watermark-column' = {column!r}",
+            found="no such column" if found is None else f"a column of {found}",
+            expected="a TIMESTAMP, DATE or BIGINT (epoch milliseconds) column of the DataFrame",
+            action="Name another column.",
+        )
+
+
+def largest_event_time(column: pa.Array) -> list[int]:
+    """Of one batch; nothing when all are null."""
+    unit = column.type.unit if pa.types.is_timestamp(column.type) else None
+    is_date = pa.types.is_date32(column.type)
+    largest = pc.max(column.view(pa.int32()) if is_date else column.view(pa.int64())).as_py()
+    if largest is None:
+        return []
+    if is_date:
+        return [largest * _DAY_MILLIS]
+    if unit == "s":
+        return [largest * 1_000]
+    return [largest // _PER_MILLI.get(unit or "ms", 1)]

@@ -1,0 +1,115 @@
+"""Streaming read of `format("widetable")`: rows or changes of snapshots, as they come.
+
+The state of a stream is its offset (widetable.read.stream_plan), which Spark keeps in the checkpoint. A batch follows
+from its two offsets alone, so it is the same when it is replayed. Without a checkpoint a consumer's progress decides.
+One reader lives as long as the query, in a process of its own on the driver; another one is made for the tasks, which
+go by the partition's value (spark.md section 4).
+
+Spark asks for the newest offset some 95 times a second: the table is looked at every 100 ms at most. Progress of the
+consumer is recorded in `commit`, which Spark calls when the next batch begins: after a crash without a checkpoint the
+last batches come again, none is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from widetable.read.change_source import StreamRead
+from widetable.read.stream_plan import Limits
+from widetable.write.write_batch import ROW_KIND_COLUMN
+from widetable_spark.batch_reader import ROWS_PER_BATCH
+from widetable_spark.source_options import SourceOptions
+from widetable_spark.spark_types import arrow_schema, cast_batch
+from widetable_spark.stream_position import StreamPosition
+
+# Stands for limits that Spark has no class for; those of the options count.
+_ANY_ROWS = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class ChangePartition:
+    """What one task reads, in this order."""
+
+    reads: tuple[StreamRead, ...]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """schema: columns of the table, and `_row_kind` where that is read."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    @cached_property
+    def _position(self) -> StreamPosition:
+        columns = [name for name in self._schema.names if name != self._kind_column]
+        return StreamPosition(self._options.path, self._options.stream, columns)
+
+    @property
+    def _kind_column(self) -> str | None:
+        return ROW_KIND_COLUMN if self._options.read_changelog else None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._position.initial()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._position.stop_at_newest()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limits = self._options.stream.limits
+        if limits == Limits():
+            return ReadAllAvailable()
+        if limits.files is not None and limits == Limits(files=limits.files):
+            return ReadMaxFiles(limits.files)
+        if limits.bytes is not None and limits == Limits(bytes=limits.bytes):
+            return ReadMaxBytes(limits.bytes)
+        return ReadMaxRows(limits.rows or _ANY_ROWS)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.stream.limits
+        return self._position.next_end(start, limits)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return self._position.newest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [
+            InputPartition(ChangePartition(reads)) for reads in self._position.tasks(start, end)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        target = arrow_schema(self._schema)
+        for read in partition.value.reads:
+            for batch in read.to_batches():
+                if not self._options.read_changelog:
+                    batch = _new_values(batch)
+                for start in range(0, batch.num_rows, ROWS_PER_BATCH):
+                    yield cast_batch(batch.slice(start, ROWS_PER_BATCH), target)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._position.record(end)
+
+    def stop(self) -> None:
+        if "_position" in self.__dict__:
+            self._position.close()
+
+
+def _new_values(batch: pa.RecordBatch) -> pa.RecordBatch:
+    is_new = pc.starts_with(batch.column(ROW_KIND_COLUMN), "+")
+    return batch if pc.all(is_new).as_py() else batch.filter(is_new)

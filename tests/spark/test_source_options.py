@@ -1,0 +1,96 @@
+"""Options of format("widetable"): typed, refused by name when they are unknown, wrong or for another use."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from widetable import InvalidError
+from widetable.read.stream_plan import Limits, Start
+from widetable_spark.source_options import (
+    READ,
+    SOURCE_OPTIONS,
+    STREAM,
+    WRITE,
+    SourceOption,
+    StreamOptions,
+    WatermarkOptions,
+    parse_options,
+)
+
+
+def test_options_of_a_stream() -> None:
+    found = parse_options(
+        {
+            "path": "/t",
+            "scan.mode": "from-snapshot",
+            "scan.snapshot-id": "7",
+            "consumer-id": "c",
+            "read.changelog": "true",
+            # As Spark hands them over, and as the user writes them.
+            "read.stream.maxrowspertrigger": "100",
+            "read.stream.maxBytesPerTrigger": "8 mb",
+            "read.stream.maxFilesPerTrigger": "3",
+            "read.stream.maxSnapshotsPerTrigger": "2",
+        }
+    )
+    limits = Limits(snapshots=2, rows=100, bytes=8 << 20, files=3)
+    assert found.stream == StreamOptions(Start("from-snapshot", 7), "c", limits)
+    assert found.read_changelog
+    found.check_use(STREAM)
+
+
+def test_defaults() -> None:
+    found = parse_options({"path": "/t"})
+    assert found.stream == StreamOptions(Start("latest-full"), None, Limits())
+    assert not found.read_changelog
+    assert found.watermark is None
+    for use in (READ, STREAM, WRITE):
+        found.check_use(use)
+
+
+def test_options_of_a_watermark() -> None:
+    found = parse_options({"path": "/t", "watermark-column": "at", "watermark-delay": "10 min"})
+    assert found.watermark == WatermarkOptions("at", 600_000)
+    assert parse_options({"path": "/t", "watermark-column": "at"}).watermark == WatermarkOptions(
+        "at", 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "'path'"),
+        ({"snapshot-idd": "1"}, "'snapshot-idd': found an option that"),
+        ({"snapshot-id": "one"}, "'snapshot-id': found 'one'; expected a value of kind integer"),
+        ({"read.changelog": "yes"}, "'read.changelog': found 'yes'"),
+        ({"scan.mode": "newest"}, "scan mode"),
+        ({"scan.mode": "from-snapshot"}, "snapshot id"),
+        ({"read.stream.maxRowsPerTrigger": "0"}, "'read.stream.maxRowsPerTrigger': found 0"),
+        ({"read.stream.maxBytesPerTrigger": "many"}, "maxBytesPerTrigger': found 'many'"),
+        ({"watermark-delay": "1 min"}, "found it without 'watermark-column'"),
+        ({"watermark-column": "a", "watermark-delay": "soon"}, "'watermark-delay'"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(options: dict[str, str], message: str) -> None:
+    path = {"path": "/t"} if options else {}
+    with pytest.raises(InvalidError, match=re.escape(message)):
+        parse_options({**path, **options})
+
+
+@pytest.mark.parametrize("option", SOURCE_OPTIONS, ids=lambda option: option.key)
+def test_an_option_is_refused_where_it_would_do_nothing(option: SourceOption) -> None:
+    text = {"boolean": "true", "duration": "1 s"}.get(option.kind, "1")
+    options = {"path": "/t", option.key: text}
+    if option.key == "scan.mode":
+        options["scan.mode"] = "latest"
+    if option.key == "watermark-delay":
+        options["watermark-column"] = "a"
+    found = parse_options(options)
+    for use in (READ, STREAM, WRITE):
+        if use in option.uses:
+            found.check_use(use)
+        else:
+            with pytest.raises(InvalidError, match="found it in " + use):
+                found.check_use(use)

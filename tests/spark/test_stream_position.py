@@ -1,0 +1,272 @@
+"""The driver's side of a streaming read: how batches are cut, replayed, kept from expiry, and shared among tasks."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from widetable.read.stream_plan import DEFAULT, Limits, start_of
+from widetable_spark import stream_position
+from widetable_spark.source_options import StreamOptions
+from widetable_spark.stream_position import StreamPosition
+
+Offset = dict[str, Any]
+
+
+def create(folder: Path, options: Mapping[str, str] | None = None) -> wt.Table:
+    return wt.Catalog(str(folder)).create_table(
+        "db.t",
+        pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("a", pa.int64())]),
+        primary_key=["k"],
+        options={
+            "widetable.fsync": "false",
+            "write-only": "true",
+            "bucket": "3",
+            **(options or {}),
+        },
+    )
+
+
+def put(table: wt.Table, keys: Sequence[int] | range, a: int) -> None:
+    table.write(pa.table({"k": pa.array(list(keys), pa.int64()), "a": [a] * len(keys)}))
+
+
+def position(table: wt.Table, consumer: str | None = None, **start: Any) -> StreamPosition:
+    chosen = start_of(
+        start.get("mode", DEFAULT), start.get("snapshot_id"), start.get("timestamp_millis")
+    )
+    return StreamPosition(table.path, StreamOptions(chosen, consumer, Limits()), ["k", "a"])
+
+
+def rows_of(stream: StreamPosition, start: Offset, end: Offset) -> list[list[tuple[int, int]]]:
+    """(key, a) of each task of a batch."""
+    tasks = pickle.loads(pickle.dumps(stream.tasks(start, end)))
+    return [
+        [
+            pair
+            for read in task
+            for batch in read.to_batches()
+            for pair in zip(batch["k"].to_pylist(), batch["a"].to_pylist(), strict=True)
+        ]
+        for task in tasks
+    ]
+
+
+def checkpointed(offset: Offset) -> Offset:
+    """As Spark gives it back."""
+    return json.loads(json.dumps(offset))  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the table on every call."""
+    monkeypatch.setattr(stream_position, "_LOOK_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("looking")
+def test_batches_follow_one_another_under_any_limits(tmp_path: Path, rng: random.Random) -> None:
+    table = create(tmp_path)
+    for commit in range(6):
+        put(table, rng.sample(range(40), rng.randint(1, 20)), a=commit)
+    table.compact(full=True)
+    for full in (True, False):
+        start = {"mode": "from-snapshot-full"} if full else {"mode": "from-snapshot"}
+        stream = position(table, snapshot_id=3, **start)
+        offset = checkpointed(stream.initial())
+        expected = rows_of(stream, offset, stream.next_end(offset, Limits()))
+        found: list[tuple[int, int]] = []
+        while True:
+            limits = Limits(
+                *(rng.choice([None, rng.randint(1, most)]) for most in (2, 20, 9999, 4))
+            )
+            end = checkpointed(stream.next_end(offset, limits))
+            if end == offset:
+                break
+            batch = rows_of(stream, offset, end)
+            # A new process that replays the batch from the checkpoint gives the same.
+            assert rows_of(position(table), offset, end) == batch
+            found += (pair for task in batch for pair in task)
+            offset = end
+        assert sorted(found) == sorted(pair for task in expected for pair in task)
+        stream.close()
+
+
+@pytest.mark.usefixtures("looking")
+def test_changes_of_a_key_are_in_one_task_and_in_order(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    for commit in range(5):
+        put(table, range(100), a=commit)
+    stream = position(table, mode="from-snapshot-full", snapshot_id=1)
+    start = stream.initial()
+    tasks = rows_of(stream, start, stream.next_end(start, Limits()))
+    of_key: dict[int, list[int]] = {}
+    for task in tasks:
+        assert not of_key.keys() & {k for k, _ in task}
+        for k, a in task:
+            of_key.setdefault(k, []).append(a)
+    assert of_key == {k: [0, 1, 2, 3, 4] for k in range(100)}
+
+
+@pytest.mark.usefixtures("looking")
+def test_small_splits_share_a_task_and_large_ones_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path)
+    put(table, range(100), a=0)
+    stream = position(table)
+    start = stream.initial()
+    end = stream.next_end(start, Limits())
+    assert len(stream.tasks(start, end)) == 1
+    monkeypatch.setattr(stream_position, "_TASK_BYTES", 1)
+    assert len(stream.tasks(start, end)) == 3
+    assert stream.tasks(end, end) == []
+
+
+@pytest.mark.usefixtures("looking")
+def test_snapshots_without_rows_make_no_batch_until_there_are_many(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    put(table, [1], a=1)
+    stream = position(table, mode="latest")
+    offset = stream.initial()
+    for _ in range(31):
+        table.overwrite(pa.table({"k": [1], "a": [1]}))
+    assert stream.next_end(offset, Limits()) == offset
+    table.overwrite(pa.table({"k": [1], "a": [1]}))
+    assert stream.next_end(offset, Limits())["next_snapshot"] == 34
+    put(table, [2], a=2)
+    end = stream.next_end(offset, Limits())
+    assert end["next_snapshot"] == 35
+    assert rows_of(stream, offset, end) == [[(2, 2)]]
+
+
+def test_the_table_is_not_looked_at_on_every_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_position, "_LOOK_SECONDS", 3600)
+    table = create(tmp_path)
+    put(table, [1], a=1)
+    stream = position(table, mode="latest")
+    offset = stream.initial()
+    assert stream.next_end(offset, Limits()) == offset
+    newest = stream.newest()
+    put(table, [2], a=2)
+    assert stream.next_end(offset, Limits()) == offset
+    assert stream.newest() == newest
+    monkeypatch.setattr(stream_position, "_LOOK_SECONDS", 0)
+    assert stream.next_end(offset, Limits()) != offset
+
+
+@pytest.mark.usefixtures("looking")
+def test_available_now_ends_with_the_newest_snapshot_of_its_start(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    put(table, [1], a=1)
+    stream = position(table)
+    stream.stop_at_newest()
+    put(table, [2], a=2)
+    offset = stream.initial()
+    assert offset == stream.initial()
+    end = stream.next_end(offset, Limits())
+    assert rows_of(stream, offset, end) == [[(1, 1)]]
+    assert stream.next_end(end, Limits()) == end
+    assert stream.newest() == end
+
+
+@pytest.mark.usefixtures("looking")
+def test_available_now_of_an_empty_table_reads_nothing(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    stream = position(table)
+    stream.stop_at_newest()
+    put(table, [1], a=1)
+    offset = stream.initial()
+    assert stream.next_end(offset, Limits()) == offset
+    assert stream.newest() is None
+
+
+@pytest.mark.usefixtures("looking")
+def test_the_watermark_rides_in_the_offsets(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    stream = position(table)
+    offset = stream.initial()
+    for number, watermark in enumerate([100, 50, None, 300]):
+        with table.new_writer(["k", "a"]) as writer:
+            writer.write(pa.table({"k": [number], "a": [1]}))
+            table.commit_append(writer.finish(), watermark=watermark)
+    found = []
+    for _ in range(4):
+        offset = stream.next_end(offset, Limits(snapshots=1))
+        found.append(offset.get("watermark"))
+    assert found == [100, 100, 100, 300]
+    newest = stream.newest()
+    assert newest is not None
+    assert newest["watermark"] == 300
+
+
+@pytest.mark.usefixtures("looking")
+def test_a_consumer_takes_over_what_was_committed(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    put(table, range(10), a=0)
+    put(table, [0], a=1)
+    stream = position(table, "c")
+    offset = stream.initial()
+    half = stream.next_end(offset, Limits(files=1))
+    stream.record(half)
+    assert table.consumers() == {}  # in the full phase: to be done again
+    end = stream.next_end(half, Limits())
+    stream.record(end)
+    assert table.consumers() == {"c": 3}
+    put(table, range(5), a=2)
+    within = stream.next_end(end, Limits(files=1))
+    assert within["position"] == 1
+    stream.record(within)
+    assert table.consumers() == {"c": 3}  # the rest of snapshot 3 is still to be read
+    resumed = position(table, "c", mode="latest")
+    assert resumed.initial()["next_snapshot"] == 3
+
+
+@pytest.mark.usefixtures("looking")
+def test_expiry_leaves_what_a_running_query_has_not_read(tmp_path: Path) -> None:
+    options = {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}
+    for consumer in (None, "c"):
+        table = create(tmp_path / str(consumer), options)
+        for commit in range(4):
+            put(table, [1], a=commit)
+        time.sleep(0.005)
+        stream = position(table, consumer, snapshot_id=2)
+        offset = stream.initial()
+        table.expire_snapshots()
+        assert table.snapshots()[0].id == 2
+        offset = stream.next_end(offset, Limits(snapshots=1))
+        stream.record(offset)
+        stream.next_end(offset, Limits(snapshots=1))
+        table.expire_snapshots()
+        assert table.snapshots()[0].id == 3
+        stream.close()
+        table.expire_snapshots()
+        assert table.snapshots()[0].id == (4 if consumer is None else 3)
+
+
+@pytest.mark.usefixtures("looking")
+def test_a_checkpoint_behind_what_is_kept_is_told(tmp_path: Path) -> None:
+    table = create(tmp_path, {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"})
+    for commit in range(4):
+        put(table, [1], a=commit)
+    stream = position(table, snapshot_id=1)
+    offset = stream.initial()
+    end = stream.next_end(offset, Limits(snapshots=2))
+    stream.close()
+    time.sleep(0.005)
+    table.expire_snapshots()
+    message = r"snapshot 1 of .*expired.*kept, 4 to 4.*latest-full.*consumer-id"
+    with pytest.raises(wt.NotFoundError, match=message):
+        position(table).next_end(offset, Limits())
+    with pytest.raises(wt.NotFoundError, match=message):
+        position(table).tasks(offset, end)
