@@ -18,7 +18,7 @@ import widetable as wt
 import widetable_spark
 from tests.spark.conftest import GROUPS, WIDE
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 OPTIONS = {
     **GROUPS,
     "bucket": "3",
