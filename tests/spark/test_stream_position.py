@@ -255,6 +255,25 @@ def test_expiry_leaves_what_a_running_query_has_not_read(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("looking")
+def test_a_checkpoint_behind_its_consumer_is_kept_too(tmp_path: Path) -> None:
+    table = create(tmp_path, {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"})
+    for commit in range(4):
+        put(table, [1], a=commit)
+    older = position(table, snapshot_id=2)
+    offset = older.initial()
+    older.close()
+    stream = position(table, "c", snapshot_id=4)
+    stream.initial()
+    assert table.consumers() == {"c": 4}
+    stream.next_end(offset, Limits())
+    time.sleep(0.005)
+    table.expire_snapshots()
+    assert table.snapshots()[0].id == 2
+    stream.record(offset)
+    assert table.consumers() == {"c": 2}
+
+
+@pytest.mark.usefixtures("looking")
 def test_a_checkpoint_behind_what_is_kept_is_told(tmp_path: Path) -> None:
     table = create(tmp_path, {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"})
     for commit in range(4):

@@ -1,7 +1,7 @@
 """What keeps the snapshots of a stream from expiry: its consumer's progress, and until there is some a read lease.
 
 A consumer is recorded as soon as the stream has started with changes; in a full phase only when that is over, so that a
-restart before does it again. Without a consumer, and in a full phase, the lease moves along with what is read. Raises
+restart before does it again. Where no consumer's progress keeps what is still to be read, the lease moves along. Raises
 NotFoundError when the snapshot that is to be held has expired, InvalidError for a consumer id that is a path,
 StorageError when progress cannot be recorded. A storage that takes no lease is told in the log: the stream then reads
 what expiry leaves.
@@ -58,7 +58,7 @@ class StreamProgress:
         """All from here on is still to be read. Called often: it writes only when the offset has moved, or the lease
         is due.
         """
-        if self._consumer_id is not None and self._recorded is not None:
+        if self._recorded is not None and self._recorded <= offset.next_snapshot:
             self._release()
         elif self._may_lease:
             try:
