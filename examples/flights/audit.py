@@ -1,9 +1,10 @@
-"""Is the table what a plain full join of the inputs gives? Every cell is compared, nulls included.
+"""Are the tables what plain queries over the inputs give? Every cell is compared, nulls included.
 
-In: the files of the four streams and the rows read back from the table, as Arrow. The expectation
+In: the files of the four streams and the rows read back from the tables, as Arrow. The expectation
 knows nothing of widetable: DuckDB takes from each stream the version with the highest sequence per
-key and joins the four by the key. Out: an `Audit`: rows and cells compared, and the differences, of
-which the first few are kept with both values.
+key and joins the four by the key; for the second layer it groups the rows of that join. Out: an
+`Audit`: rows and cells compared, and the differences, of which the first few are kept with both
+values.
 
 Two floats are equal when they are the same number; two nulls are equal; a null and a value are not.
 """
@@ -16,11 +17,21 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from examples.flights.carrier_hourly import HOURLY_KEY, HOURLY_SCHEMA
 from examples.flights.wide_table import GROUPS, KEY, TABLE_SCHEMA, ColumnGroup
 from examples.flights.workspace import Workspace
 
 _SHOWN_DIFFERENCES = 10
 _KEY_LIST = ", ".join(KEY)
+_HOURLY_QUERY = f"""
+    SELECT *, delay_sum::DOUBLE / nullif(delay_count, 0) AS mean_delay,
+           cancelled_count::DOUBLE / flights AS cancelled_share
+    FROM (SELECT month, carrier, sched_dep_time // 100 AS hour, count(*) AS flights,
+                 count(arr_delay) AS delay_count, coalesce(sum(arr_delay), 0)::BIGINT AS delay_sum,
+                 count(*) FILTER (dep_seq IS NOT NULL AND dep_time IS NULL) AS cancelled_count
+          FROM wide WHERE sched_dep_time IS NOT NULL GROUP BY ALL)
+    ORDER BY {", ".join(HOURLY_KEY)}
+"""
 
 
 @dataclass(frozen=True)
@@ -68,32 +79,24 @@ def expected_table(workspace: Workspace) -> pa.Table:
         return database.sql(query).to_arrow_table().cast(TABLE_SCHEMA)
 
 
+def expected_hourly(wide: pa.Table) -> pa.Table:
+    """What `nyc.carrier_hourly` has to hold, from the rows of the full join, sorted by the key."""
+    with _database() as database:
+        database.register("wide", wide)
+        return database.sql(_HOURLY_QUERY).to_arrow_table().cast(HOURLY_SCHEMA)
+
+
 def audit_table(found: pa.Table, expected: pa.Table) -> Audit:
-    """Compare all columns of all rows. Both tables have the columns of the table, in any row order.
+    """Compare all columns of all rows of `nyc.flights_wide`, in any row order.
 
     Raises ValueError when `found` has other columns or types than the table.
     """
-    _require_schema(found)
-    with _database() as database:
-        for side, rows in (("found", found), ("expected", expected)):
-            database.register(f"{side}_rows", rows)
-            database.execute(
-                f"CREATE TABLE {side} AS SELECT {', '.join(TABLE_SCHEMA.names)} FROM {side}_rows"
-            )
-        findings = [
-            _repeated_keys(database),
-            _unmatched_rows(database, "expected", "found"),
-            _unmatched_rows(database, "found", "expected"),
-            *_different_cells(database),
-        ]
-        both = _count(database, f"SELECT count(*) FROM found JOIN expected USING ({_KEY_LIST})")
-    first = [difference for _, differences in findings for difference in differences]
-    return Audit(
-        row_count=both,
-        cell_count=both * len(TABLE_SCHEMA),
-        difference_count=sum(count for count, _ in findings),
-        first_differences=tuple(first[:_SHOWN_DIFFERENCES]),
-    )
+    return _Comparison(TABLE_SCHEMA, KEY).audit(found, expected)
+
+
+def audit_hourly(found: pa.Table, expected: pa.Table) -> Audit:
+    """The same for `nyc.carrier_hourly`."""
+    return _Comparison(HOURLY_SCHEMA, HOURLY_KEY).audit(found, expected)
 
 
 def _database() -> duckdb.DuckDBPyConnection:
@@ -110,52 +113,83 @@ def _newest_versions(group: ColumnGroup, workspace: Workspace) -> str:
     )
 
 
-def _require_schema(found: pa.Table) -> None:
-    for field in TABLE_SCHEMA:
-        position = found.schema.get_field_index(field.name)
-        kind = found.schema.field(position).type if position >= 0 else None
-        if kind != field.type:
-            raise ValueError(
-                f"column {field.name} read back from the table: expected {field.type}, found {kind}"
-            )
-
-
 _Findings = tuple[int, list[Difference]]
 
 
-def _repeated_keys(database: duckdb.DuckDBPyConnection) -> _Findings:
-    query = f"SELECT {_KEY_LIST}, count(*) AS copies FROM found GROUP BY ALL HAVING copies > 1"
-    rows = database.execute(f"{query} LIMIT {_SHOWN_DIFFERENCES}").fetchall()
-    count = _count(database, f"SELECT count(*) FROM ({query})")
-    return count, [Difference(row[:-1], "", "one row", f"{row[-1]} rows") for row in rows]
+class _Comparison:
+    """Of two tables of one schema, in a database that lives as long as `audit` runs."""
 
+    def __init__(self, schema: pa.Schema, key: tuple[str, ...]) -> None:
+        self._schema = schema
+        self._key = key
+        self._keys = ", ".join(key)
+        self._both = f"FROM found JOIN expected USING ({self._keys})"
 
-def _unmatched_rows(database: duckdb.DuckDBPyConnection, present: str, absent: str) -> _Findings:
-    """Rows of `present` whose key `absent` does not hold."""
-    query = f"SELECT {_KEY_LIST} FROM {present} ANTI JOIN {absent} USING ({_KEY_LIST})"
-    values = {present: "one row", absent: "no row"}
-    differences = [
-        Difference(row, "", values["expected"], values["found"])
-        for row in database.execute(f"{query} LIMIT {_SHOWN_DIFFERENCES}").fetchall()
-    ]
-    return _count(database, f"SELECT count(*) FROM ({query})"), differences
-
-
-def _different_cells(database: duckdb.DuckDBPyConnection) -> list[_Findings]:
-    """One entry per column outside the key; a single pass over the joined rows counts them all."""
-    columns = [name for name in TABLE_SCHEMA.names if name not in KEY]
-    joined = f"FROM found JOIN expected USING ({_KEY_LIST})"
-    differs = {name: f"found.{name} IS DISTINCT FROM expected.{name}" for name in columns}
-    counters = ", ".join(f"count(*) FILTER (WHERE {differs[name]})" for name in columns)
-    counts = database.execute(f"SELECT {counters} {joined}").fetchone()
-    findings: list[_Findings] = []
-    for name, count in zip(columns, counts or (), strict=True):
-        query = f"SELECT {_KEY_LIST}, expected.{name}, found.{name} {joined} WHERE {differs[name]}"
-        rows = database.execute(f"{query} LIMIT {_SHOWN_DIFFERENCES}").fetchall() if count else []
-        findings.append(
-            (int(count), [Difference(row[:-2], name, row[-2], row[-1]) for row in rows])
+    def audit(self, found: pa.Table, expected: pa.Table) -> Audit:
+        self._require_schema(found)
+        with _database() as database:
+            for side, rows in (("found", found), ("expected", expected)):
+                database.register(f"{side}_rows", rows)
+                database.execute(
+                    f"CREATE TABLE {side} AS SELECT {', '.join(self._schema.names)} FROM {side}_rows"
+                )
+            findings = [
+                self._repeated_keys(database),
+                self._unmatched_rows(database, "expected", "found"),
+                self._unmatched_rows(database, "found", "expected"),
+                *self._different_cells(database),
+            ]
+            both = _count(database, f"SELECT count(*) {self._both}")
+        first = [difference for _, differences in findings for difference in differences]
+        return Audit(
+            row_count=both,
+            cell_count=both * len(self._schema),
+            difference_count=sum(count for count, _ in findings),
+            first_differences=tuple(first[:_SHOWN_DIFFERENCES]),
         )
-    return findings
+
+    def _require_schema(self, found: pa.Table) -> None:
+        for field in self._schema:
+            position = found.schema.get_field_index(field.name)
+            kind = found.schema.field(position).type if position >= 0 else None
+            if kind != field.type:
+                raise ValueError(
+                    f"column {field.name} read back from the table: expected {field.type}, found {kind}"
+                )
+
+    def _repeated_keys(self, database: duckdb.DuckDBPyConnection) -> _Findings:
+        query = f"SELECT {self._keys}, count(*) AS copies FROM found GROUP BY ALL HAVING copies > 1"
+        rows = database.execute(f"{query} LIMIT {_SHOWN_DIFFERENCES}").fetchall()
+        count = _count(database, f"SELECT count(*) FROM ({query})")
+        return count, [Difference(row[:-1], "", "one row", f"{row[-1]} rows") for row in rows]
+
+    def _unmatched_rows(
+        self, database: duckdb.DuckDBPyConnection, present: str, absent: str
+    ) -> _Findings:
+        """Rows of `present` whose key `absent` does not hold."""
+        query = f"SELECT {self._keys} FROM {present} ANTI JOIN {absent} USING ({self._keys})"
+        values = {present: "one row", absent: "no row"}
+        differences = [
+            Difference(row, "", values["expected"], values["found"])
+            for row in database.execute(f"{query} LIMIT {_SHOWN_DIFFERENCES}").fetchall()
+        ]
+        return _count(database, f"SELECT count(*) FROM ({query})"), differences
+
+    def _different_cells(self, database: duckdb.DuckDBPyConnection) -> list[_Findings]:
+        """One entry per column outside the key; a single pass over the joined rows counts them all."""
+        columns = [name for name in self._schema.names if name not in self._key]
+        differs = {name: f"found.{name} IS DISTINCT FROM expected.{name}" for name in columns}
+        counters = ", ".join(f"count(*) FILTER (WHERE {differs[name]})" for name in columns)
+        counts = database.execute(f"SELECT {counters} {self._both}").fetchone()
+        findings: list[_Findings] = []
+        for name, count in zip(columns, counts or (), strict=True):
+            values = f"SELECT {self._keys}, expected.{name}, found.{name} {self._both}"
+            query = f"{values} WHERE {differs[name]} LIMIT {_SHOWN_DIFFERENCES}"
+            rows = database.execute(query).fetchall() if count else []
+            findings.append(
+                (int(count), [Difference(row[:-2], name, row[-2], row[-1]) for row in rows])
+            )
+        return findings
 
 
 def _count(database: duckdb.DuckDBPyConnection, query: str) -> int:

@@ -1,4 +1,4 @@
-"""Charts as SVG text: lines over time, lanes of events, stacked areas and stacked bars.
+"""Charts as SVG text: lines, lanes of events, stacked areas and bars, ways through stages, a map of cells.
 
 In: plain values. Out: one `<svg>` element that stands by itself in a page: no script, no style sheet,
 no network. Colours come from the caller, text is escaped here, details are in `<title>` elements,
@@ -59,6 +59,25 @@ class Bar:
 
 
 @dataclass(frozen=True)
+class Way:
+    """Something that went through stages: when it began and when each stage ended, ascending."""
+
+    color: str
+    times: Sequence[float]
+    title: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A coloured field with a short text."""
+
+    text: str
+    color: str
+    ink: str
+    title: str
+
+
+@dataclass(frozen=True)
 class _Frame:
     """The plot area and its scales; pixels grow to the right and down."""
 
@@ -101,12 +120,14 @@ def line_chart(
     return _svg(height, drawn, ", ".join(line.name for line in series))
 
 
-def lane_chart(lanes: Sequence[Lane], *, x_max: float, x_title: str) -> str:
-    """One lane per writer: instants as discs whose area is their size, spans as bars."""
+def lane_chart(
+    lanes: Sequence[Lane], *, x_max: float, x_title: str, marks: Sequence[tuple[float, str]] = ()
+) -> str:
+    """One lane per writer: instants as discs whose area is their size, spans as bars; `marks` across all lanes."""
     lane_height = 46
     height = _TOP + lane_height * len(lanes) + _BOTTOM
     frame = _Frame(height, x_max, 1.0)
-    drawn = _x_axis(frame, x_title)
+    drawn = [*_x_axis(frame, x_title), *(_mark(frame, x, text) for x, text in marks)]
     for number, lane in enumerate(lanes):
         middle = _TOP + lane_height * (number + 0.5)
         drawn.append(_rule(_LEFT, middle, WIDTH - _RIGHT, middle))
@@ -157,6 +178,68 @@ def bar_chart(
             base += value
         drawn.append(_text((left + right) / 2, height - _BOTTOM + 18, bar.label, anchor="middle"))
     return _svg(height, drawn, "stacked bars")
+
+
+def way_chart(ways: Sequence[Way], colors: Sequence[str], *, x_max: float, x_title: str) -> str:
+    """A thin row per way, first on top: a dot of its own colour, then a bar per stage; `colors` per stage."""
+    row_height = max(4.0, min(12.0, 460.0 / max(len(ways), 1)))
+    height = math.ceil(_TOP + row_height * len(ways) + _BOTTOM)
+    frame = _Frame(height, x_max, 1.0)
+    drawn = [
+        *(_rule(frame.x(tick), _TOP, frame.x(tick), height - _BOTTOM) for tick in ticks(x_max, 8)),
+        *_x_axis(frame, x_title),
+    ]
+    for number, way in enumerate(ways):
+        top = _TOP + row_height * number
+        drawn.append(f"<g><title>{escape(way.title)}</title>")
+        drawn.append(
+            f'<circle cx="{_LEFT - 12}" cy="{top + row_height / 2:.1f}" '
+            f'r="{min(row_height * 0.38, 3.5):.1f}" fill="{way.color}"/>'
+        )
+        for start, end, color in zip(way.times, way.times[1:], colors, strict=False):
+            drawn.append(
+                f'<rect x="{frame.x(start):.1f}" y="{top + row_height * 0.12:.1f}" '
+                f'width="{max(frame.x(end) - frame.x(start), 0.0):.1f}" '
+                f'height="{row_height * 0.76:.1f}" fill="{color}"/>'
+            )
+        drawn.append("</g>")
+    return _svg(height, drawn, x_title)
+
+
+def cell_chart(
+    rows: Sequence[tuple[str, Sequence[Cell | None]]], columns: Sequence[str], *, x_title: str
+) -> str:
+    """A map: a row of cells per name, a column per text below; None leaves a field empty."""
+    left, cell_height = 196, 26
+    width = (WIDTH - left - 8) / max(len(columns), 1)
+    height = _TOP + cell_height * len(rows) + _BOTTOM
+    drawn: list[str] = []
+    for number, (name, cells) in enumerate(rows):
+        top = _TOP + cell_height * number
+        drawn.append(_text(left - 12, top + cell_height / 2 + 4.5, name, INK, anchor="end"))
+        for position, cell in enumerate(cells):
+            if cell is not None:
+                x = left + width * position
+                drawn.append(
+                    f'<g><title>{escape(cell.title)}</title><rect x="{x + 1:.1f}" y="{top + 1}" '
+                    f'width="{width - 2:.1f}" height="{cell_height - 2}" rx="4" fill="{cell.color}"/>'
+                )
+                middle = _text(
+                    x + width / 2, top + cell_height / 2 + 4.5, cell.text, cell.ink, "middle"
+                )
+                drawn.append(f"{middle}</g>")
+    bottom = height - _BOTTOM
+    for position, column in enumerate(columns):
+        drawn.append(_text(left + width * (position + 0.5), bottom + 18, column, anchor="middle"))
+    drawn.append(_text((left + WIDTH - 8) / 2, height - 4, x_title, anchor="middle"))
+    return _svg(height, drawn, x_title)
+
+
+def blend(low: str, high: str, share: float) -> str:
+    """The colour between two (#rrggbb): 0 gives the first, 1 the second."""
+    inside = min(max(share, 0.0), 1.0)
+    channels = [(int(low[at : at + 2], 16), int(high[at : at + 2], 16)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + (b - a) * inside):02x}" for a, b in channels)
 
 
 def ticks(maximum: float, count: int = 5) -> list[float]:
@@ -218,6 +301,15 @@ def _event(frame: _Frame, color: str, middle: float, event: Event) -> str:
         f'<circle cx="{frame.x(event.start):.1f}" cy="{middle:.1f}" r="{radius:.1f}" '
         f'fill="{color}" fill-opacity="0.55" stroke="{color}">{title}</circle>'
     )
+
+
+def _mark(frame: _Frame, x: float, text: str) -> str:
+    left, bottom = frame.x(x), frame.height - _BOTTOM
+    line = (
+        f'<line x1="{left:.1f}" y1="{_TOP}" x2="{left:.1f}" y2="{bottom}" stroke="{MUTED}" '
+        f'stroke-dasharray="3 4"/>'
+    )
+    return line + _text(left + 6, _TOP + 4, text)
 
 
 def _y_axis(frame: _Frame, suffix: str) -> list[str]:

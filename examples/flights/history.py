@@ -1,8 +1,9 @@
-"""What the table itself tells about the run: its commits, how its column groups filled, its files.
+"""What the tables themselves tell about the run: commits, fill of the column groups, files, changes.
 
-In: the table and the run of the pipeline. Everything is read back from snapshots, nothing is taken
-from the demo's own notes but which commit user was which stream. The fill of a group at a snapshot is
-counted by reading that snapshot (time travel), at evenly spaced snapshots.
+In: the tables and the run of the pipeline. Everything is read back from snapshots, nothing is taken
+from the demo's own notes but which commit user was which query. The fill of a group at a snapshot is
+counted by reading that snapshot (time travel), at evenly spaced snapshots; the changes of all snapshots
+are counted by their kind.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 import widetable as wt
+from examples.flights.carrier_hourly import ROW_KIND
 from examples.flights.pipeline import PipelineRun
-from examples.flights.wide_table import GROUPS
+from examples.flights.second_layer import COMMIT_USER
+from examples.flights.wide_table import GROUPS, PARTITION
 
 MAINTAINER = "maintainer"
+SECOND_LAYER = "second layer"
 _SAMPLED_SNAPSHOTS = 20
 
 
@@ -55,10 +59,21 @@ class Bucket:
 
 
 @dataclass(frozen=True)
+class Told:
+    """The changes of one snapshot: how many of each kind (+I, -U, +U, -D)."""
+
+    snapshot_id: int
+    seconds: float
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
 class History:
-    """The run as the table remembers it, oldest first."""
+    """The run as the tables remember it, oldest first. layer_commits: of the second layer's table."""
 
     commits: tuple[Commit, ...]
+    layer_commits: tuple[Commit, ...]
+    told: tuple[Told, ...]
     fill: tuple[FillPoint, ...]
     buckets_before: tuple[Bucket, ...]
     buckets_after: tuple[Bucket, ...]
@@ -68,13 +83,19 @@ class History:
         return [commit for commit in self.commits if commit.writer != MAINTAINER]
 
 
-def read_history(table: wt.Table, run: PipelineRun, months: Sequence[str]) -> History:
+def read_history(
+    table: wt.Table, hourly: wt.Table, run: PipelineRun, months: Sequence[str]
+) -> History:
     """Read all snapshots, and the table at some of them. `months`: all partitions of the table."""
     commits = _commits(table, run)
     last_of_streams = max(commit.snapshot_id for commit in commits if commit.writer != MAINTAINER)
     sampled = _evenly_spaced(commits, last_of_streams)
     return History(
         commits=commits,
+        layer_commits=tuple(
+            commit for commit in _commits(hourly, run) if commit.writer == SECOND_LAYER
+        ),
+        told=_told(table, run),
         fill=tuple(_fill_point(table, commit) for commit in sampled),
         buckets_before=_buckets(table, last_of_streams, months),
         buckets_after=_buckets(table, commits[-1].snapshot_id, months),
@@ -83,6 +104,7 @@ def read_history(table: wt.Table, run: PipelineRun, months: Sequence[str]) -> Hi
 
 def _commits(table: wt.Table, run: PipelineRun) -> tuple[Commit, ...]:
     writers = {stream.query_id: stream.group for stream in run.streams}
+    writers[COMMIT_USER] = SECOND_LAYER
     return tuple(
         Commit(
             snapshot_id=snapshot.id,
@@ -94,6 +116,25 @@ def _commits(table: wt.Table, run: PipelineRun) -> tuple[Commit, ...]:
         )
         for snapshot in table.snapshots()
     )
+
+
+def _told(table: wt.Table, run: PipelineRun) -> tuple[Told, ...]:
+    """Of the snapshots that have changes."""
+    return tuple(
+        Told(
+            snapshot_id=snapshot.id,
+            seconds=snapshot.time_millis / 1000 - run.started,
+            counts=_kinds(table, snapshot.id),
+        )
+        for snapshot in table.snapshots()
+        if snapshot.changelog_record_count
+    )
+
+
+def _kinds(table: wt.Table, snapshot_id: int) -> dict[str, int]:
+    changes = table.changes(snapshot_id - 1, snapshot_id, columns=list(PARTITION))
+    counts = pc.value_counts(changes[ROW_KIND])
+    return {entry["values"]: entry["counts"] for entry in counts.to_pylist()}
 
 
 def _evenly_spaced(commits: tuple[Commit, ...], last_of_streams: int) -> list[Commit]:

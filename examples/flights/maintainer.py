@@ -1,8 +1,12 @@
-"""The one maintainer of the table: it compacts in the background while the streams write.
+"""The one maintainer of the wide table: it compacts in the background while the streams write.
 
-The streams only append (`write-only`), so somebody has to merge their small files. `Maintainer` is a
-context manager around that work; what it did is in `rounds` afterwards. A compaction that fails ends
-the demo: the exception is raised again when the context is left.
+The streams only append (`write-only`), so somebody has to merge their small files, and with that to
+tell what changed. `Maintainer` is a context manager around `Table.maintain`, the same loop that
+`widetable maintain` runs in a process of its own; what it did is in `rounds` afterwards. A failure that
+it cannot mend ends the demo: the exception is raised again when the context is left.
+
+In a thread of the driver, because there are two cores and the kernels that compact let others run:
+another process would load the same code again, and tasks of Spark would wait behind the streams' own.
 """
 
 from __future__ import annotations
@@ -17,19 +21,19 @@ import widetable as wt
 
 @dataclass(frozen=True)
 class CompactionRound:
-    """One call of `table.compact` that had something to do.
+    """One round that had something to compact.
 
-    started: epoch seconds. seconds: how long it took. file_count: files it wrote.
+    started: epoch seconds. seconds: how long it took. snapshot_id: the last one that it published.
     """
 
     started: float
     seconds: float
     full: bool
-    file_count: int
+    snapshot_id: int
 
 
 class Maintainer:
-    """Compacts every `pause_seconds` until the context is left."""
+    """Compacts whatever is due every `pause_seconds` until the context is left, and then once more."""
 
     def __init__(self, table: wt.Table, pause_seconds: float) -> None:
         self.rounds: list[CompactionRound] = []
@@ -37,6 +41,7 @@ class Maintainer:
         self._pause_seconds = pause_seconds
         self._stop = threading.Event()
         self._failure: Exception | None = None
+        self._begun = 0.0
         self._thread = threading.Thread(target=self._work, name="maintainer")
 
     def __enter__(self) -> Maintainer:
@@ -51,21 +56,37 @@ class Maintainer:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        if self._failure is not None and error is None:
+        if error is not None:
+            return
+        if self._failure is not None:
             raise self._failure
+        self._compact(full=False)
 
-    def compact(self, *, full: bool = False) -> None:
-        """One round now, in the caller's thread. Not to be called while the context is open."""
-        started = time.time()
-        result = self._table.compact(full=full)
-        if result.committed:
-            seconds = time.time() - started
-            self.rounds.append(CompactionRound(started, seconds, full, result.files))
+    def compact_fully(self) -> None:
+        """Merge everything into the last level. Not to be called while the context is open."""
+        self._compact(full=True)
+
+    def _compact(self, *, full: bool) -> None:
+        self._begun = time.time()
+        self._note(self._table.compact(full=full).snapshot_id, full=full)
 
     def _work(self) -> None:
-        while not self._stop.wait(self._pause_seconds):
-            try:
-                self.compact()
-            except Exception as failure:  # noqa: BLE001 - handed over to the thread that waits
-                self._failure = failure
-                return
+        self._begun = time.time()
+        try:
+            self._table.maintain(
+                interval_millis=int(self._pause_seconds * 1000),
+                expire=False,  # the report looks back at every snapshot
+                stop=self._stop,
+                on_round=self._end_round,
+            )
+        except Exception as failure:  # noqa: BLE001 - handed over to the thread that waits
+            self._failure = failure
+
+    def _end_round(self, result: wt.MaintenanceResult) -> None:
+        self._note(result.snapshot_id, full=False)
+        self._begun = time.time() + self._pause_seconds  # when the next round begins
+
+    def _note(self, snapshot_id: int | None, *, full: bool) -> None:
+        if snapshot_id is not None:
+            seconds = time.time() - self._begun
+            self.rounds.append(CompactionRound(self._begun, seconds, full, snapshot_id))

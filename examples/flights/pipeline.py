@@ -1,10 +1,11 @@
-"""Four streaming queries fill one table at the same time, each its own columns.
+"""Four streaming queries fill one table at the same time, and a fifth keeps a second table from its changes.
 
-In: a Spark session, the files of the streams, the empty table. Each query takes one file per
-micro-batch, as if files came in while it runs, and writes with `format("widetable")`. No query knows
-of the others: there is no join and no lock, and each has its own checkpoint. A maintainer compacts
-meanwhile. Out: a `PipelineRun` with what each query did. A query that fails ends the demo with its
-own error.
+In: a Spark session, the files of the streams, the two empty tables. Each of the four takes one file
+per micro-batch, as if files came in while it runs, and writes its own columns with
+`format("widetable")`. No query knows of the others: there is no join and no lock, and each has its own
+checkpoint. A maintainer compacts meanwhile, which is also what tells the changes; the second layer
+reads them and is stopped and started once, in the middle. Out: a `PipelineRun` with what each query
+did. A query that fails ends the demo with its own error.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
 from examples.flights.maintainer import CompactionRound, Maintainer
+from examples.flights.micro_batch import MicroBatch, micro_batches
+from examples.flights.second_layer import LayerRun, SecondLayer
 from examples.flights.wide_table import (
     GROUPS,
     KEY,
@@ -29,20 +31,35 @@ from examples.flights.wide_table import (
 )
 from examples.flights.workspace import Workspace
 
-COMPACTION_PAUSE_SECONDS = 2.0
+COMPACTION_PAUSE_SECONDS = 0.5
 _POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class StreamRun:
-    """What one streaming query did. started, ended: of its first and last batch, epoch seconds."""
+    """What one streaming query did: its batches, in order."""
 
     group: str
     query_id: str
-    row_count: int
-    batch_count: int
-    started: float
-    ended: float
+    batches: tuple[MicroBatch, ...]
+
+    def batch(self, batch_id: int) -> MicroBatch:
+        """Raises KeyError for a batch that is not among them."""
+        return {batch.batch_id: batch for batch in self.batches}[batch_id]
+
+    @property
+    def row_count(self) -> int:
+        return sum(batch.row_count for batch in self.batches)
+
+    @property
+    def started(self) -> float:
+        """When its first batch began, epoch seconds."""
+        return self.batches[0].started
+
+    @property
+    def ended(self) -> float:
+        """When its last batch ended, epoch seconds."""
+        return self.batches[-1].ended
 
     @property
     def seconds(self) -> float:
@@ -60,6 +77,7 @@ class PipelineRun:
     startup_seconds: float
     streams: tuple[StreamRun, ...]
     compactions: tuple[CompactionRound, ...]
+    layer: LayerRun
 
     @property
     def started(self) -> float:
@@ -97,26 +115,46 @@ def create_table(workspace: Workspace) -> wt.Table:
 
 
 def run_pipeline(
-    spark: SparkSession, workspace: Workspace, table: wt.Table, on_progress: OnProgress
+    spark: SparkSession,
+    workspace: Workspace,
+    wide: wt.Table,
+    hourly: wt.Table,
+    record_count: int,
+    on_progress: OnProgress,
 ) -> PipelineRun:
-    """Run the four queries to the end of their files, then compact once more, fully."""
+    """Run the four queries to the end of their files and the second layer to the end of their changes.
+
+    record_count: of all four streams; at half of them the second layer is restarted. At the end
+    everything is compacted once more, fully.
+    """
     called = time.time()
-    maintainer = Maintainer(table, COMPACTION_PAUSE_SECONDS)
-    with maintainer:
-        queries: dict[str, StreamingQuery] = {}
-        try:
+    maintainer = Maintainer(wide, COMPACTION_PAUSE_SECONDS)
+    layer = SecondLayer(spark, workspace, wide, hourly)
+
+    def watch(rows: dict[str, int]) -> None:
+        on_progress(rows)
+        if layer.is_ready_to_restart and 2 * sum(rows.values()) >= record_count:
+            layer.restart()
+        layer.check()
+
+    queries: dict[str, StreamingQuery] = {}
+    try:
+        with maintainer:
+            layer.start()
             for group in GROUPS:
-                queries[group.name] = _start_query(spark, workspace, table, group.name)
-            _wait_for(queries, on_progress)
-            streams = tuple(_outcome(name, query) for name, query in queries.items())
-        finally:
-            for query in queries.values():
-                query.stop()
-    maintainer.compact(full=True)
+                queries[group.name] = _start_query(spark, workspace, wide, group.name)
+            _wait_for(queries, watch)
+        maintainer.compact_fully()
+        layer_run = layer.finish(_last_change(wide))
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+    streams = tuple(_outcome(name, query) for name, query in queries.items())
     return PipelineRun(
         startup_seconds=min(stream.started for stream in streams) - called,
         streams=streams,
         compactions=tuple(maintainer.rounds),
+        layer=layer_run,
     )
 
 
@@ -149,21 +187,13 @@ def _wait_for(queries: dict[str, StreamingQuery], on_progress: OnProgress) -> No
 
 
 def _row_count(query: StreamingQuery) -> int:
-    return sum(progress.numInputRows for progress in query.recentProgress)
+    return sum(batch.row_count for batch in micro_batches(query))
 
 
 def _outcome(name: str, query: StreamingQuery) -> StreamRun:
-    batches = [progress for progress in query.recentProgress if progress.numInputRows]
-    return StreamRun(
-        group=name,
-        query_id=str(query.id),
-        row_count=sum(batch.numInputRows for batch in batches),
-        batch_count=len(batches),
-        started=_epoch_seconds(batches[0].timestamp),
-        ended=_epoch_seconds(batches[-1].timestamp) + batches[-1].batchDuration / 1000,
-    )
+    return StreamRun(name, str(query.id), tuple(micro_batches(query)))
 
 
-def _epoch_seconds(timestamp: str) -> float:
-    """Of the ISO text in UTC by which Spark tells when a trigger began."""
-    return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp()
+def _last_change(table: wt.Table) -> int:
+    """The newest snapshot that has a changelog."""
+    return max(snapshot.id for snapshot in table.snapshots() if snapshot.changelog_record_count)

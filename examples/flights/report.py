@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from examples.flights.audit import Audit
+from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import (
     Bar,
     Event,
@@ -26,9 +26,13 @@ from examples.flights.charts import (
     line_chart,
 )
 from examples.flights.features import GroupFill, cell_text, group_of, percent_text
-from examples.flights.history import MAINTAINER, Bucket, Commit, History
+from examples.flights.freshness import Freshness
+from examples.flights.history import MAINTAINER, SECOND_LAYER, Bucket, Commit, History
 from examples.flights.input_profile import InputProfile
+from examples.flights.layer_report import layer_values, seconds_text
 from examples.flights.pipeline import PipelineRun
+from examples.flights.punctuality import CarrierTable
+from examples.flights.verdict import Verdict
 from examples.flights.wide_table import LABEL, TABLE_NAME
 
 COLORS = {
@@ -38,6 +42,7 @@ COLORS = {
     "arrival": "#0d8f6f",
     "weather": "#8b46c1",
     MAINTAINER: "#7b8794",
+    SECOND_LAYER: "#c2416b",
 }
 _LEVEL_COLORS = ("#f0a94e", "#8fb8e8", "#5b93d6", "#2563c9", "#1b4a99", "#123066")
 _SECONDS = "seconds since the first batch began"
@@ -51,10 +56,17 @@ class Findings:
     profiles: Sequence[InputProfile]
     run: PipelineRun
     history: History
-    audit: Audit
+    freshness: Freshness
+    verdict: Verdict
+    carriers: CarrierTable
     fill: Sequence[GroupFill]
     sample: Sequence[dict[str, Any]]
     total_seconds: float
+
+    @property
+    def change_count(self) -> int:
+        """Changes told by the wide table, of all kinds."""
+        return sum(sum(told.counts.values()) for told in self.history.told)
 
     @property
     def retry_count(self) -> int:
@@ -64,17 +76,21 @@ class Findings:
 
 def render_report(findings: Findings) -> str:
     """The text of the page."""
-    run, history, audit = findings.run, findings.history, findings.audit
+    run, history, verdict = findings.run, findings.history, findings.verdict
     levels = sorted({level for point in history.fill for level in point.files_by_level})
     compaction_seconds = sum(compaction.seconds for compaction in run.compactions)
     values = {
         "lead": (
-            f"All {audit.row_count:,} flights that left New York City in the data set, as one feature "
+            f"All {verdict.wide.row_count:,} flights that left New York City in the data set, as one feature "
             f"table. Schedule, departure, arrival and weather came as four streams of files; four "
-            f"Spark queries wrote them at the same time, each its own columns, with no join."
+            f"Spark queries wrote them at the same time, each its own columns, with no join. A fifth query "
+            f"read what changed and kept a second table, <code>{escape(HOURLY_NAME)}</code>, from it."
         ),
         "tiles": _tiles(findings),
-        "differences": _differences(audit),
+        "differences": _differences(verdict),
+        **layer_values(
+            run, history, findings.freshness, findings.carriers, verdict.laws, stream_colors=COLORS
+        ),
         "sampled_count": str(len(history.fill)),
         "fill_chart": _fill_chart(history),
         "retry_sentence": _retry_sentence(findings),
@@ -105,13 +121,30 @@ def render_report(findings: Findings) -> str:
 
 
 def _tiles(findings: Findings) -> str:
-    run, audit = findings.run, findings.audit
+    run, freshness, verdict = findings.run, findings.freshness, findings.verdict
     commits = findings.history.stream_commits
+    broken_count = sum(verdict.laws.found.values())
+    told, counted = (
+        [seconds_text(freshness.quantile(stage, share)) for share in (0.5, 0.99)]
+        for stage in ("told", "counted")
+    )
     tiles = [
-        ("good" if audit.passed else "bad", f"{audit.difference_count:,}", "different cells"),
-        ("", f"{audit.cell_count:,}", "cells compared with a full join"),
+        (
+            "bad" if verdict.difference_count else "good",
+            f"{verdict.difference_count:,}",
+            "different cells",
+        ),
+        ("", f"{verdict.cell_count:,}", "cells compared with plain queries over the input"),
         ("", f"{run.rows_per_second:,.0f}", "records per second, four streams"),
         ("", f"{len(commits)}", f"commits, {findings.retry_count} races lost and retried"),
+        ("", told[0], f"source to changelog, median; 99 % within {told[1]}"),
+        ("", counted[0], f"source to second layer, median; 99 % within {counted[1]}"),
+        ("", f"{findings.change_count:,}", "changes told, with the row before and after"),
+        (
+            "bad" if broken_count else "good",
+            f"{broken_count:,}",
+            f"breaches of laws in {verdict.check_count:,} checks of widetable audit",
+        ),
     ]
     return "".join(
         f'<div class="tile {kind}"><b>{value}</b><span>{label}</span></div>'
@@ -119,11 +152,22 @@ def _tiles(findings: Findings) -> str:
     )
 
 
-def _differences(audit: Audit) -> str:
-    if audit.passed:
-        return ""
-    items = "".join(f"<li>{escape(str(item))}</li>" for item in audit.first_differences)
-    return f"<section><h2>The table is not the full join</h2><ul>{items}</ul></section>"
+def _differences(verdict: Verdict) -> str:
+    parts = [
+        ("The table is not the full join", verdict.wide.passed, verdict.wide.first_differences),
+        (
+            "The second layer is not what the full join gives",
+            verdict.hourly.passed,
+            verdict.hourly.first_differences,
+        ),
+        ("Laws of the table are broken", verdict.laws.ok, verdict.laws.findings),
+    ]
+    return "".join(
+        f"<section><h2>{title}</h2><ul>"
+        f"{''.join(f'<li>{escape(str(item))}</li>' for item in items)}</ul></section>"
+        for title, passed, items in parts
+        if not passed
+    )
 
 
 def _fill_chart(history: History) -> str:
@@ -168,14 +212,21 @@ def _commit_chart(findings: Findings) -> str:
             compaction.started - run.started,
             compaction.started - run.started + compaction.seconds,
             1.0,
-            f"{'full ' if compaction.full else ''}compaction into {compaction.file_count} files, "
+            f"{'full ' if compaction.full else ''}compaction, snapshot {compaction.snapshot_id}, "
             f"{compaction.seconds:.1f} s",
         )
         for compaction in run.compactions
     ]
     lanes.append(Lane(MAINTAINER, COLORS[MAINTAINER], rounds))
+    counted = [
+        Event(commit.seconds, commit.seconds, commit.row_count / largest, _told(commit))
+        for commit in history.layer_commits
+    ]
+    lanes.append(Lane(SECOND_LAYER, COLORS[SECOND_LAYER], counted))
     last = max(event.end for lane in lanes for event in lane.events)
-    return lane_chart(lanes, x_max=last * 1.02, x_title=_SECONDS)
+    restart = run.layer.restart
+    marks = [] if restart is None else [(restart.at - run.started, "second layer started again")]
+    return lane_chart(lanes, x_max=last * 1.02, x_title=_SECONDS, marks=marks)
 
 
 def _told(commit: Commit) -> str:
@@ -282,7 +333,7 @@ def _speed_table(findings: Findings) -> str:
             (
                 stream.group,
                 f"{stream.row_count:,}",
-                f"{stream.batch_count}",
+                f"{len(stream.batches)}",
                 f"{stream.seconds:.1f}",
                 f"{stream.rows_per_second:,.0f}",
                 f"{len(commits)}",

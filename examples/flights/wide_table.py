@@ -109,5 +109,9 @@ TABLE_OPTIONS: dict[str, str] = {
     "bucket": "1",
     "merge-engine": "partial-update",
     "write-only": "true",
+    # The changes of the table, with the whole row before and after; made by compactions.
+    "changelog-producer": "lookup",
+    # A record that comes twice, or too late to win, changes nothing and is not told.
+    "changelog-producer.row-deduplicate": "true",
     **{f"fields.{group.sequence}.sequence-group": ",".join(group.value_names) for group in GROUPS},
 }

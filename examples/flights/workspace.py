@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEFAULT_ROOT = Path("build/demo")
-_PARTS = ("input", "warehouse", "checkpoints", "spark", "report.html")
+_PARTS = ("input", "warehouse", "checkpoints", "caches", "spark", "report.html")
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,14 @@ class Workspace:
     def warehouse(self) -> Path:
         return self.root / "warehouse"
 
-    def checkpoint(self, group: str) -> Path:
-        return self.root / "checkpoints" / group
+    def checkpoint(self, query: str) -> Path:
+        """Of a stream, by the name of its group, or of the second layer."""
+        return self.root / "checkpoints" / query
+
+    @property
+    def lookup_caches(self) -> Path:
+        """Local copies of data files in which compactions and lookups find rows by key."""
+        return self.root / "caches"
 
     @property
     def spark_scratch(self) -> Path:

@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 import pytest
 
 from examples.flights.audit import audit_table, expected_table
-from examples.flights.dataset import Dataset, read_dataset
+from examples.flights.dataset import read_dataset
 from examples.flights.facts import FACT_SCHEMA
 from examples.flights.inputs import FILE_COUNTS, make_streams, store_streams
 from examples.flights.wide_table import GROUPS, KEY, TABLE_SCHEMA, ColumnGroup
 from examples.flights.workspace import Workspace
+from tests.examples.plain_pipeline import join_by_dictionaries
 
 FLIGHT_COUNT = 4_000
 NULLED_COLUMN = {
@@ -30,7 +31,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def facts() -> pa.Table:
-    return _join_by_dictionaries(read_dataset(flight_count=FLIGHT_COUNT))
+    return join_by_dictionaries(read_dataset(flight_count=FLIGHT_COUNT))
 
 
 @pytest.fixture(scope="module")
@@ -45,36 +46,6 @@ def expected(
     workspace = Workspace(tmp_path_factory.mktemp("demo"))
     store_streams(streams, workspace)
     return expected_table(workspace)
-
-
-def _join_by_dictionaries(dataset: Dataset) -> pa.Table:
-    """The facts without Spark: an independent join, row by row."""
-    airlines = {row["carrier"]: row["name"] for row in dataset.airlines.to_pylist()}
-    airports = {row["faa"]: row for row in dataset.airports.to_pylist()}
-    planes = {row["tailnum"]: row for row in dataset.planes.to_pylist()}
-    weather = {(row["origin"], row["time_hour"]): row for row in dataset.weather.to_pylist()}
-    rows = []
-    for flight in dataset.flights.to_pylist():
-        place = airports.get(flight["dest"], {})
-        plane = planes.get(flight["tailnum"], {})
-        reading = weather.get((flight["origin"], flight["time_hour"]))
-        rows.append(
-            {
-                **(reading or {}),
-                **flight,
-                "has_weather": reading is not None,
-                "airline": airlines.get(flight["carrier"]),
-                "dest_name": place.get("name"),
-                "dest_lat": place.get("lat"),
-                "dest_lon": place.get("lon"),
-                "plane_year": plane.get("year"),
-                "plane_maker": plane.get("manufacturer"),
-                "plane_model": plane.get("model"),
-                "plane_engines": plane.get("engines"),
-                "plane_seats": plane.get("seats"),
-            }
-        )
-    return pa.Table.from_pylist(rows, schema=FACT_SCHEMA)
 
 
 def _records(streams: dict[str, list[pa.Table]], group: ColumnGroup) -> list[Row]:

@@ -1,0 +1,130 @@
+"""How old records are when they have arrived: in the table, in its changelog, in the second layer.
+
+A record's way is read from what happened, not measured beside it:
+
+    taken    the trigger of its stream's micro-batch began: Spark took the record from the source
+    stored   the snapshot of that micro-batch's commit, whose files hold it in level 0
+    told     the COMPACT snapshot that moved its file up from level 0, with the changelog of its rows
+    counted  the commit of the second layer's first micro-batch that read that snapshot's changes
+
+Rows of one commit that were moved up by the same compaction go together: a `Journey`. Medians and
+other quantiles are over records, so a journey counts as often as it has rows. Times are epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+import widetable as wt
+from examples.flights.pipeline import PipelineRun
+from examples.flights.second_layer import COMMIT_USER, next_snapshot
+
+STAGES = ("stored", "told", "counted")
+
+
+@dataclass(frozen=True)
+class Journey:
+    """Rows that went together. snapshot_id: of the commit that stored them."""
+
+    group: str
+    snapshot_id: int
+    row_count: int
+    taken: float
+    stored: float
+    told: float
+    counted: float
+
+    def age(self, stage: str) -> float:
+        """Seconds from when the rows were taken until they were there."""
+        seconds: float = getattr(self, stage) - self.taken
+        return seconds
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """All rows of all streams, in the order in which they were stored."""
+
+    journeys: tuple[Journey, ...]
+
+    def ages(self, stage: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Ages in seconds, ascending; and which share of all rows was not older than that."""
+        order = sorted(self.journeys, key=lambda journey: journey.age(stage))
+        rows = np.cumsum([journey.row_count for journey in order], dtype=np.float64)
+        total = rows[-1] if len(rows) else 1.0
+        return np.array([journey.age(stage) for journey in order]), rows / total
+
+    def quantile(self, stage: str, share: float) -> float:
+        """The age in seconds that this share of all rows did not exceed; NaN without rows."""
+        ages, shares = self.ages(stage)
+        if not len(ages):
+            return float("nan")
+        return float(ages[min(int(np.searchsorted(shares, share - 1e-12)), len(ages) - 1)])
+
+
+def measure_freshness(wide: wt.Table, hourly: wt.Table, run: PipelineRun) -> Freshness:
+    """Follow all rows that the streams wrote. Raises KeyError when some never arrived."""
+    snapshots = {snapshot.id: snapshot for snapshot in wide.snapshots()}
+    streams = {stream.query_id: stream for stream in run.streams}
+    counted = _counted(hourly, run, max(snapshots, default=0))
+    journeys = []
+    for (stored_id, told_id), row_count in sorted(level0_moves(wide).items()):
+        stored = snapshots[stored_id]
+        stream = streams[stored.commit_user]
+        journeys.append(
+            Journey(
+                group=stream.group,
+                snapshot_id=stored_id,
+                row_count=row_count,
+                taken=stream.batch(stored.commit_identifier).started,
+                stored=stored.time_millis / 1000,
+                told=snapshots[told_id].time_millis / 1000,
+                counted=counted[told_id],
+            )
+        )
+    return Freshness(tuple(journeys))
+
+
+def level0_moves(table: wt.Table) -> dict[tuple[int, int], int]:
+    """Rows by (snapshot whose commit put them in level 0, snapshot that moved them up)."""
+    moves: Counter[tuple[int, int]] = Counter()
+    waiting: dict[str, tuple[int, int]] = {}
+    for snapshot in table.snapshots():
+        live = {
+            file.file_name: file.row_count
+            for split in table.scan(snapshot_id=snapshot.id).splits()
+            for file in split.files
+            if file.level == 0
+        }
+        for name in waiting.keys() - live.keys():
+            stored_id, row_count = waiting.pop(name)
+            moves[stored_id, snapshot.id] += row_count
+        for name in live.keys() - waiting.keys():
+            waiting[name] = (snapshot.id, live[name])
+    return dict(moves)
+
+
+def _counted(hourly: wt.Table, run: PipelineRun, last_snapshot: int) -> dict[int, float]:
+    """When the second layer had each snapshot of the wide table; one that changed none of its rows, with its batch."""
+    committed = {
+        snapshot.commit_identifier: snapshot.time_millis / 1000
+        for snapshot in hourly.snapshots()
+        if snapshot.commit_user == COMMIT_USER
+    }
+    times: dict[int, float] = {}
+    first = 1
+    for batch in run.layer.batches:
+        end = next_snapshot(batch)
+        times.update(dict.fromkeys(range(first, end), committed.get(batch.batch_id, batch.ended)))
+        first = max(first, end)
+    return {id: time for id, time in times.items() if id <= last_snapshot}
+
+
+def quantiles_of(journeys: Sequence[Journey], stage: str) -> tuple[float, float]:
+    """Median and 99th percentile."""
+    freshness = Freshness(tuple(journeys))
+    return freshness.quantile(stage, 0.5), freshness.quantile(stage, 0.99)
