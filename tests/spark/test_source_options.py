@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ from widetable_spark.source_options import (
     WatermarkOptions,
     parse_options,
 )
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs/spark-options.md"
 
 
 def test_options_of_a_stream() -> None:
@@ -77,6 +80,13 @@ def test_a_wrong_option_is_refused_by_name(options: dict[str, str], message: str
     path = {"path": "/t"} if options else {}
     with pytest.raises(InvalidError, match=re.escape(message)):
         parse_options({**path, **options})
+
+
+@pytest.mark.parametrize("option", SOURCE_OPTIONS, ids=lambda option: option.key)
+def test_an_option_is_on_the_page(option: SourceOption) -> None:
+    uses = ", ".join(use.removeprefix("a ") for use in option.uses)
+    row = f"| `{option.key}` | {option.kind} | {uses} | {option.sentence} |"
+    assert PAGE.read_text(encoding="utf-8").splitlines().count(row) == 1
 
 
 @pytest.mark.parametrize("option", SOURCE_OPTIONS, ids=lambda option: option.key)
