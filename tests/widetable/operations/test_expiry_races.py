@@ -1,7 +1,7 @@
 """Expiry and cleaning that are stopped at any operation, or overtaken at any operation by somebody else.
 
 What is kept reads as before at every moment, and the next expiry leaves what an undisturbed one leaves.
-WIDETABLE_POINTS: how many operations each sampled test tries (default 4; 0: all of them).
+WIDETABLE_POINTS: how many operations each sampled test tries (default 2; 0: all of them).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)
-POINTS = int(os.environ.get("WIDETABLE_POINTS", "4"))
+POINTS = int(os.environ.get("WIDETABLE_POINTS", "2"))
 Operation = tuple[str, int]
 Run = Callable[[wt.Table], object]
 
@@ -87,8 +87,7 @@ def undisturbed(table: wt.Table, folder: Path) -> set[str]:
 # Stopped
 
 
-@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
-def test_stopped_at_any_delete(tmp_path: Path, fault: Fault) -> None:
+def test_stopped_at_any_delete(tmp_path: Path) -> None:
     table = small_table(tmp_path / "made")
     kept = KeptRows.of(table)
     expected = undisturbed(table, tmp_path / "alone")
@@ -97,7 +96,7 @@ def test_stopped_at_any_delete(tmp_path: Path, fault: Fault) -> None:
     for kind, skip in deletes:
         stopped = copy_of(table, tmp_path / "stopped")
         faulty = FaultyFileIO(IO)
-        faulty.fail(kind, fault, skip=skip)
+        faulty.fail(kind, Fault.BEFORE, skip=skip)
         with pytest.raises(wt.StorageError, match="injected"):
             expire(through(stopped, faulty))
         check_finished(stopped, kept, expected)
@@ -123,7 +122,7 @@ def test_stopped_again_and_again(tmp_path: Path, rng: random.Random) -> None:
     expected = undisturbed(table, tmp_path / "alone")
     for _ in range(200):
         faulty = FaultyFileIO(IO)
-        faulty.fail("delete", Fault.BEFORE, skip=rng.randrange(20))
+        faulty.fail("delete", Fault.BEFORE, skip=rng.randrange(40))
         try:
             expire(through(table, faulty))
         except wt.StorageError:
