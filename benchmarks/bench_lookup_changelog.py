@@ -14,7 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import widetable as wt
@@ -44,12 +44,19 @@ WARM = _Shape(20_000, 60_000, 4)
 
 @dataclass
 class _Side:
-    """One who writes. commit: the number of a commit to its seconds."""
+    """One who writes. commit: the number of a commit to its seconds; cpu_clock: CPU seconds of its process."""
 
     name: str
     table: Path
     commit: Callable[[int], float]
-    seconds: list[float]
+    cpu_clock: Callable[[], float]
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+
+    def take_turn(self, number: int) -> None:
+        before = self.cpu_clock()
+        self.seconds.append(self.commit(number))
+        self.cpu_seconds += self.cpu_clock() - before
 
     @property
     def total(self) -> float:
@@ -61,8 +68,8 @@ def run(size: Size = Size.FULL) -> list[Row]:
     commits = two_groups.commits(_SEED, shape.rows, shape.keys, shape.commits)
     with scratch("lookup_changelog") as work, ExitStack() as stack:
         mine = [
-            _Side("all columns", *ours(work / "wide", commits, write_wide), []),
-            _Side("own columns", *ours(work / "narrow", commits, write_narrow), []),
+            _Side("all columns", *ours(work / "wide", commits, write_wide), time.process_time),
+            _Side("own columns", *ours(work / "narrow", commits, write_narrow), time.process_time),
         ]
         absent = "the tiny size has no rival" if size is Size.TINY else ""
         rivals: list[_Side] = []
@@ -76,7 +83,7 @@ def run(size: Size = Size.FULL) -> list[Row]:
             # Alternate who goes first: the others find warmer page caches.
             first = number % len(sides)
             for side in sides[first:] + sides[:first]:
-                side.seconds.append(side.commit(number))
+                side.take_turn(number)
         _check_same(sides)
         return [row for side in mine for row in _rows_of(side, rivals, absent, size)]
 
@@ -136,7 +143,7 @@ def _rivals(work: Path, commits: list[Commit]) -> Iterator[list[_Side]]:
             rival.close_table()
             table = rival.open(work / mode, files[0])
             name = f"Paimon Java {version} {mode}"
-            sides.append(_Side(name, table, _committing(rival, files), []))
+            sides.append(_Side(name, table, _committing(rival, files), rival.cpu_seconds))
         yield sides
 
 
@@ -170,21 +177,25 @@ def _rows_of(side: _Side, rivals: list[_Side], absent: str, size: Size) -> list[
     speed = _speed(side, size)
     worst = max(side.seconds)
     details: dict[str, object] = {each.name: each.seconds for each in [side, *rivals]}
+    details["CPU seconds"] = {each.name: each.cpu_seconds for each in [side, *rivals]}
     ratio = worst_ratio = None
     theirs, their_worst = f"not measured: {absent}", ""
     if rivals:
         fastest = min(rivals, key=lambda rival: rival.total)
         ratio, worst_ratio = fastest.total / side.total, max(fastest.seconds) / worst
-        theirs = ", ".join(f"{rival.name} {_speed(rival, size):.1f}" for rival in rivals)
-        theirs += " K rows/s"
+        theirs = "; ".join(
+            f"{rival.name} {_speed(rival, size):.1f} K rows/s ({rival.cpu_seconds:.0f} s CPU)"
+            for rival in rivals
+        )
         their_worst = ", ".join(f"{max(rival.seconds):.2f} s" for rival in rivals)
         by_commit = [b / a for a, b in zip(side.seconds, fastest.seconds, strict=True)]
         details |= {"ratios": by_commit, "median ratio": statistics.median(by_commit)}
+        details["CPU ratio"] = fastest.cpu_seconds / side.cpu_seconds
     what, is_full = f"lookup changelog, {side.name}", size is Size.FULL
     return [
         Row(
             what,
-            f"{speed:.0f} K rows/s",
+            f"{speed:.0f} K rows/s ({side.cpu_seconds:.1f} s CPU)",
             theirs,
             ratio,
             f">= {TARGET:.0f}",

@@ -60,6 +60,12 @@ class Rival:
         """Seconds of writing the rows of a file in one commit, compaction and changelog included."""
         return float(self._ask("commit", str(rows))["seconds"])
 
+    def cpu_seconds(self) -> float:
+        """CPU time of the process so far, all threads."""
+        with open(f"/proc/{self._process.pid}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def close_table(self) -> None:
         self._ask("close")
 
