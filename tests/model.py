@@ -21,12 +21,14 @@ from __future__ import annotations
 import datetime
 import decimal
 import functools
+import json
 import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.plain_rows import plain
 from widetable.schema import SequenceGroup, TableSchema
 
 Row = dict[str, Any]
@@ -165,9 +167,8 @@ class Model:
     def _is_hidden(self, before: Row, after: Row) -> bool:
         if not self._flag("changelog-producer.row-deduplicate"):
             return False
-        # By text: -0.0 is another value than 0.0, NaN is the same as NaN.
-        names = [name for name in self.schema.names if name not in self.uncompared]
-        return all(repr(before[name]) == repr(after[name]) for name in names)
+        compared = [name for name in self.schema.names if name not in self.uncompared]
+        return all(_text(before[name]) == _text(after[name]) for name in compared)
 
     def _flag(self, option: str) -> bool:
         return self.schema.options.get(option, "false").strip().lower() == "true"
@@ -239,6 +240,11 @@ class Model:
             for group in self.schema.sequence_groups
             if any(name in named for name in group.sequence)
         )
+
+
+def _text(value: Any) -> str:
+    """Equal for equal values: -0.0 is another one than 0.0, NaN is the same as NaN."""
+    return json.dumps(plain(value), sort_keys=True)
 
 
 def _deduplicate(records: list[Record]) -> Row | None:

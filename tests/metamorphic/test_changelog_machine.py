@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final
 from unittest import TestCase
 
+import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -23,6 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import widetable as wt
 from tests.changelog_follower import Follower, change_texts, changes_of
 from tests.model import Key, Model, Record, Row, ordered
+from tests.plain_rows import plain
 from tests.random_table import (
     CHANGELOG_LAYOUT,
     NAME,
@@ -230,6 +232,27 @@ class ChangelogMachine(RuleBasedStateMachine):
         follower = Follower(self.model.schema, rows, self.model.uncompared)
         follower.apply(changes_of(self.table, start, end))
         follower.check(self.table.scan(snapshot_id=end).to_arrow().to_pylist())
+
+    @rule(data=st.data())
+    def look_up(self, data: st.DataObject) -> None:
+        """Rows by key, whatever was compacted and told; keys that are not there, and keys twice."""
+        schema = self.model.schema
+        keys = [
+            {name: key[name] for name in schema.primary_keys}
+            for key in data.draw(
+                st.lists(st.sampled_from(self.spec.keys), max_size=4), label="keys"
+            )
+        ]
+        names = data.draw(st.lists(st.sampled_from(schema.names), min_size=1, unique=True))
+        rows = {self.model.key_of(row): row for row in self.model.rows()}
+        absent = dict.fromkeys(schema.names)
+        expected = [rows.get(self.model.key_of(key), absent) for key in keys]
+        found = self.table.lookup(
+            pa.Table.from_pylist(keys, schema=schema.arrow_schema(schema.primary_keys)), names
+        )
+        assert [plain(row) for row in found.to_pylist()] == [
+            plain({name: row[name] for name in names}) for row in expected
+        ]
 
     @invariant()
     def rows_are_those_of_the_model(self) -> None:
