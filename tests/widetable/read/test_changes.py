@@ -153,6 +153,28 @@ def test_compactions_and_overwrites_tell_nothing(tmp_path: Path) -> None:
     assert told_keys(table.changes(0, 5)) == [("+I", 1), ("+I", 1), ("+I", 6)]
 
 
+def test_a_new_producer_changes_nothing_of_what_is_past(tmp_path: Path) -> None:
+    table = create(tmp_path, {"write-only": "false"})
+    table.write(keyed([1], a=[1], b=["x"]))
+    table.compact(full=True)
+    wt.Catalog(str(tmp_path)).alter_table("db.t", set_options={"changelog-producer": "lookup"})
+    table.write(keyed([1], a=[2], b=["y"]))
+    last = table.snapshots()[-1].id
+    assert [(kind, row["a"]) for kind, row in told(table.changes(0, last))] == [
+        ("+I", 1),
+        ("-U", 1),
+        ("+U", 2),
+    ]
+    wt.Catalog(str(tmp_path)).alter_table("db.t", set_options={"changelog-producer": "none"})
+    table.write(keyed([1], a=[3], b=["z"]))
+    assert [(kind, row["a"]) for kind, row in told(table.changes(0, last + 1))] == [
+        ("+I", 1),
+        ("-U", 1),
+        ("+U", 2),
+        ("+I", 3),
+    ]
+
+
 # Order
 
 
