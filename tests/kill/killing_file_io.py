@@ -1,14 +1,16 @@
 """A local disk that kills its own process (SIGKILL, no clean-up) at a named point of a commit.
 
-Points: before_publish, after_publish (the snapshot is there, nobody was told), torn_file (half of a
-manifest is written),
-before_hint. The point is reached on the call number that the caller chooses.
+Points: before_publish, after_publish (the snapshot is there, nobody was told), torn_file (half of a manifest is
+written), before_hint, and changelog_begun (a changelog file is opened) for those who write any. The point is reached on
+the call number that the caller chooses.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+
+import pyarrow as pa
 
 from widetable.storage.local import LocalFileIO
 
@@ -38,6 +40,12 @@ class KillingFileIO(LocalFileIO):
         if "/snapshot/" in path and self._reached("after_publish"):
             kill_now()
         return done
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        out = super().open_output(path)
+        if "/changelog-" in path and self._reached("changelog_begun"):
+            kill_now()
+        return out
 
     def write_new(self, path: str, data: bytes) -> None:
         if "/manifest/" in path and self._reached("torn_file"):

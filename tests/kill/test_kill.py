@@ -1,7 +1,7 @@
-"""kill -9 of writers, of a compactor and of real Spark queries, at random moments and at named
-points; then every cell is audited.
+"""kill -9 of writers, of a maintainer, of a reader of the changelog and of real Spark queries, at random moments and at
+named points; then every cell, the whole changelog and the reader's totals are audited.
 
-WIDETABLE_KILLS: kills of plain processes (default 26); WIDETABLE_SPARK_KILLS: kills of a Spark query (default 6).
+WIDETABLE_KILLS: kills of plain processes (default 44); WIDETABLE_SPARK_KILLS: kills of a Spark query (default 6).
 """
 
 from __future__ import annotations
@@ -19,14 +19,30 @@ import pyarrow.parquet as pq
 import pytest
 
 import widetable as wt
+from tests.kill.compactor import MAINTAINER_POINTS
 from tests.kill.killing_file_io import POINTS
-from tests.kill.workload import batch, expected_rows, table_options, table_schema
+from tests.kill.reader import READER_POINTS
+from tests.kill.workload import (
+    batch,
+    expected_rows,
+    signed_totals,
+    table_options,
+    table_schema,
+    totals_rows,
+    totals_schema,
+)
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-KILLS = int(os.environ.get("WIDETABLE_KILLS", "26"))
+KILLS = int(os.environ.get("WIDETABLE_KILLS", "44"))
 SPARK_KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "6"))
 PLAIN_WRITERS, BATCHES, SPARK_BATCHES, DEADLINE_SECONDS = 3, 40, SPARK_KILLS + 2, 420
+# Which points a process may be killed at, by the first word of its name.
+POINTS_OF = {
+    "writer": (*POINTS, "random"),
+    "maintainer": (*POINTS, *MAINTAINER_POINTS, "random"),
+    "reader": (*READER_POINTS, *POINTS, "random"),
+}
 
 
 @dataclass
@@ -35,6 +51,7 @@ class Campaign:
 
     rng: random.Random
     table: wt.Table
+    totals: wt.Table
     work: Path
     seed: int
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -43,24 +60,24 @@ class Campaign:
 
     def start(self, name: str) -> None:
         plain_kills = sum(n for point, n in self.kills.items() if not point.startswith("spark"))
-        point = self.rng.choice((*POINTS, "random")) if plain_kills < KILLS else "none"
+        role = name.partition("-")[0]
+        # Points that nobody died at come first.
+        left = [point for point in POINTS_OF[role] if not self.kills[point]] or POINTS_OF[role]
+        point = self.rng.choice(left) if plain_kills < KILLS else "none"
         self.points[name] = point
-        named = point if point in POINTS else "none"
+        named = "none" if point == "random" else point
         call = str(self.rng.randrange(6))
-        script = "compactor.py" if name == "compactor" else "writer.py"
-        arguments = [self.table.path, str(self.work / "stop"), named, call]
-        if name != "compactor":
+        stop = str(self.work / ("stop-reading" if role == "reader" else "stop"))
+        if role == "writer":
+            log = str(self.work / f"{name}.log")
             writer = name.rpartition("-")[2]
-            arguments = [
-                self.table.path,
-                str(self.work / f"{name}.log"),
-                str(self.seed),
-                writer,
-                str(BATCHES),
-                named,
-                call,
-            ]
-        self.processes[name] = self._spawn(HERE / script, arguments)
+            what = [self.table.path, log, str(self.seed), writer, str(BATCHES)]
+        elif role == "reader":
+            what = [self.table.path, self.totals.path, stop]
+        else:
+            what = [self.table.path, stop]
+        script = {"maintainer": "compactor.py"}.get(role, f"{role}.py")
+        self.processes[name] = self._spawn(HERE / script, [*what, named, call])
 
     def start_spark(self) -> None:
         marks = self.work / "marks"
@@ -100,7 +117,12 @@ class Campaign:
                 [sys.executable, str(script), *arguments],
                 stdout=out,
                 stderr=out,
-                env={**os.environ, "PYTHONPATH": paths, "WIDETABLE_SPARK_KILLS": str(SPARK_KILLS)},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": paths,
+                    "WIDETABLE_SPARK_KILLS": str(SPARK_KILLS),
+                    "WIDETABLE_CACHE_DIR": str(self.work / "caches"),
+                },
             )
 
 
@@ -110,36 +132,40 @@ def test_no_cell_is_lost_or_doubled_by_kills(
 ) -> None:
     assert java_home
     seed = rng.randrange(2**32)
-    table = wt.Catalog(str(tmp_path / "wh")).create_table(
-        "db.t", table_schema(), primary_key=["k"], options=table_options()
-    )
+    catalog = wt.Catalog(str(tmp_path / "wh"))
+    table = catalog.create_table("db.t", table_schema(), primary_key=["k"], options=table_options())
+    totals = catalog.create_table("db.totals", totals_schema(), primary_key=["bucket"])
     (tmp_path / "source").mkdir()
     for number in range(SPARK_BATCHES):
         pq.write_table(batch(seed, 3, number), tmp_path / "source" / f"{number:04d}.parquet")
         os.utime(tmp_path / "source" / f"{number:04d}.parquet", (number + 1, number + 1))
-    campaign = Campaign(rng, table, tmp_path, seed)
+    campaign = Campaign(rng, table, totals, tmp_path, seed)
     campaign.start_spark()
-    for name in ("writer-0", "writer-1", "writer-2", "compactor"):
+    for name in ("writer-0", "writer-1", "writer-2", "maintainer-0", "maintainer-1", "reader"):
         campaign.start(name)
-    _run(campaign, tmp_path / "stop")
+    _run(campaign, tmp_path / "stop", tmp_path / "stop-reading")
     _audit(table, seed)
+    _audit_changelog(table, totals)
     assert campaign.kills["spark"] == SPARK_KILLS
     assert sum(campaign.kills.values()) - SPARK_KILLS >= KILLS
-    assert {p for p in POINTS if campaign.kills[p]} == set(POINTS)
+    named = {*POINTS, *MAINTAINER_POINTS, *READER_POINTS}
+    assert {point for point in named if campaign.kills[point]} == named
 
 
-def _run(campaign: Campaign, stop: Path) -> None:
-    """Until all writers are done and enough kills have happened: writers that are done are replaced
-    by compactor kills.
+def _run(campaign: Campaign, stop: Path, stop_reading: Path) -> None:
+    """Until all writers are done and enough kills have happened: writers that are done are replaced by kills of the
+    maintainers and the reader. The maintainers stop when nothing is left to do, then the reader.
     """
     deadline = time.monotonic() + DEADLINE_SECONDS
     try:
         while True:
             campaign.watch()
             plain_kills = sum(n for point, n in campaign.kills.items() if point != "spark")
-            writers = [name for name in campaign.processes if name != "compactor"]
+            writers = [name for name in campaign.processes if name.startswith(("writer", "spark"))]
             if not writers and plain_kills >= KILLS:
                 stop.touch()
+            if stop.exists() and set(campaign.processes) <= {"reader"}:
+                stop_reading.touch()
             if not campaign.processes:
                 return
             assert time.monotonic() < deadline, (
@@ -168,3 +194,12 @@ def _audit(table: wt.Table, seed: int) -> None:
             f"seed {seed}, first wrong key {wrong[0]}: {rows.get(wrong[0])} is not {expected.get(wrong[0])}"
         )
         table.compact(full=True)
+
+
+def _audit_changelog(table: wt.Table, totals: wt.Table) -> None:
+    """The changelog folds to the table at every snapshot, and the reader that was killed has the table's totals."""
+    report = table.audit(start=0)
+    assert report.ok, "\n".join(str(finding) for finding in report.findings)
+    committed = totals.scan().to_arrow().sort_by("bucket")
+    rows = table.scan().to_arrow().to_pylist()
+    assert committed.equals(totals_rows(signed_totals(rows)))

@@ -1,4 +1,5 @@
-"""The deterministic work of the kill test: what each writer sends in each batch, and the table that must come out.
+"""The deterministic work of the kill test: what each writer sends in each batch, the table that must come out, and the
+totals that a reader of its changelog keeps.
 
 Writer w owns the group (s<w>; v<w>, n<w>). Its batch i holds random keys, sequence numbers that
 mostly grow but are sometimes late, and sometimes null
@@ -13,6 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 WRITERS, KEYS, ROWS = 4, 400, 60
+# What is summed up per `k % 10` of the changes: rows, sequences, and how many values are not null.
+TOTALS = ("rows", *(f"s{w}" for w in range(WRITERS)), *(f"v{w}" for w in range(WRITERS)))
 
 
 def table_schema() -> pa.Schema:
@@ -27,8 +30,36 @@ def table_schema() -> pa.Schema:
 
 
 def table_options() -> dict[str, str]:
-    options = {"merge-engine": "partial-update", "bucket": "2", "write-only": "true"}
+    options = {
+        "merge-engine": "partial-update",
+        "changelog-producer": "lookup",
+        "bucket": "2",
+        "write-only": "true",
+    }
     return options | {f"fields.s{w}.sequence-group": f"v{w},n{w}" for w in range(WRITERS)}
+
+
+def totals_schema() -> pa.Schema:
+    fields = [pa.field(name, pa.int64()) for name in TOTALS]
+    return pa.schema([pa.field("bucket", pa.int64(), nullable=False), *fields])
+
+
+def signed_totals(changes: list[dict[str, Any]]) -> dict[int, dict[str, int]]:
+    """What changes add to the totals: rows after count, rows before are taken off. Rows without a kind count."""
+    added: dict[int, dict[str, int]] = {}
+    for row in changes:
+        sign = -1 if row.get("_row_kind", "+I") in ("-U", "-D") else 1
+        of_bucket = added.setdefault(row["k"] % 10, dict.fromkeys(TOTALS, 0))
+        of_bucket["rows"] += sign
+        for w in range(WRITERS):
+            of_bucket[f"s{w}"] += sign * (row[f"s{w}"] or 0)
+            of_bucket[f"v{w}"] += sign * (row[f"v{w}"] is not None)
+    return added
+
+
+def totals_rows(totals: dict[int, dict[str, int]]) -> pa.Table:
+    rows = [{"bucket": bucket, **values} for bucket, values in sorted(totals.items())]
+    return pa.Table.from_pylist(rows, schema=totals_schema())
 
 
 def batch(seed: int, writer: int, number: int) -> pa.Table:
