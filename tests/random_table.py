@@ -114,8 +114,11 @@ def changelog_specs(draw: st.DrawFn, producer: str) -> TableSpec:
     names = [name for name in spec.columns.names if name not in spec.primary_key]
     options = {"changelog-producer": producer}
     options |= {key: draw(st.sampled_from(values)) for key, values in CHANGELOG_LAYOUT.items()}
-    # As many for any compaction trigger, which may be altered.
-    options["num-levels"] = draw(st.sampled_from(["2", "3", "6", "6"]))
+    levels = draw(st.sampled_from([None, "2", "3", "6", "6"]))
+    if (
+        levels is not None
+    ):  # else there are more for a larger compaction trigger, which may be altered
+        options["num-levels"] = levels
     if producer in ("lookup", "full-compaction") and draw(st.booleans()):
         options["changelog-producer.row-deduplicate"] = "true"
         ignored = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))

@@ -2,7 +2,7 @@
 
     producer            picks                                      before-images               changelog
     none, input         universal (universal_compaction)           -                           -
-    full-compaction     universal                                  rows at the bottom level    when all runs are taken
+    full-compaction     universal                                  rows of the oldest run      when all runs are taken
     lookup              universal, else all of level 0 (`forced`)  rows at level >= 1          of the level-0 files
 
 With `lookup` a record at level >= 1 is the fully merged row of its key (law 5). For engines whose rows mix records this
@@ -52,7 +52,7 @@ def plan_bucket(
         return _lookup(schema, engine, levels, full=full)
     choice = _silent(schema, engine, levels, full=full)
     if choice is not None and producer == "full-compaction" and choice.takes_all(levels):
-        return replace(choice, known_level=levels.max_level)
+        return replace(choice, known_level=levels.base_level())
     return choice
 
 

@@ -41,6 +41,13 @@ class Levels:
         """-1 when there is no file."""
         return max((file.level for file in self.files), default=-1)
 
+    def base_level(self) -> int:
+        """Where the oldest run lies, with all rows that were ever merged together: the deepest level above 0 that has
+        files, else the bottom. It need not be the bottom: `num-levels` may have grown since.
+        """
+        deepest = self.highest_non_empty_level()
+        return deepest if deepest > 0 else self.max_level
+
     def add(self, files: Iterable[DataFileMeta]) -> Levels:
         return replace(self, files=self.files | frozenset(files))
 

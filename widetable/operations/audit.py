@@ -27,7 +27,7 @@ from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.format.manifest_entry import ADD
 from widetable.format.snapshot import Snapshot
 from widetable.operations.audit_report import AuditReport, Findings
-from widetable.operations.bucket_history import bucket_histories, known_level
+from widetable.operations.bucket_history import bucket_histories, tells_of_files
 from widetable.operations.changelog_audit import ChangelogAudit
 from widetable.operations.file_audit import FileAudit
 from widetable.operations.snapshot_audit import SnapshotAudit
@@ -155,14 +155,13 @@ class _Audit:
         except UnsupportedError as error:
             self._findings.skip(f"changelog laws: {error.subject} is {error.found}")
             return
-        level = known_level(schema)
-        if level is None:
+        if not tells_of_files(schema):
             self._findings.skip(_NO_LAW[self._producer])
             return
         first, later = self._since_producer(first, later)
         start_id = 0 if first is None else first.id
         one = ChangelogAudit(self._table, self._findings, start_id, self._folded_rows)
-        for history in bucket_histories(self._committer.live_files, first, later, level):
+        for history in bucket_histories(self._committer.live_files, schema, first, later):
             one.look_at(history)
             _renew(lease)
 
@@ -171,14 +170,14 @@ class _Audit:
     ) -> tuple[Snapshot | None, Sequence[Snapshot]]:
         """The same, from the last snapshot on that was made with another changelog producer."""
 
-        def rule(schema: TableSchema) -> tuple[str, int | None]:
-            return schema.typed_options.get(opt.CHANGELOG_PRODUCER), known_level(schema)
+        def producer(schema: TableSchema) -> str:
+            return schema.typed_options.get(opt.CHANGELOG_PRODUCER)
 
-        newest = rule(self._table.schema)
+        newest = producer(self._table.schema)
         others = [
             at
             for at, snapshot in enumerate(later)
-            if rule(self._table.schema_of(snapshot.schema_id)) != newest
+            if producer(self._table.schema_of(snapshot.schema_id)) != newest
         ]
         if not others:
             return first, later

@@ -1,8 +1,7 @@
 """What happened to the files of each bucket in a span of snapshots, as far as readers of changes were told of it.
 
 In: snapshots; out: one `BucketHistory` per bucket. A *told* file is one whose rows the changelog is about: of a level
->= `known_level` (1 with producer `lookup`, the bottom level with `full-compaction`). Raises what reading manifests
-raises.
+>= 1 with producer `lookup`, of the deepest level with `full-compaction`. Raises what reading manifests raises.
 """
 
 from __future__ import annotations
@@ -64,46 +63,66 @@ def told_after(base: Iterable[DataFileMeta], steps: Iterable[Step]) -> Iterator[
 
 
 _PRODUCERS: Final = ("lookup", "full-compaction")
+_Files = dict[tuple[str, int], DataFileMeta]
 
 
-def known_level(schema: TableSchema) -> int | None:
-    """From which level on readers of changes know rows; None without such a producer."""
-    options = schema.typed_options
-    producer = options.get(opt.CHANGELOG_PRODUCER)
-    if producer not in _PRODUCERS:
-        return None
-    return 1 if producer == "lookup" else levels_of((), options).max_level
+def tells_of_files(schema: TableSchema) -> bool:
+    """Whether the table has a producer whose changelog is about files that compactions made."""
+    return schema.typed_options.get(opt.CHANGELOG_PRODUCER) in _PRODUCERS
 
 
 def bucket_histories(
-    live_files: LiveFiles, start: Snapshot | None, snapshots: Sequence[Snapshot], known_level: int
+    live_files: LiveFiles,
+    schema: TableSchema,
+    start: Snapshot | None,
+    snapshots: Sequence[Snapshot],
 ) -> list[BucketHistory]:
     """start: the snapshot before the first one, None for the empty table. By partition and bucket."""
-    found: dict[BucketKey, BucketHistory] = {}
-
-    def told(entries: Iterable[ManifestEntry]) -> dict[BucketKey, list[ManifestEntry]]:
-        of_bucket: dict[BucketKey, list[ManifestEntry]] = {}
-        for entry in entries:
-            if entry.file.level >= known_level:
-                of_bucket.setdefault((entry.partition, entry.bucket), []).append(entry)
-        return of_bucket
-
-    for key, entries in told(live_files.live_entries(start)).items():
-        found[key] = BucketHistory(*key, tuple(entry.file for entry in entries))
+    live: dict[BucketKey, _Files] = {}
+    for entry in live_files.live_entries(start):
+        _apply(live.setdefault((entry.partition, entry.bucket), {}), entry)
+    found = {
+        key: BucketHistory(*key, tuple(_told(files, schema).values()))
+        for key, files in live.items()
+    }
     for snapshot in snapshots:
-        is_overwrite = snapshot.commit_kind == COMMIT_KIND_OVERWRITE
-        moved = told(live_files.delta_entries(snapshot))
-        changes: dict[BucketKey, list[DataFileMeta]] = {}
-        for entry in live_files.changelog_entries(snapshot):
-            changes.setdefault((entry.partition, entry.bucket), []).append(entry.file)
-        for key in moved.keys() | changes.keys():
-            delta = moved.get(key, ())
+        delta = _by_bucket(live_files.delta_entries(snapshot))
+        changes = _by_bucket(live_files.changelog_entries(snapshot))
+        for key in delta.keys() | changes.keys():
+            files = live.setdefault(key, {})
+            before = _told(files, schema)
+            for entry in delta.get(key, ()):
+                _apply(files, entry)
+            after = _told(files, schema)
             step = Step(
                 snapshot.id,
-                tuple(entry.file for entry in delta if entry.kind == ADD),
-                tuple(entry.file for entry in delta if entry.kind != ADD),
-                tuple(changes.get(key, ())),
-                is_overwrite,
+                tuple(file for name, file in after.items() if name not in before),
+                tuple(file for name, file in before.items() if name not in after),
+                tuple(entry.file for entry in changes.get(key, ())),
+                snapshot.commit_kind == COMMIT_KIND_OVERWRITE,
             )
-            found.setdefault(key, BucketHistory(*key)).steps.append(step)
+            if step.added or step.removed or step.changelog:
+                found.setdefault(key, BucketHistory(*key)).steps.append(step)
     return [found[key] for key in sorted(found)]
+
+
+def _told(files: _Files, schema: TableSchema) -> _Files:
+    options = schema.typed_options
+    of_lookup = options.get(opt.CHANGELOG_PRODUCER) == "lookup"
+    lowest = 1 if of_lookup else levels_of(files.values(), options).base_level()
+    return {name: file for name, file in files.items() if file.level >= lowest}
+
+
+def _apply(files: _Files, entry: ManifestEntry) -> None:
+    name = entry.file.file_name, entry.file.level
+    if entry.kind == ADD:
+        files[name] = entry.file
+    else:
+        files.pop(name, None)
+
+
+def _by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketKey, list[ManifestEntry]]:
+    found: dict[BucketKey, list[ManifestEntry]] = {}
+    for entry in entries:
+        found.setdefault((entry.partition, entry.bucket), []).append(entry)
+    return found

@@ -7,7 +7,7 @@ partition values, bucket and key; no two splits of a snapshot share a key.
     none                      files that an APPEND adds, as they stand        all live files, merged
     input                     changelog files                                 all live files, merged
     lookup                    changelog files                                 live files of level 1 and above, merged
-    full-compaction           changelog files                                 live files of the last level
+    full-compaction           changelog files                                 live files of the deepest level
 
 The changelog of `lookup` and `full-compaction` comes with the compaction that moves rows up, so rows that still wait
 at a lower level are yet to be told. An OVERWRITE tells no changes, as in Paimon. Source: Paimon
@@ -77,7 +77,7 @@ def _seen(files: Sequence[DataFileMeta], schema: TableSchema, producer: str) -> 
     if producer == "lookup":
         lowest = 1
     elif producer == "full-compaction":
-        lowest = levels_of(files, schema.typed_options).max_level
+        lowest = levels_of(files, schema.typed_options).base_level()
     else:
         lowest = 0
     return [file for file in files if file.level >= lowest]
