@@ -12,6 +12,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,21 +86,27 @@ def ages_of_records(spark: SparkSession, work: Path, shape: _Shape) -> np.ndarra
     )
     seen: list[tuple[float, np.ndarray]] = []
     with _Source(shape.keys) as source:
-        reading = _reading(spark, table, work, seen)
-        writing = _writing(spark, source.port, table, work)
-        began = time.time()
+        queries = [_writing(spark, source.port, table, work)]
         try:
-            deadline = began + shape.warm_seconds + shape.seconds
-            while time.time() < deadline or not seen:
-                if time.time() > deadline + _PATIENCE_SECONDS:
-                    raise TimeoutError("the reader of the changelog has seen nothing")
-                for query in (writing, reading):
-                    query.awaitTermination(1)  # raises what the query died of
+            _wait(queries, lambda: bool(table.snapshots()), 0.0)
+            queries.append(_reading(spark, table, work, seen))
+            began = time.time()
+            _wait(queries, lambda: bool(seen), shape.warm_seconds + shape.seconds)
         finally:
-            for query in (writing, reading):
+            for query in queries:
                 query.stop()
     first = (began + shape.warm_seconds) * 1e3
     return np.concatenate([now - sent[sent >= first] for now, sent in seen])
+
+
+def _wait(queries: list[StreamingQuery], is_reached: Callable[[], bool], seconds: float) -> None:
+    """Until the time has passed and it is reached. Raises what a query died of, and TimeoutError."""
+    enough = time.monotonic() + seconds
+    while time.monotonic() < enough or not is_reached():
+        if time.monotonic() > enough + _PATIENCE_SECONDS:
+            raise TimeoutError("no row of the stream went through")
+        for query in queries:
+            query.awaitTermination(1)
 
 
 def _writing(spark: SparkSession, port: int, table: wt.Table, work: Path) -> StreamingQuery:
