@@ -6,7 +6,8 @@
             <cache>/                        complete, never changed; its mtime is its last use
                 manifest                    cache_manifest.py: written last
                 rows.arrow rows.layout rows.pages     row_map.py
-                keys/                       key_index.py; not for keys that are one number (lookup_way.py)
+                keys.fences                 key_fences.py; not for keys that are one number (lookup_way.py)
+                keys/                       key_index.py; likewise
             <cache>.<token>.building/       locked (flock) by who builds it: not locked is left over
             <cache>.<token>.removed/        a cache that lost its place: nobody can open it any more
     cache     = <data file name> . <16 hex digits> .s<schema id> .v<format>-<key grammar>

@@ -15,9 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.kernels.arrow_buffers import fixed_values, is_bytes
+from widetable_lookup.key_fences import KeyFences, beside_prefix, fences_of, words_after
 from widetable_lookup.key_search import (
     BOOLEAN,
     BYTES,
+    FENCE_ROWS,
     FLOATING,
     SIGNED,
     UNSIGNED,
@@ -66,12 +68,19 @@ class _Asked(NamedTuple):
 class KeyColumns:
     """The key columns of one map. Threads may share it."""
 
-    def __init__(self, rows: RowMap, names: Sequence[str], types: Sequence[pa.DataType]) -> None:
+    def __init__(
+        self,
+        rows: RowMap,
+        names: Sequence[str],
+        types: Sequence[pa.DataType],
+        fences: KeyFences | None,
+    ) -> None:
+        """fences: of a key that is not one number."""
         self._rows = rows
         self._names = tuple(names)
         self._firsts = [rows.first_buffer(name) for name in names]
         self._types = tuple(types)
-        self._is_number = is_number_key(types)
+        self._fences = fences
         parts = [
             part
             for kind, first in zip(types, self._firsts, strict=True)
@@ -92,10 +101,10 @@ class KeyColumns:
     def search(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
         """(hits int64[h], ascending numbers of keys; positions int64[h], their rows)."""
         lows, equal = np.empty(len(keys[0]), np.int64), np.empty(len(keys[0]), np.bool_)
-        if self._is_number and not keys[0].null_count:
+        if self._fences is None:
             self._search_numbers(keys[0], lows, equal)
         else:
-            search_rows(*self._searched(), *_with_words(self.encode(keys)), lows, equal)
+            self._search_rows(self.encode(keys), self._fences, lows, equal)
         last = self._rows.rows - 1
         self._check(np.minimum(lows, last))
         self._check(np.maximum(lows - 1, 0))
@@ -115,9 +124,34 @@ class KeyColumns:
         starts = self._rows.layout.starts
         return _Searched(self._rows.data, self._words, self._columns, self._bases, starts)
 
+    def _search_rows(
+        self,
+        keys: EncodedKeys,
+        fences: KeyFences,
+        lows: Positions,
+        equal: npt.NDArray[np.bool_],
+    ) -> None:
+        """All keys before those that begin as the rows do come before all rows, and all after them after."""
+        begin, end = beside_prefix(keys, fences.prefix)
+        lows[:begin], lows[end:], equal[:] = 0, self._rows.rows, False
+        asked = _with_words(keys)
+        offsets = keys.offsets[begin : end + 1]
+        search_rows(
+            *self._searched(),
+            fences.words,
+            asked.data,
+            asked.words,
+            offsets,
+            words_after(EncodedKeys(keys.data, offsets), len(fences.prefix)),
+            lows[begin:end],
+            equal[begin:end],
+        )
+
     def _search_numbers(
         self, column: pa.Array, lows: Positions, equal: npt.NDArray[np.bool_]
     ) -> None:
+        if column.null_count:
+            self.encode([column])  # says what is wrong
         dtype = np.dtype(f"i{column.type.bit_width // 8}")
         source = self._rows.items(8 * dtype.itemsize).view(dtype)
         bases = self._bases[0, 0] // dtype.itemsize
@@ -144,6 +178,14 @@ def is_number_key(types: Sequence[pa.DataType]) -> bool:
     """Whether a key of these columns is one signed number, which is searched as it stands."""
     parts = [part for kind in types for part in _parts(kind, 0)]
     return len(parts) == 1 and parts[0].kind == SIGNED and parts[0].width == parts[0].stride
+
+
+def fences_between(rows: RowMap, names: Sequence[str]) -> KeyFences:
+    """The fences of a cache that is being built. names: of the key columns."""
+    choice = rows.choose(names)
+    keys = encode_keys(rows.take(choice, np.arange(0, rows.rows, FENCE_ROWS)), names)
+    (last,) = encode_keys(rows.take(choice, np.array([rows.rows - 1])), names).to_list()
+    return fences_of(keys, last)
 
 
 def _with_words(keys: EncodedKeys) -> _Asked:

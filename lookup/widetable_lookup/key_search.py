@@ -2,11 +2,12 @@
 
 Each key gallops on from where the one before it ended, so a few keys touch a few pages and many keys cost what a merge
 costs. One signed column is compared as it stands; every other key is compared byte by byte with the encoded key, the
-bytes of the row being made on the way (memcomparable.py: the two grammars must agree).
+bytes of the row being made on the way (memcomparable.py: the two grammars must agree), between two of the file's fences
+(key_fences.py), which are searched first: they lie close together, rows do not.
 
 In: starts int64[batches + 1], per column and batch where values begin. Out, for every key: low, the first row that is
-not smaller (all rows: none is), and whether it is equal. That proves itself from the two rows low - 1 and low alone, so
-it is enough to check their pages (page_checks.py), whatever the search met on its way.
+not smaller (all rows: none is), and whether it is equal. That proves itself from the fences and the two rows low - 1
+and low alone, so it is enough to check their pages (page_checks.py), whatever the search met on its way.
 """
 
 from __future__ import annotations
@@ -32,11 +33,15 @@ BOOLEAN: Final = 2
 FLOATING: Final = 3
 BYTES: Final = 4
 
+# A fence stands before every row that is a multiple of it.
+FENCE_ROWS: Final = 32
+
 # For kernels: constants of the module are compiled in.
 _SIGNED = 0
 _BOOLEAN = 2
 _FLOATING = 3
 _BYTES = 4
+_FENCE_SHIFT = 5
 
 
 @kernel
@@ -197,76 +202,85 @@ def search_rows(
     columns: Columns,
     bases: Bases,
     starts: Positions,
+    fences: Words,
     keys: Bytes,
     key_words: Words,
     key_offsets: Positions,
+    key_fences: Words,
     lows: Positions,
     equal: npt.NDArray[np.bool_],
 ) -> None:
-    """Keys of any types.
+    """Keys of any types that begin with the bytes that all rows begin with.
 
     columns[0, c]: how column c is compared; [1, c]: the bytes of a value; [2, c]: from one value to the next. bases, in
     bytes: [0, c, b] of values, [1, c, b] of offsets. keys: encoded, end to end; key_offsets[n + 1]. words, key_words:
     the words that begin at every byte of both (row_gather.any_words), for which keys need spare bytes behind their end.
+    fences, key_fences: of every `1 << _FENCE_SHIFT`th row and of the keys.
     """
+    rows = starts[len(starts) - 1]
     batch = 0
     low = 0
+    smaller = 0  # fences before it are smaller than the key's
     for key in range(len(lows)):
         at = key_offsets[key]
-        found = _batch_of(data, words, columns, bases, starts, batch, keys, key_words, at)
-        if found > batch:
-            batch = found
-            low = starts[batch]
-        lows[key] = low
-        equal[key] = False
-        if batch == len(starts) - 1:
-            continue
-        start = starts[batch]
-        end = starts[batch + 1]
-        high = low
-        stride = 1
-        while high < end:
-            row = high - start
-            if _compare(data, words, columns, bases, batch, row, keys, key_words, at) >= 0:
+        smaller = _first_fence(fences, smaller, key_fences[key], False)
+        larger = _first_fence(fences, smaller, key_fences[key], True)
+        high = min(larger << _FENCE_SHIFT, rows)
+        after = ((smaller - 1) << _FENCE_SHIFT) + 1
+        stride = 1 if after <= low else rows  # near the last key, or anywhere between two fences
+        if after > low:
+            low = after
+            batch = _batch_of(starts, batch, low)
+        while stride < high - low:
+            row = low + stride
+            batch_of = _batch_of(starts, batch, row)
+            row -= starts[batch_of]
+            if _compare(data, words, columns, bases, batch_of, row, keys, key_words, at) >= 0:
+                high = low + stride
                 break
-            low = high + 1
-            high += stride
+            low += stride + 1
             stride *= 2
-        high = min(high, end)
         while low < high:
             middle = (low + high) // 2
-            row = middle - start
-            if _compare(data, words, columns, bases, batch, row, keys, key_words, at) < 0:
+            batch_of = _batch_of(starts, batch, middle)
+            row = middle - starts[batch_of]
+            if _compare(data, words, columns, bases, batch_of, row, keys, key_words, at) < 0:
                 low = middle + 1
             else:
                 high = middle
-        row = low - start
         lows[key] = low
-        equal[key] = _compare(data, words, columns, bases, batch, row, keys, key_words, at) == 0
+        equal[key] = False
+        if low < rows:
+            batch = _batch_of(starts, batch, low)
+            row = low - starts[batch]
+            equal[key] = _compare(data, words, columns, bases, batch, row, keys, key_words, at) == 0
 
 
 @kernel
-def _batch_of(
-    data: Bytes,
-    words: Words,
-    columns: Columns,
-    bases: Bases,
-    starts: Positions,
-    batch: int,
-    keys: Bytes,
-    key_words: Words,
-    at: int,
-) -> int:
-    """The first batch, from `batch` on, whose last row is not smaller."""
-    high = batch
-    end = len(starts) - 1
-    while batch < end:
-        row = starts[high + 1] - 1 - starts[high]
-        if _compare(data, words, columns, bases, high, row, keys, key_words, at) < 0:
-            batch = high + 1
+def _first_fence(fences: Words, low: int, wanted: np.uint64, is_larger: bool) -> int:
+    """The first fence, from `low` on, that is not smaller than the wanted, or is larger."""
+    high = low
+    stride = 1
+    end = len(fences)
+    while high < end and (fences[high] < wanted or (is_larger and fences[high] == wanted)):
+        low = high + 1
+        high += stride
+        stride *= 2
+    high = min(high, end)
+    while low < high:
+        middle = (low + high) // 2
+        if fences[middle] < wanted or (is_larger and fences[middle] == wanted):
+            low = middle + 1
         else:
-            end = high
-        high = (batch + end) // 2
+            high = middle
+    return low
+
+
+@kernel
+def _batch_of(starts: Positions, batch: int, row: int) -> int:
+    """The batch of a row, which is not before `batch`."""
+    while row >= starts[batch + 1]:
+        batch += 1
     return batch
 
 

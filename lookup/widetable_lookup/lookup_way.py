@@ -2,29 +2,30 @@
 
 Measured (1 M rows, all in the page cache, microseconds per key while other work ran; only ratios matter):
 
-    keys                            1,000    10,000   100,000
-    one number       search, hits   0.9      0.19     0.04
-                     index, hits    6        3.2      2.6
-                     index, misses  0.9      0.72     0.88
-    text             search         7        2.4      1.1       hits and misses alike
-                     index, hits    6        3.8      3.1
-                     index, misses  0.9      0.77     1.5
+    keys                             100     1,000    10,000   100,000
+    one number      search           2.4     0.9      0.19     0.04        hits and misses alike
+                    index, hits      70      15       3.3      2.5
+                    index, misses    2.9     0.9      0.72     0.88
+    text            search           8       2.4      1.2      0.65        hits and misses alike
+                    index, hits      55      14       3.4      2.5
+                    index, misses    1.8     1.1      0.93     1.4
 
-The search costs what the distance between two keys costs; the index costs the same per key, of which misses are cheap
-because its bloom filter knows them. One number is searched faster than RocksDB answers in every case, with cold pages
-too (1,000 keys at once: 27 ms against 270 ms): such keys get no index, which is most of the time that a cache takes to
-build.
+The search costs what the distance between two keys costs. The index costs more for each hit (and much more as long as
+its blocks are not in the block cache, as with the few keys above), but little for a miss: its bloom filter knows them.
+One number is searched faster than RocksDB answers in every case, with cold pages too (1,000 keys at once: 27 ms against
+270 ms): such keys get no index, which is most of the time that a cache takes to build.
 """
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import Final
 
-# Microseconds per key.
+# Microseconds per key; of the search, for each doubling of the distance between two keys.
 _INDEX_HIT: Final = 3.2
 _INDEX_MISS: Final = 0.9
-_SEARCH_PER_DOUBLING: Final = 0.4
+_SEARCH_PER_DOUBLING: Final = 0.2
 
 
 class Way(Enum):
@@ -44,5 +45,5 @@ def choose(keys: int, rows: int, hit_share: float, *, has_index: bool) -> Way:
     if not has_index:
         return Way.SEARCH
     index_micros = _INDEX_MISS + (_INDEX_HIT - _INDEX_MISS) * hit_share
-    doublings = max(rows / max(keys, 1), 2.0)
-    return Way.INDEX if doublings > 2.0 ** (index_micros / _SEARCH_PER_DOUBLING) else Way.SEARCH
+    search_micros = _SEARCH_PER_DOUBLING * math.log2(max(rows / max(keys, 1), 2.0))
+    return Way.INDEX if index_micros < search_micros else Way.SEARCH

@@ -26,7 +26,9 @@ from widetable.schema import TableSchema
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.cache_manifest import CacheManifest, read_manifest
 from widetable_lookup.key_columns import KeyColumns, is_number_key
+from widetable_lookup.key_fences import FENCES, fences_from_bytes
 from widetable_lookup.key_index import KeyIndex
+from widetable_lookup.key_search import FENCE_ROWS
 from widetable_lookup.lookup_way import Way, choose, needs_index
 from widetable_lookup.row_files import stored_schema
 from widetable_lookup.row_map import LAYOUT, PAGES, RowMap, buffer_count, layout_from_bytes
@@ -57,11 +59,14 @@ class OpenedCache:
             raise CacheFault(f"{place}: {self.rows.rows} rows, the file has {file.row_count}")
         key = schema.trimmed_primary_key
         key_types = [self.schema.field(name).type for name in key]
-        self._keys = KeyColumns(self.rows, key, key_types)
         self._hit_share = 0.5
         self._index: KeyIndex | None = None
+        fences = None
         if needs_index(is_number=is_number_key(key_types)):
+            content = manifest.content(place, FENCES)
+            fences = fences_from_bytes(content, self.rows.rows, FENCE_ROWS)
             self._index = KeyIndex(place, block_cache)
+        self._keys = KeyColumns(self.rows, key, key_types, fences)
 
     def find(self, keys: Sequence[pa.Array]) -> tuple[Positions, Positions]:
         """(hits int64[h], ascending numbers of keys; positions int64[h], their rows). keys: sorted, each once."""

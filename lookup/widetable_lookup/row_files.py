@@ -1,8 +1,8 @@
 """The files of a cache that is being built: rows as Arrow IPC, and the key index where keys need one.
 
 In: row batches of one data file, in file order, keys ascending, each once. Out: rows.arrow, rows.layout, rows.pages
-(row_map.py) and keys/ (key_index.py) in a directory. Raises CacheFault for rows that cannot be cached, OSError and
-pyarrow.ArrowException from the disk.
+(row_map.py), keys.fences (key_fences.py) and keys/ (key_index.py) in a directory. Raises CacheFault for rows that
+cannot be cached, OSError and pyarrow.ArrowException from the disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from widetable.format.row_batch import SYSTEM_FIELDS, row_batch_schema
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.schema import TableSchema
 from widetable_lookup.cache_fault import CacheFault
-from widetable_lookup.key_columns import is_number_key
+from widetable_lookup.key_columns import fences_between, is_number_key
+from widetable_lookup.key_fences import FENCES
 from widetable_lookup.key_index import MAX_ROWS, KeyIndexWriter
 from widetable_lookup.lookup_way import needs_index
 from widetable_lookup.memcomparable import encode_keys
@@ -81,8 +82,10 @@ class RowFiles:
         """Complete all files; at least one row was written."""
         self._ipc.close()
         self._sink.close()
-        index_rows(self._directory, self.schema.types)
+        rows = index_rows(self._directory, self.schema)
         if self._index is not None:
+            with open(f"{self._directory}/{FENCES}", "xb") as file:
+                file.write(fences_between(rows, self._key).to_bytes())
             self._index.close()
 
     def abort(self) -> None:

@@ -76,13 +76,17 @@ def layout_from_bytes(data: bytes, buffers: int) -> RowLayout:
     return RowLayout(values[: batches + 1], offsets, sizes)
 
 
-def index_rows(directory: str, types: Sequence[pa.DataType]) -> None:
-    """Write layout and page checks of a complete rows.arrow. Raises OSError."""
+def index_rows(directory: str, schema: pa.Schema) -> RowMap:
+    """Write layout and page checks of a complete rows.arrow, and map it. Raises OSError."""
     path = f"{directory}/{ROWS}"
+    checks = page_checks(_map(path)).astype("<u4").tobytes()
     with open(f"{directory}/{PAGES}", "xb") as file:
-        file.write(page_checks(_map(path)).astype("<u4").tobytes())
-    with pa.memory_map(path) as mapped, open(f"{directory}/{LAYOUT}", "xb") as file:
-        file.write(_layout_of(mapped, types).to_bytes())
+        file.write(checks)
+    with pa.memory_map(path) as mapped:
+        layout = _layout_of(mapped, schema.types)
+    with open(f"{directory}/{LAYOUT}", "xb") as file:
+        file.write(layout.to_bytes())
+    return RowMap(directory, schema, checks, layout)
 
 
 def _layout_of(mapped: pa.MemoryMappedFile, types: Sequence[pa.DataType]) -> RowLayout:
@@ -225,7 +229,7 @@ class RowMap:
         self.pages.check_values(bases, starts, positions, stride_bits=1, span_bits=1)
         bits = np.zeros((len(bases), (len(positions) + 7) // 8), np.uint8)
         ones = np.zeros(len(bases), np.int64)
-        gather_bits(self.data, bases, starts, positions, bits, ones)
+        gather_bits(self.data, bases, starts, self._cuts(positions), positions, bits, ones)
         return bits, ones
 
     def _take_fixed(self, group: _Group, positions: Positions) -> npt.NDArray[Any]:
@@ -241,21 +245,28 @@ class RowMap:
         items = max(1, width_bits // 64)
         source = self.items(width_bits // items)
         out = np.empty((len(bases), len(positions) * items), source.dtype)
-        gather_values(source, bases // source.dtype.itemsize, starts, positions, items, out)
+        bases = bases // source.dtype.itemsize
+        gather_values(source, bases, starts, self._cuts(positions), positions, items, out)
         return out
 
     def locate(self, buffer: int, positions: Positions) -> tuple[Positions, Positions]:
         """Where the values of a column of bytes lie; their offsets and they themselves are checked."""
         starts, offsets = self.layout.starts, self.layout.offsets
-        bases = offsets[buffer + 1 : buffer + 2]
-        self.pages.check_values(bases, starts, positions, stride_bits=32, span_bits=64)
-        first, end = np.empty((2, 1, len(positions)), np.int64)
-        data_bases = np.maximum(offsets[buffer + 2 : buffer + 3], 0)
-        locate_bytes(
-            self.items(32).view(np.int32), bases // 4, data_bases, starts, positions, first, end
+        bases = offsets[buffer + 1]
+        self.pages.check_values(
+            bases.reshape(1, -1), starts, positions, stride_bits=32, span_bits=64
         )
-        self.pages.check_ranges(first[0], end[0])
-        return first[0], end[0]
+        first, end = np.empty((2, len(positions)), np.int64)
+        data_bases = np.maximum(offsets[buffer + 2], 0)
+        items = self.items(32).view(np.int32)
+        cuts = self._cuts(positions)
+        locate_bytes(items, bases // 4, data_bases, starts, cuts, positions, first, end)
+        self.pages.check_ranges(first, end)
+        return first, end
+
+    def _cuts(self, positions: Positions) -> Positions:
+        """Which of the positions lie in each batch."""
+        return np.searchsorted(positions, self.layout.starts)
 
     def _take_bytes(self, buffer: int, positions: Positions) -> tuple[npt.NDArray[np.int32], Bytes]:
         first, end = self.locate(buffer, positions)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from widetable_lookup.key_columns import KeyColumns, fences_between, is_number_key
 from widetable_lookup.row_map import (
     LAYOUT,
     PAGES,
@@ -24,7 +25,7 @@ def write_rows(directory: Path, batches: Sequence[pa.RecordBatch]) -> None:
     with pa.ipc.new_file(str(directory / ROWS), batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    index_rows(str(directory), batches[0].schema.types)
+    index_rows(str(directory), batches[0].schema)
 
 
 def map_rows(directory: Path, schema: pa.Schema) -> RowMap:
@@ -32,6 +33,11 @@ def map_rows(directory: Path, schema: pa.Schema) -> RowMap:
         (directory / LAYOUT).read_bytes(), sum(map(buffer_count, schema.types))
     )
     return RowMap(str(directory), schema, (directory / PAGES).read_bytes(), layout)
+
+
+def key_columns(rows: RowMap, names: Sequence[str], types: Sequence[pa.DataType]) -> KeyColumns:
+    fences = None if is_number_key(types) else fences_between(rows, names)
+    return KeyColumns(rows, names, types, fences)
 
 
 def cut(rows: pa.RecordBatch, ends: Sequence[int]) -> list[pa.RecordBatch]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,9 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import widetable as wt
-from tests.lookup.mapped_rows import cut, map_rows, write_rows
+from tests.lookup.mapped_rows import cut, key_columns, map_rows, write_rows
 from tests.lookup.test_memcomparable import KEY_COLUMNS
-from widetable_lookup.key_columns import KeyColumns
 from widetable_lookup.memcomparable import encode_keys
 
 _MORE = [
@@ -50,7 +51,7 @@ def _search(
     with TemporaryDirectory() as folder:
         write_rows(Path(folder), cut(batch, [end % (len(row_keys) + 1) for end in ends]))
         mapped = map_rows(Path(folder), batch.schema)
-        keys = KeyColumns(mapped, names, kinds)
+        keys = key_columns(mapped, names, kinds)
         hits, positions = keys.search(asked_columns)
         expected = [
             (number, row_keys.index(key))
@@ -92,7 +93,7 @@ def test_many_keys_in_many_batches(kind: pa.DataType, tmp_path: Path, rng: Any) 
     held = sorted(rng.sample(range(30_000), 9000))
     batch = pa.RecordBatch.from_arrays([column(held)], ["k"])
     write_rows(tmp_path, cut(batch, rng.sample(range(9000), 40)))
-    keys = KeyColumns(map_rows(tmp_path, batch.schema), ["k"], [kind])
+    keys = key_columns(map_rows(tmp_path, batch.schema), ["k"], [kind])
     for count in (1, 30, 3000, 30_000):
         asked = sorted(rng.sample(range(30_000), count))
         hits, positions = keys.search([column(asked)])
@@ -101,9 +102,41 @@ def test_many_keys_in_many_batches(kind: pa.DataType, tmp_path: Path, rng: Any) 
         assert list(zip(hits.tolist(), positions.tolist(), strict=True)) == expected
 
 
+def _random_texts(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
+    """Many that begin alike, some that are prefixes of others."""
+    letters = [b"\x00", b"\x01", b"ab", b"\xff"]
+    return [(b"".join(rng.choices(letters, k=rng.randrange(14))),) for _ in range(count)]
+
+
+def _random_pairs(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
+    return [(rng.random() < 0.5, rng.randrange(-200, 200), "x" * 9) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "draw"),
+    [([pa.binary()], _random_texts), ([pa.bool_(), pa.int32(), pa.string()], _random_pairs)],
+)
+def test_keys_between_fences_that_tell_little(
+    kinds: list[pa.DataType], draw: Callable[[random.Random, int], Any], rng: random.Random
+) -> None:
+    rows = draw(rng, 700)
+    for count in (5, 600):
+        asked = draw(rng, count) + rng.sample(rows, count)
+        _search(kinds, rows, asked, [rng.randrange(700) for _ in range(5)])
+
+
+def test_keys_that_begin_like_no_row(rng: random.Random) -> None:
+    rows = [(f"user-{number}",) for number in rng.sample(range(10_000), 300)]
+    beside = [("",), ("a",), ("user",), ("user,",), ("user-",), ("user.",), ("v",), ("z" * 99,)]
+    _search([pa.string()], rows, [*beside, *rng.sample(rows, 20)], [100])
+    _search([pa.string()], rows[:1], [*beside, rows[0]], [])
+    _search([pa.string()], rows, beside[:1], [])
+    _search([pa.string()], rows, beside[-1:], [])
+
+
 def test_a_null_is_refused(tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pydict({"k": pa.array([1, 2])})
     write_rows(tmp_path, [batch])
-    keys = KeyColumns(map_rows(tmp_path, batch.schema), ["k"], [pa.int64()])
+    keys = key_columns(map_rows(tmp_path, batch.schema), ["k"], [pa.int64()])
     with pytest.raises(wt.InvalidError, match="'k'"):
         keys.search([pa.array([None], pa.int64())])
