@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import widetable as wt
-from tests.changelog_follower import Follower, change_texts, changes_of
+from tests.changelog_follower import ROW_KIND, Follower, change_texts, changes_of
 from tests.model import Key, Model, Record, Row, ordered
 from tests.plain_rows import plain
 from tests.random_table import (
@@ -232,6 +232,25 @@ class ChangelogMachine(RuleBasedStateMachine):
         follower.apply(changes_of(self.table, start, end))
         follower.check(self.table.scan(snapshot_id=end).to_arrow().to_pylist())
 
+    @precondition(lambda self: self.seen)
+    @rule()
+    def follow_from_now(self) -> None:
+        """Who starts to follow first gets what was told until then, as inserts."""
+        batches = list(self.table.follow(timeout=0))
+        changes = [row for batch in batches for row in batch.to_pylist()]
+        assert {row.pop(ROW_KIND) for row in changes} <= {"+I"}
+        self.check_start(changes)
+
+    def check_start(self, rows: list[Row]) -> None:
+        """What one gets who starts to follow now."""
+        assert texts(rows) == texts(self.told.rows())
+
+    @rule()
+    def audit(self) -> None:
+        """The table's own audit agrees; it can say nothing of what was told before columns or producers changed."""
+        report = self.table.audit()
+        assert report.ok, report
+
     @rule(data=st.data())
     def look_up(self, data: st.DataObject) -> None:
         """Rows by key, whatever was compacted and told; keys that are not there, and keys twice."""
@@ -389,6 +408,9 @@ class InputMachine(ChangelogMachine):
             expected = sorted(records, key=lambda record: self._order(record[1]))
         assert change_texts(self._note_changes(snapshot)) == change_texts(expected)
 
+    def check_start(self, rows: list[Row]) -> None:
+        assert texts(rows) == texts(self.model.rows())
+
 
 class SwitchedMachine(LookupMachine):
     """Producers come and go; what is compacted without one is told to nobody, and not missed later."""
@@ -412,6 +434,10 @@ class SwitchedMachine(LookupMachine):
             self._catch_up(snapshot)
         else:
             super().check_snapshot(snapshot, parts)
+
+    def check_start(self, rows: list[Row]) -> None:
+        has_none = self.model.schema.options["changelog-producer"] == "none"
+        assert texts(rows) == texts((self.model if has_none else self.told).rows())
 
     def the_newest_level_has_the_whole_row(self) -> None:
         """Not before the first compaction with a producer."""

@@ -113,9 +113,8 @@ class ChangeSource:
             snapshot = self._snapshots.load(snapshot_id)
             self._check_columns(self.table.schema_of(snapshot.schema_id))
             plan = plan_rows if is_full else plan_changes
-            splits = plan(
-                self._live_files, snapshot, self.table.schema, self._producer_at(snapshot)
-            )
+            producer = self._producer_after(snapshot) if is_full else self._producer_at(snapshot)
+            splits = plan(self._live_files, snapshot, self.table.schema, producer)
         except NotFoundError as cause:
             if is_kept(self.table.file_io, self.table.paths, snapshot_id):
                 raise
@@ -125,6 +124,14 @@ class ChangeSource:
     def _producer_at(self, snapshot: Snapshot) -> str:
         options = self.table.schema_of(snapshot.schema_id).typed_options
         return options.get(opt.CHANGELOG_PRODUCER)
+
+    def _producer_after(self, snapshot: Snapshot) -> str:
+        """The producer of the changes that come next: an alter since the snapshot decides which rows they follow on."""
+        next_id = snapshot.id + 1
+        last = self.latest_id()
+        if last is not None and next_id <= last:
+            return self._producer_at(self._snapshots.load(next_id))
+        return self.table.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
 
     def _check_columns(self, newer: TableSchema) -> None:
         """Raises UnsupportedError when the table's columns have changed so that this reader must start anew."""
