@@ -92,6 +92,9 @@ def ages_of_records(spark: SparkSession, work: Path, shape: _Shape) -> np.ndarra
             queries.append(_reading(spark, table, work, seen))
             began = time.time()
             _wait(queries, lambda: bool(seen), shape.warm_seconds + shape.seconds)
+            source.close()
+            for query in queries:
+                query.processAllAvailable()  # stopped in a batch they fill the log
         finally:
             for query in queries:
                 query.stop()
@@ -157,6 +160,10 @@ class _Source:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Send nothing more. May be called twice."""
         self._closed.set()
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
