@@ -1,8 +1,9 @@
 """Answers requests to read tables with pypaimon; run by the Python of .venv/interop, with the project on its path.
 
 A request is one line of JSON on standard input: {"warehouse", "table", and perhaps "snapshot", "tag",
-"filter" ([column, value]: equality, pushed down), "project" ([columns]), or "write" (an Arrow file
-whose rows are committed)}. The answer is one line: {"rows": [...]} or {"error": text}. One process
+"filter" ([column, value]: equality, pushed down), "project" ([columns]), or "changes" ([first, last
+snapshot]: what a streaming reader is given for each), or "write" (an Arrow file whose rows are
+committed)}. The answer is one line: {"rows": [...]} or {"error": text}. One process
 serves all tests: starting it takes as long as reading many tables.
 """
 
@@ -21,7 +22,10 @@ from tests.plain_rows import plain
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The rows that pypaimon sees, or why it refuses."""
     try:
-        return {"rows": write(request) if "write" in request else read(request)}
+        for name, serve in SERVED.items():
+            if name in request:
+                return {"rows": serve(request)}
+        return {"rows": read(request)}
     except Exception as error:  # noqa: BLE001  # the test wants to know what went wrong
         return {"error": f"{type(error).__name__}: {error}"}
 
@@ -52,6 +56,27 @@ def write(request: dict[str, Any]) -> list[Any]:
     writer.close()
     commit.close()
     return []
+
+
+def changes(request: dict[str, Any]) -> list[Any]:
+    """[snapshot, row kind, row] of every change, in the order of the files that the streaming scan gives."""
+    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["table"])
+    builder = table.new_stream_read_builder().with_include_row_kind(True)
+    scan, reader = builder.new_streaming_scan(), builder.new_read()
+    first, last = request["changes"]
+    found = []
+    for snapshot_id in range(first, last + 1):
+        snapshot = table.snapshot_manager().get_snapshot_by_id(snapshot_id)
+        # Without its poll, which would wait for snapshots that never come.
+        if not scan.follow_up_scanner.should_scan(snapshot):
+            continue
+        for split in scan._create_follow_up_plan(snapshot).splits():
+            for row in reader.to_arrow([split]).to_pylist():
+                found.append([snapshot_id, row.pop("_row_kind"), plain(row)])
+    return found
+
+
+SERVED = {"write": write, "changes": changes}
 
 
 def main() -> None:
