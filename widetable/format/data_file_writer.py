@@ -207,6 +207,7 @@ class DataFileWriter:
                 use_dictionary=dictionary_columns(first_group) or False,
                 write_statistics=statistics_columns(self._file_schema, self._key),
                 write_page_checksum=True,
+                max_rows_per_page=ROW_GROUP_ROWS,  # pages end by bytes: more of them only cost time
                 write_time_adjusted_to_utc=True,
                 store_decimal_as_integer=True,
                 store_schema=False,
