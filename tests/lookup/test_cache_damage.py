@@ -24,6 +24,7 @@ from tests.lookup.cache_files import (
     rows_of,
     table_at,
     temporaries_on_disk,
+    text_of,
 )
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.write.table_state import TableState
@@ -122,6 +123,34 @@ def test_truncated_files(
         assert str(cache_directory) in caplog.text
         build(_new_process(cache_directory), table, rows_of(_KEYS, [key]), ends=[1000])
     assert _looks_up(cache_directory, table, file) == "right"
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".sst"])
+def test_files_that_grew(cache_directory: Path, tmp_path: Path, suffix: str) -> None:
+    table, file, cache = _built(cache_directory, tmp_path, "s")
+    (path,) = [path for path in _files(cache) if path.suffix == suffix]
+    path.write_bytes(path.read_bytes() + b"x")
+    assert _looks_up(cache_directory, table, file) == "none"
+
+
+@pytest.mark.parametrize("key", ["k", "s"])
+def test_a_key_that_cannot_be_found_for_damage_is_not_missing(
+    cache_directory: Path, tmp_path: Path, key: str
+) -> None:
+    """No other row is read, so only the rows between which the key would lie can tell."""
+    table, file, cache = _built(cache_directory, tmp_path, key)
+    caches = _new_process(cache_directory)
+    asked = rows_of([1002], [key])
+    assert found(caches, table, file, asked.select([key])) == ([0], asked)
+    written = (1002).to_bytes(8, "little") if key == "k" else text_of(1002).encode()
+    for changed in (bytes([written[0] ^ 2]) + written[1:], written[:-1] + bytes([written[-1] ^ 2])):
+        whole = (cache / ROWS).read_bytes()
+        assert whole.count(written) == 1
+        (cache / ROWS).write_bytes(whole.replace(written, changed))
+        caches = _new_process(cache_directory)
+        with pytest.raises(wt.DamagedError, match="page"):
+            found(caches, table, file, asked.select([key]))
+        build(_new_process(cache_directory), table, rows_of(_KEYS, [key]), ends=[1000])
 
 
 @pytest.mark.parametrize("key", ["k", "s"])

@@ -27,6 +27,7 @@ from widetable import options as opt
 from widetable.write.table_state import TableState
 from widetable_lookup import cache_space, cache_statistics, host_caches, process_caches
 from widetable_lookup.cache_fault import CacheFault
+from widetable_lookup.cache_manifest import Source, seal
 from widetable_lookup.cache_space import CacheSpace
 from widetable_lookup.host_caches import ProcessCaches
 
@@ -112,6 +113,29 @@ def test_room_is_made_while_a_cache_is_built(cache_directory: Path, tmp_path: Pa
     large.close(file_of(path_of(table, "large"), 160_000))
     assert _names(cache_directory) == ["b", "large"]
     assert cache_statistics(table.paths.root).disk_bytes <= budget_bytes
+
+
+def test_caches_are_counted_once_more_when_they_take_their_place(tmp_path: Path) -> None:
+    """Two that had room when they asked may not have it together."""
+    space = CacheSpace(str(tmp_path / "caches"), is_chosen=True)
+    folder = tmp_path / "caches" / ("0" * 32)
+    source = Source("t", "f", 1, 1, 0, ("k",), ("int64",), 3_600_000)
+    buildings = []
+    for name in ("a", "b"):
+        building = space.begin(str(folder / name))
+        (Path(building.path) / "rows.arrow").write_bytes(bytes(40_000))
+        seal(building.path, source)
+        buildings.append(building)
+    assert not space.publish(buildings[0], 80_000)  # both count, whoever is first
+    assert space.publish(buildings[1], 80_000)
+    assert _names(tmp_path / "caches") == ["b"]
+    third = space.begin(str(folder / "c"))
+    (Path(third.path) / "rows.arrow").write_bytes(bytes(40_000))
+    seal(third.path, source)
+    _age(tmp_path / "caches", "b", 60)
+    assert space.publish(third, 80_000)
+    assert _names(tmp_path / "caches") == ["c"]
+    assert temporaries_on_disk(tmp_path / "caches") == []
 
 
 def test_tables_share_the_largest_budget(cache_directory: Path, tmp_path: Path) -> None:

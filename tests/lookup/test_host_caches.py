@@ -127,7 +127,7 @@ def test_a_cache_that_is_there_is_not_built_again(cache_directory: Path, tmp_pat
 
 
 def test_the_second_of_two_builders_throws_its_own_away(
-    cache_directory: Path, tmp_path: Path
+    cache_directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = table_at(tmp_path / "t")
     caches = process_caches(table.options)
@@ -144,6 +144,7 @@ def test_the_second_of_two_builders_throws_its_own_away(
     assert [cache.stat().st_ino for cache in caches_on_disk(cache_directory)] == [inode]
     assert temporaries_on_disk(cache_directory) == []
     assert found(caches, table, file_of(path, 5), key_batch([1])) is not None
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("is_started", [False, True])

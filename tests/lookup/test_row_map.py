@@ -68,6 +68,18 @@ def test_taken_rows_are_those_written(data: st.DataObject) -> None:
     assert got.equals(expected)
 
 
+def test_nulls_in_one_batch_only(tmp_path: Path) -> None:
+    values = [1, 2, 3, 4, 5, None, 7, None, 9, 10, 11, 12]
+    columns = [pa.array(values, pa.int32()), pa.array([v and f"text {v}" for v in values])]
+    rows = pa.RecordBatch.from_arrays(columns, ["i", "s"])
+    write_rows(tmp_path, cut(rows, [4, 8]))
+    mapped = map_rows(tmp_path, rows.schema)
+    for positions in ([0, 1, 2, 3], [1, 5, 6, 9, 11], [8, 11], list(range(12)), []):
+        taken = mapped.take(mapped.choose(rows.schema.names), np.array(positions, np.int64))
+        expected = rows.take(pa.array(positions, pa.int64()))
+        assert pa.RecordBatch.from_arrays(taken, schema=rows.schema) == expected
+
+
 def _wide_rows(rng: random.Random, rows: int = 5000) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {
