@@ -48,8 +48,9 @@ def changelog_rule(schema: TableSchema) -> ChangelogRule:
     options = schema.typed_options
     if not options.get(opt.ROW_DEDUPLICATE):
         return ChangelogRule()
-    ignored = set(options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS)) | set(schema.trimmed_primary_key)
-    return ChangelogRule(tuple(name for name in schema.names if name not in ignored))
+    ignored: tuple[str, ...] = options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS)
+    passed_over = {*ignored, *schema.trimmed_primary_key}
+    return ChangelogRule(tuple(name for name in schema.names if name not in passed_over))
 
 
 def changelog(

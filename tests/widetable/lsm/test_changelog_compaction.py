@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import pyarrow as pa
 import pytest
@@ -29,7 +30,11 @@ def file_at(level: int, number: int, *, size: int = 100, deletes: int = 0) -> Da
 
 
 def planned(
-    files: Sequence[DataFileMeta], *, full: bool = False, producer: str = "lookup", **options: str
+    files: Sequence[DataFileMeta],
+    options: Mapping[str, str] = MappingProxyType({}),
+    *,
+    full: bool = False,
+    producer: str = "lookup",
 ) -> Choice | None:
     schema = schema_with({"changelog-producer": producer, **options})
     return plan_bucket(schema, engine_of(schema), files, full=full)
@@ -37,7 +42,7 @@ def planned(
 
 def test_a_single_commit_moves_up_at_once() -> None:
     base, fresh = file_at(5, 0, size=10_000), file_at(0, NOW)
-    choice = planned([base, fresh], **PARTIAL)
+    choice = planned([base, fresh], PARTIAL)
     assert choice is not None
     assert (choice.files, choice.output_level, choice.known_level) == ((fresh,), 4, 1)
     assert [run.files for run in choice.below] == [(base,)]
@@ -46,14 +51,14 @@ def test_a_single_commit_moves_up_at_once() -> None:
 
 def test_without_a_producer_a_single_commit_stays() -> None:
     files = [file_at(5, 0, size=10_000), file_at(0, NOW)]
-    assert planned(files, producer="none", **PARTIAL) is None
-    assert planned(files, producer="input", **PARTIAL) is None
-    assert planned(files, producer="full-compaction", **PARTIAL) is None
+    assert planned(files, PARTIAL, producer="none") is None
+    assert planned(files, PARTIAL, producer="input") is None
+    assert planned(files, PARTIAL, producer="full-compaction") is None
 
 
 def test_each_level_has_a_higher_number_than_the_one_below() -> None:
     files = [file_at(5, 0), file_at(4, FULL_ROW_NUMBER), file_at(3, FULL_ROW_NUMBER + 1)]
-    choice = planned([*files, file_at(0, NOW, size=1)], **PARTIAL)
+    choice = planned([*files, file_at(0, NOW, size=1)], PARTIAL)
     assert choice is not None
     assert choice.output_level == 2
     assert choice.sequence_number == FULL_ROW_NUMBER + 2
@@ -61,7 +66,7 @@ def test_each_level_has_a_higher_number_than_the_one_below() -> None:
 
 
 def test_what_takes_all_has_the_number_of_the_base() -> None:
-    choice = planned([file_at(0, NOW), file_at(0, NOW + 1)], **PARTIAL)
+    choice = planned([file_at(0, NOW), file_at(0, NOW + 1)], PARTIAL)
     assert choice is not None
     assert (choice.sequence_number, choice.below, choice.repairs) == (0, (), False)
 
@@ -81,7 +86,7 @@ def test_the_newest_row_counts_only_where_numbers_show_that_it_wins() -> None:
         (overtaken, {}, False),
         (in_order, by_value, False),
     ):
-        choice = planned([*files, fresh], **options)
+        choice = planned([*files, fresh], options)
         assert choice is not None
         assert choice.newest_wins == wins
 
@@ -91,7 +96,7 @@ def test_the_newest_row_counts_only_where_numbers_show_that_it_wins() -> None:
 )
 def test_levels_without_the_mark_are_merged_once(above: DataFileMeta) -> None:
     files = [file_at(5, 0, size=10_000), above, file_at(0, NOW)]
-    choice = planned(files, **PARTIAL)
+    choice = planned(files, PARTIAL)
     assert choice is not None
     assert (choice.repairs, set(choice.files), choice.known_level) == (True, set(files), 1)
     assert (choice.sequence_number, choice.output_level) == (0, 5)
@@ -99,18 +104,18 @@ def test_levels_without_the_mark_are_merged_once(above: DataFileMeta) -> None:
 
 def test_a_level_that_does_not_sort_after_the_one_below_is_not_trusted() -> None:
     files = [file_at(5, 0), file_at(4, FULL_ROW_NUMBER), file_at(3, FULL_ROW_NUMBER)]
-    choice = planned([*files, file_at(0, NOW)], **PARTIAL)
+    choice = planned([*files, file_at(0, NOW)], PARTIAL)
     assert choice is not None
     assert choice.repairs
 
 
 def test_the_deepest_level_is_trusted_whoever_wrote_it() -> None:
     """Numbers of a counting writer stand there; new rows must sort after them."""
-    choice = planned([file_at(5, 1_000_000, size=10_000), file_at(0, NOW)], **PARTIAL)
+    choice = planned([file_at(5, 1_000_000, size=10_000), file_at(0, NOW)], PARTIAL)
     assert choice is not None
     assert (choice.repairs, choice.sequence_number) == (False, FULL_ROW_NUMBER)
     high = file_at(5, FULL_ROW_NUMBER + 77, size=10_000)
-    choice = planned([high, file_at(0, NOW)], **PARTIAL)
+    choice = planned([high, file_at(0, NOW)], PARTIAL)
     assert choice is not None
     assert choice.sequence_number == FULL_ROW_NUMBER + 78
 
@@ -118,10 +123,10 @@ def test_the_deepest_level_is_trusted_whoever_wrote_it() -> None:
 def test_deletes_that_remove_take_the_base_along() -> None:
     options = PARTIAL | {"partial-update.remove-record-on-delete": "true"}
     files = [file_at(5, 0, size=10_000), file_at(0, NOW, deletes=1)]
-    choice = planned(files, **options)
+    choice = planned(files, options)
     assert choice is not None
     assert set(choice.files) == set(files)
-    kept = planned([files[0], file_at(0, NOW)], **options)
+    kept = planned([files[0], file_at(0, NOW)], options)
     assert kept is not None
     assert len(kept.files) == 1
 
@@ -130,12 +135,12 @@ def test_gentle_waits_for_enough_files() -> None:
     gentle = PARTIAL | {"lookup-compact": "gentle", "num-sorted-run.compaction-trigger": "20"}
     waiting = [file_at(0, NOW + number) for number in range(39)]
     base = file_at(5, 0, size=10**9)
-    assert planned([base, *waiting[:18]], **gentle) is None
+    assert planned([base, *waiting[:18]], gentle) is None
     asked = gentle | {"lookup-compact.max-interval": "25", "num-sorted-run.compaction-trigger": "3"}
-    few = planned([base, *waiting[:1]], **asked)
+    few = planned([base, *waiting[:1]], asked)
     assert few is None
     due = gentle | {"lookup-compact.max-interval": "2", "num-sorted-run.compaction-trigger": "2"}
-    assert planned([base, *waiting[:2]], **due) is not None
+    assert planned([base, *waiting[:2]], due) is not None
 
 
 def test_level_1_goes_along_when_nothing_fits_between() -> None:
@@ -143,9 +148,9 @@ def test_level_1_goes_along_when_nothing_fits_between() -> None:
         file_at(5 - n, 0 if n == 0 else FULL_ROW_NUMBER + n - 1, size=10**6) for n in range(5)
     ]
     choice = planned(
-        [*levels, file_at(0, NOW, size=1)], **PARTIAL, **{"num-sorted-run.compaction-trigger": "9"},
-        **{"num-levels": "6"},
-    )  # fmt: skip
+        [*levels, file_at(0, NOW, size=1)],
+        PARTIAL | {"num-sorted-run.compaction-trigger": "9", "num-levels": "6"},
+    )
     assert choice is not None
     assert choice.output_level == 1
     assert {file.level for file in choice.files} == {0, 1}
@@ -160,4 +165,4 @@ def test_full_compaction_tells_what_changed_against_the_bottom() -> None:
 
 def test_files_of_a_newer_schema_are_left_alone() -> None:
     newer = replace(file_at(0, NOW), schema_id=1)
-    assert planned([file_at(5, 0), newer], **PARTIAL) is None
+    assert planned([file_at(5, 0), newer], PARTIAL) is None
