@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -240,3 +241,31 @@ def test_the_number_of_open_caches_is_bounded(
         assert answer is not None
         assert answer[1] == rows_of([i], ["s"])
     assert len(caches._by_cache) == 3  # type: ignore[attr-defined]
+
+
+def test_threads_share_what_is_open(
+    cache_directory: Path, tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Caches are closed under the eyes of other threads, but never while one uses them."""
+    monkeypatch.setattr(host_caches, "_MAX_OPEN", 2)
+    table = table_at(tmp_path / "t", primary_key=["s"])
+    caches = process_caches(table.options)
+    files = [
+        build(caches, table, rows_of(range(i, 3000, 7), ["s"]), f"data-{i}.parquet")
+        for i in range(5)
+    ]
+
+    def look_up(seed: int) -> int:
+        own = random.Random(seed)
+        for _ in range(40):
+            number = own.randrange(5)
+            asked = sorted(own.sample(range(3000), own.choice((1, 200))))
+            answer = found(caches, table, files[number], text_keys(asked))
+            assert answer is not None
+            assert answer[0] == [i for i, key in enumerate(asked) if key % 7 == number]
+        return 1
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(look_up, [rng.getrandbits(32) for _ in range(8)])) == 8
+    assert len(caches._by_cache) == 2  # type: ignore[attr-defined]
+    assert all(handle.users == 0 for handle in caches._handles.values())  # type: ignore[attr-defined]
