@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 KILLS = int(os.environ.get("WIDETABLE_KILLS", "44"))
 SPARK_KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "6"))
-PLAIN_WRITERS, BATCHES, SPARK_BATCHES, DEADLINE_SECONDS = 3, 40, SPARK_KILLS + 2, 420
+PLAIN_WRITERS, BATCHES, SPARK_BATCHES, DEADLINE_SECONDS = 3, 40, SPARK_KILLS + 2, 1200
 # Which points a process may be killed at, by the first word of its name.
 POINTS_OF = {
     "writer": (*POINTS, "random"),
@@ -127,6 +127,7 @@ class Campaign:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # a Spark that starts seven times is slow where others use the cores
 def test_no_cell_is_lost_or_doubled_by_kills(
     rng: random.Random, java_home: str, tmp_path: Path
 ) -> None:
