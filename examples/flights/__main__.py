@@ -134,14 +134,12 @@ def _fill(
         profiles = profile_streams(streams)
         _tell_profiles(console, profiles)
         console.step(f"four streaming queries fill {TABLE_NAME}; a fifth keeps {HOURLY_NAME}")
-        totals = {profile.group: profile.record_count for profile in profiles}
         run = run_pipeline(
             spark,
             workspace,
             create_table(workspace),
             create_hourly_table(workspace),
-            sum(totals.values()),
-            lambda rows: console.progress({name: rows[name] / totals[name] for name in rows}),
+            console.progress,
         )
     finally:
         spark.stop()

@@ -14,7 +14,6 @@ other quantiles are over records, so a journey counts as often as it has rows. T
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +49,14 @@ class Freshness:
     """All rows of all streams, in the order in which they were stored."""
 
     journeys: tuple[Journey, ...]
+
+    def without_first_batches(self) -> Freshness:
+        """Without the first batch of each stream, in which Spark starts its Python processes."""
+        first = {
+            group: min(each.taken for each in self.journeys if each.group == group)
+            for group in {journey.group for journey in self.journeys}
+        }
+        return Freshness(tuple(each for each in self.journeys if each.taken > first[each.group]))
 
     def ages(self, stage: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Ages in seconds, ascending; and which share of all rows was not older than that."""
@@ -122,9 +129,3 @@ def _counted(hourly: wt.Table, run: PipelineRun, last_snapshot: int) -> dict[int
         times.update(dict.fromkeys(range(first, end), committed.get(batch.batch_id, batch.ended)))
         first = max(first, end)
     return {id: time for id, time in times.items() if id <= last_snapshot}
-
-
-def quantiles_of(journeys: Sequence[Journey], stage: str) -> tuple[float, float]:
-    """Median and 99th percentile."""
-    freshness = Freshness(tuple(journeys))
-    return freshness.quantile(stage, 0.5), freshness.quantile(stage, 0.99)

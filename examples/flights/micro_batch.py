@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -33,17 +34,26 @@ def micro_batches(query: StreamingQuery) -> list[MicroBatch]:
     for progress in query.recentProgress:
         (source,) = progress.sources
         if source.endOffset != source.startOffset:
-            started = _epoch_seconds(progress.timestamp)
-            batches.append(
-                MicroBatch(
-                    batch_id=progress.batchId,
-                    started=started,
-                    ended=started + progress.batchDuration / 1000,
-                    row_count=progress.numInputRows,
-                    end_offset=source.endOffset,
-                )
-            )
+            batches.append(_micro_batch(progress))
     return batches
+
+
+def last_batch(query: StreamingQuery) -> MicroBatch | None:
+    """The last one that Spark tells of, which may have gone nowhere; cheap enough to be asked often."""
+    progress = query.lastProgress
+    return None if progress is None else _micro_batch(progress)
+
+
+def _micro_batch(progress: StreamingQueryProgress) -> MicroBatch:
+    started = _epoch_seconds(progress.timestamp)
+    (source,) = progress.sources
+    return MicroBatch(
+        batch_id=progress.batchId,
+        started=started,
+        ended=started + progress.batchDuration / 1000,
+        row_count=progress.numInputRows,
+        end_offset=source.endOffset,
+    )
 
 
 def _epoch_seconds(timestamp: str) -> float:

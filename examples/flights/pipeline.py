@@ -4,7 +4,7 @@ In: a Spark session, the files of the streams, the two empty tables. Each of the
 per micro-batch, as if files came in while it runs, and writes its own columns with
 `format("widetable")`. No query knows of the others: there is no join and no lock, and each has its own
 checkpoint. A maintainer compacts meanwhile, which is also what tells the changes; the second layer
-reads them and is stopped and started once, in the middle. Out: a `PipelineRun` with what each query
+reads them, fails once in the middle and goes on. Out: a `PipelineRun` with what each query
 did. A query that fails ends the demo with its own error.
 """
 
@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
+from examples.flights.inputs import FILE_COUNTS
 from examples.flights.maintainer import CompactionRound, Maintainer
-from examples.flights.micro_batch import MicroBatch, micro_batches
+from examples.flights.micro_batch import MicroBatch, last_batch, micro_batches
 from examples.flights.second_layer import LayerRun, SecondLayer
 from examples.flights.wide_table import (
     GROUPS,
@@ -98,8 +99,8 @@ class PipelineRun:
         return sum(stream.row_count for stream in self.streams)
 
 
-# Called about twice a second with the rows done per group.
-OnProgress = Callable[[dict[str, int]], None]
+# Called about twice a second with the share of files that is done, by group.
+OnProgress = Callable[[dict[str, float]], None]
 
 
 def create_table(workspace: Workspace) -> wt.Table:
@@ -119,22 +120,20 @@ def run_pipeline(
     workspace: Workspace,
     wide: wt.Table,
     hourly: wt.Table,
-    record_count: int,
     on_progress: OnProgress,
 ) -> PipelineRun:
     """Run the four queries to the end of their files and the second layer to the end of their changes.
 
-    record_count: of all four streams; at half of them the second layer is restarted. At the end
-    everything is compacted once more, fully.
+    In the middle the second layer fails once; at the end everything is compacted once more, fully.
     """
     called = time.time()
     maintainer = Maintainer(wide, COMPACTION_PAUSE_SECONDS)
     layer = SecondLayer(spark, workspace, wide, hourly)
 
-    def watch(rows: dict[str, int]) -> None:
-        on_progress(rows)
-        if layer.is_ready_to_restart and 2 * sum(rows.values()) >= record_count:
-            layer.restart()
+    def watch(shares: dict[str, float]) -> None:
+        on_progress(shares)
+        if sum(shares.values()) >= len(shares) / 2:
+            layer.fail_once()
         layer.check()
 
     queries: dict[str, StreamingQuery] = {}
@@ -163,6 +162,7 @@ def _start_query(
 ) -> StreamingQuery:
     folder = str(workspace.stream(name))
     schema = spark.read.parquet(folder).schema
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)  # a fair share for each query
     files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
     return (
         files.writeStream.format("widetable")
@@ -183,11 +183,18 @@ def _wait_for(queries: dict[str, StreamingQuery], on_progress: OnProgress) -> No
             if not queries[name].isActive:
                 queries[name].awaitTermination()  # raises the query's own error, if it failed
                 waiting.remove(name)
-        on_progress({name: _row_count(query) for name, query in queries.items()})
+        on_progress(
+            {
+                name: 1.0 if name not in waiting else _share(name, query)
+                for name, query in queries.items()
+            }
+        )
 
 
-def _row_count(query: StreamingQuery) -> int:
-    return sum(batch.row_count for batch in micro_batches(query))
+def _share(name: str, query: StreamingQuery) -> float:
+    """Of the files of a stream; a batch takes one."""
+    last = last_batch(query)
+    return 0.0 if last is None else min((last.batch_id + 1) / FILE_COUNTS[name], 1.0)
 
 
 def _outcome(name: str, query: StreamingQuery) -> StreamRun:

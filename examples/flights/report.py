@@ -225,7 +225,11 @@ def _commit_chart(findings: Findings) -> str:
     lanes.append(Lane(SECOND_LAYER, COLORS[SECOND_LAYER], counted))
     last = max(event.end for lane in lanes for event in lane.events)
     restart = run.layer.restart
-    marks = [] if restart is None else [(restart.at - run.started, "second layer started again")]
+    marks = (
+        []
+        if restart is None
+        else [(restart.at - run.started, "second layer failed on purpose and was started again")]
+    )
     return lane_chart(lanes, x_max=last * 1.02, x_title=_SECONDS, marks=marks)
 
 

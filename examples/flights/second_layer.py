@@ -6,9 +6,8 @@ the batch. Spark runs a batch again when it cannot know whether it was done. The
 and nothing is looked up or written: a second addition would be wrong, because the rows that are there
 hold the first one already.
 
-`SecondLayer.restart` stops the query half-way and starts a new one on the same checkpoint. It takes
-away Spark's note that the last batch was done, as if the process had died just before writing it; so
-the new query begins with a batch whose commit is in.
+To show it, `SecondLayer.fail_once` lets a batch fail right after its commit, before Spark notes that it
+is done: the worst moment. A new query on the same checkpoint begins with that batch.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from enum import Enum
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -34,12 +33,12 @@ from examples.flights.carrier_hourly import (
     changed_rows,
     signed_deltas,
 )
-from examples.flights.micro_batch import MicroBatch, micro_batches
+from examples.flights.micro_batch import MicroBatch, last_batch, micro_batches
 from examples.flights.workspace import Workspace
 
-COMMIT_USER = "second-layer"
+COMMIT_USER = CHECKPOINT = "second-layer"
 _TRIGGER = "500 milliseconds"
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.2
 _MAX_FAILED_STARTS = 5
 
 
@@ -53,10 +52,14 @@ class Restart:
 
 @dataclass(frozen=True)
 class LayerRun:
-    """What the second layer did, all its queries together; each batch once, in order."""
+    """What the second layer did, both its queries together; each batch once, in order."""
 
     batches: tuple[MicroBatch, ...]
     restart: Restart | None
+
+
+class PlannedFailure(Exception):
+    """Raised once, on purpose, by the query of the second layer."""
 
 
 def create_hourly_table(workspace: Workspace) -> wt.Table:
@@ -78,69 +81,19 @@ class SecondLayer:
         self, spark: SparkSession, workspace: Workspace, wide: wt.Table, hourly: wt.Table
     ) -> None:
         self._spark = spark
-        self._checkpoint = workspace.checkpoint("second-layer").resolve()
+        self._checkpoint = workspace.checkpoint(CHECKPOINT).resolve()
         self._wide = wide
         self._hourly = hourly
         self._query: StreamingQuery | None = None
         self._done: dict[int, MicroBatch] = {}
         self._again: list[int] = []
+        self._plan = _Plan.NONE
         self._restarted_at: float | None = None
         self._failed_starts = 0
 
-    @property
-    def is_ready_to_restart(self) -> bool:
-        """Whether it was not restarted yet, and there is a batch that could run again."""
-        return self._restarted_at is None and bool(self._batches())
-
     def start(self) -> None:
-        """Begin with the first change that the table will tell."""
-        self._query = self._start()
-
-    def restart(self) -> None:
-        """Stop the query wherever it is; start a new one on the same checkpoint, as if the old one had died.
-
-        An error of the old one is left to the new one: it runs the same batch again.
-        """
-        self._stop()
-        forget_last_batch(self._checkpoint)
-        self._restarted_at = time.time()
-        self._query = self._start()
-
-    def check(self) -> None:
-        """Raise the query's own error, if it failed. One that never came to its first batch is started again.
-
-        Spark gives the Python process of a source ten seconds to begin, too few on a busy machine.
-        """
-        error = None if self._query is None else self._query.exception()
-        if error is None:
-            return
-        if self._batches() or self._failed_starts == _MAX_FAILED_STARTS:
-            raise error
-        self._failed_starts += 1
-        self._query = self._start()
-
-    def finish(self, last_snapshot: int) -> LayerRun:
-        """Wait until the changes of `last_snapshot` are in, stop, and tell what was done."""
-        while not any(next_snapshot(batch) > last_snapshot for batch in self._batches()):
-            self.check()
-            time.sleep(_POLL_SECONDS)
-        self._stop()
-        at = self._restarted_at
-        return LayerRun(
-            batches=tuple(self._done[id] for id in sorted(self._done)),
-            restart=None if at is None else Restart(at, tuple(self._again)),
-        )
-
-    def _batches(self) -> list[MicroBatch]:
-        return [] if self._query is None else micro_batches(self._query)
-
-    def _stop(self) -> None:
-        if self._query is not None:
-            self._query.stop()
-        for batch in self._batches():
-            self._done.setdefault(batch.batch_id, batch)
-
-    def _start(self) -> StreamingQuery:
+        """Begin with the first change that the table will tell, or where the checkpoint is."""
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", CHECKPOINT)
         changes = (
             self._spark.readStream.format("widetable")
             .schema(READ_SCHEMA)
@@ -148,44 +101,99 @@ class SecondLayer:
             .option("read.changelog", "true")
             .load()
         )
-        return (
+        self._query = (
             changes.writeStream.foreachBatch(self._absorb)
             .option("checkpointLocation", str(self._checkpoint))
-            .queryName("second layer")
+            .queryName(CHECKPOINT)
             .trigger(processingTime=_TRIGGER)
             .start()
         )
 
+    def fail_once(self) -> None:
+        """Let the next batch that commits something fail right after its commit. Only the first call counts."""
+        if self._plan is _Plan.NONE:
+            self._plan = _Plan.FAIL
+
+    def check(self) -> None:
+        """Start the query again after the planned failure. Raises its own error, if it failed otherwise.
+
+        One that never came to its first batch is started again too: Spark gives the Python process of a
+        source ten seconds to begin, too few on a busy machine.
+        """
+        query = self._query
+        error = None if query is None else query.exception()
+        if query is None or error is None:
+            return
+        if self._plan is _Plan.FAILED:
+            self._plan = _Plan.OVER
+            self._restarted_at = time.time()
+        elif last_batch(query) is None and self._failed_starts < _MAX_FAILED_STARTS:
+            self._failed_starts += 1
+        else:
+            raise error
+        self._keep_batches(query)
+        self.start()
+
+    def finish(self, last_snapshot: int) -> LayerRun:
+        """Wait until the changes of `last_snapshot` are in, stop, and tell what was done."""
+        while self._query is None or not _has_read(self._query, last_snapshot):
+            self.check()
+            time.sleep(_POLL_SECONDS)
+        self._query.stop()
+        self._keep_batches(self._query)
+        at = self._restarted_at
+        return LayerRun(
+            batches=tuple(self._done[id] for id in sorted(self._done)),
+            restart=None if at is None else Restart(at, tuple(self._again)),
+        )
+
+    def _keep_batches(self, query: StreamingQuery) -> None:
+        self._done.update({batch.batch_id: batch for batch in micro_batches(query)})
+
     def _absorb(self, changes: DataFrame, batch_id: int) -> None:
-        """One micro-batch."""
+        """One micro-batch. Called by a thread of Spark's."""
 
         def deltas() -> pa.Table:
             return signed_deltas(changes).toArrow().cast(DELTA_SCHEMA)
 
-        if not add_once(self._hourly, batch_id, deltas):
+        added = add_once(self._hourly, batch_id, deltas)
+        if added is Added.BEFORE:
             self._again.append(batch_id)
+        elif added is Added.NOW and self._plan is _Plan.FAIL:
+            self._plan = _Plan.FAILED
+            raise PlannedFailure(f"batch {batch_id} is committed, and Spark is not to know")
 
 
-def add_once(hourly: wt.Table, batch_id: int, deltas: Callable[[], pa.Table]) -> bool:
+class _Plan(Enum):
+    """Of the failure on purpose."""
+
+    NONE = 0
+    FAIL = 1
+    FAILED = 2
+    OVER = 3
+
+
+class Added(Enum):
+    """What a batch brought: something, nothing that counts, or what is in already."""
+
+    NOW = 0
+    NOTHING = 1
+    BEFORE = 2
+
+
+def add_once(hourly: wt.Table, batch_id: int, deltas: Callable[[], pa.Table]) -> Added:
     """Bring what a batch adds into the table, unless it is in already: then nothing is read or written.
 
-    deltas: gives `DELTA_SCHEMA`. Whether it was new. A batch that adds nothing commits nothing.
+    deltas: gives `DELTA_SCHEMA`. A batch that adds nothing commits nothing.
     """
     if hourly.find_commit(COMMIT_USER, batch_id) is not None:
-        return False
+        return Added.BEFORE
     added = deltas()
     present = hourly.lookup(added.select(HOURLY_KEY))
-    hourly.write(changed_rows(added, present), COMMIT_USER, batch_id)
-    return True
+    result = hourly.write(changed_rows(added, present), COMMIT_USER, batch_id)
+    return Added.NOW if result.committed else Added.NOTHING
 
 
-def forget_last_batch(checkpoint: Path) -> None:
-    """Remove Spark's note that the last batch that was begun is done, if it is done."""
-    begun, done = _batch_ids(checkpoint / "offsets"), _batch_ids(checkpoint / "commits")
-    if begun and done and max(begun) == max(done):
-        for name in (f"{max(done)}", f".{max(done)}.crc"):
-            (checkpoint / "commits" / name).unlink(missing_ok=True)
-
-
-def _batch_ids(folder: Path) -> list[int]:
-    return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
+def _has_read(query: StreamingQuery, snapshot_id: int) -> bool:
+    last = last_batch(query)
+    return last is not None and next_snapshot(last) > snapshot_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -30,6 +31,8 @@ def start_session(workspace: Workspace) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["JAVA_HOME"] = find_java_home()
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    # What fails in foreachBatch ends its query, which raises it; not told a second time.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     scratch = workspace.spark_scratch.resolve()
     scratch.mkdir(parents=True, exist_ok=True)
     os.environ["SPARK_HOME"] = str(_spark_home(scratch / "home"))

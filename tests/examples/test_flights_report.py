@@ -160,8 +160,8 @@ def test_the_page_tells_how_fresh_the_second_layer_was_and_that_it_was_restarted
     page = render_report(_findings(RIGHT, LAYER_RIGHT))
     assert "<b>2.0 s</b><span>source to changelog, median; 99 % within 2.0 s" in page
     assert "<b>3.5 s</b><span>source to second layer, median; 99 % within 3.5 s" in page
-    assert "It took 190 changes in 1 micro-batches" in page
-    assert "it ran batch 0 again, found its commit in the table, and wrote nothing" in page
+    assert "It took 1 micro-batches and wrote 10 rows in 1 commits" in page
+    assert "ran batch 0 again, found its commit in the table, and wrote nothing" in page
     assert "UA at 8: 9 flights, 11.1 % cancelled, mean delay -2.5 minutes" in page
 
 

@@ -29,7 +29,7 @@ from examples.flights.history import read_history
 from examples.flights.inputs import make_streams, store_streams
 from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import read_carriers
-from examples.flights.second_layer import add_once, create_hourly_table, forget_last_batch
+from examples.flights.second_layer import Added, add_once, create_hourly_table
 from examples.flights.verdict import judge
 from examples.flights.wide_table import TABLE_NAME, TABLE_SCHEMA
 from examples.flights.workspace import Workspace
@@ -152,7 +152,7 @@ def test_random_changes_in_any_batches_give_the_aggregate_of_the_last_rows(
                 live[key] = after
         table = _wide(changes, TABLE_SCHEMA.append(pa.field(ROW_KIND, pa.string())))
         kinds.update(table[ROW_KIND].to_pylist())
-        assert add_once(hourly, batch_id, functools.partial(deltas_of, table))
+        assert add_once(hourly, batch_id, functools.partial(deltas_of, table)) is not Added.BEFORE
     expected = expected_hourly(_wide(list(live.values()), TABLE_SCHEMA))
     found = hourly.scan().to_arrow()
     audit = audit_hourly(found, expected)
@@ -167,31 +167,15 @@ def _wide(rows: list[Row], schema: pa.Schema) -> pa.Table:
 def test_a_batch_that_is_in_is_not_added_again(tmp_path: Path) -> None:
     hourly = create_hourly_table(Workspace(tmp_path))
     once = _deltas((*UA_8, 2, 1, 9, 0))
-    assert add_once(hourly, 0, lambda: once)
+    assert add_once(hourly, 0, lambda: once) is Added.NOW
     snapshots = len(hourly.snapshots())
-    assert not add_once(hourly, 0, lambda: pytest.fail("read although the batch is in"))
+    again = add_once(hourly, 0, lambda: pytest.fail("read although the batch is in"))
+    assert again is Added.BEFORE
     assert len(hourly.snapshots()) == snapshots
     assert hourly.scan().to_arrow()["flights"].to_pylist() == [2]
-    assert add_once(hourly, 1, lambda: once)
+    assert add_once(hourly, 1, lambda: once) is Added.NOW
     assert hourly.scan().to_arrow()["flights"].to_pylist() == [4]
-
-
-@pytest.mark.parametrize(
-    ("begun", "done", "left"),
-    [([0, 1, 2], [0, 1, 2], [0, 1]), ([0, 1, 2], [0, 1], [0, 1]), ([0], [], [])],
-)
-def test_only_the_note_of_the_last_batch_is_forgotten(
-    tmp_path: Path, begun: list[int], done: list[int], left: list[int]
-) -> None:
-    for folder, ids in (("offsets", begun), ("commits", done)):
-        (tmp_path / folder).mkdir()
-        for id in ids:
-            (tmp_path / folder / f"{id}").write_text("v1")
-            (tmp_path / folder / f".{id}.crc").write_text("")
-    forget_last_batch(tmp_path)
-    assert {path.name for path in (tmp_path / "offsets").iterdir()} >= {str(id) for id in begun}
-    names = {f"{id}" for id in left} | {f".{id}.crc" for id in left}
-    assert {path.name for path in (tmp_path / "commits").iterdir()} == names
+    assert add_once(hourly, 2, _deltas) is Added.NOTHING
 
 
 def test_both_tables_are_as_they_must_be_and_all_laws_hold(filled: Filled) -> None:
