@@ -8,7 +8,6 @@ last time, others have none; each change fits to what was told before (`Follower
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import widetable as wt
-from tests.changelog_follower import ROW_KIND, Follower, change_texts, changes_of
+from tests.changelog_follower import ROW_KIND, Follower, Order, change_texts, changes_of
 from tests.model import Key, Model, Record, Row, ordered
 from tests.plain_rows import plain
 from tests.random_table import (
@@ -52,14 +51,6 @@ from widetable.write.commit_message import CommitMessage
 
 USERS: Final = ("left", "right", "third")
 Parts = Sequence[Sequence[Record]]
-
-
-class Order(enum.Enum):
-    """Where an overtaken commit comes is known: always, if what overtook it deletes nothing, or not at all."""
-
-    ANY = enum.auto()
-    OF_ADDS = enum.auto()
-    UNKNOWN = enum.auto()
 
 
 class ChangelogMachine(RuleBasedStateMachine):
