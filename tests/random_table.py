@@ -57,7 +57,7 @@ CHANGELOG_LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
     "widetable.lookup-strategy": ("scan", "lookup", "lookup", "auto"),
     "lookup-compact": ("radical", "radical", "gentle"),
     "lookup-compact.max-interval": ("2", "3"),
-    "compaction.max-size-amplification-percent": ("200", "1000000"),
+    "compaction.max-size-amplification-percent": ("200", "1000000", "1000000"),
     **{name: values for name, values in LAYOUT.items() if name != "bucket"},
     "num-sorted-run.compaction-trigger": ("2", "5", "5"),
 }
@@ -114,7 +114,7 @@ def changelog_specs(draw: st.DrawFn, producer: str) -> TableSpec:
     names = [name for name in spec.columns.names if name not in spec.primary_key]
     options = {"changelog-producer": producer}
     options |= {key: draw(st.sampled_from(values)) for key, values in CHANGELOG_LAYOUT.items()}
-    levels = draw(st.sampled_from([None, "2", "3", "6", "6"]))
+    levels = draw(st.sampled_from([None, "2", "4", "6"]))
     if (
         levels is not None
     ):  # else there are more for a larger compaction trigger, which may be altered
@@ -133,7 +133,7 @@ def base_commits(draw: st.DrawFn, spec: TableSpec) -> Commit:
     schema = spec.schema
     names = [name for name in schema.names if name not in schema.primary_keys]
     values = {name: values_of(schema, name) for name in names}
-    values[_PAD] = st.builds(random.Random, st.integers(0, 1000)).map(lambda r: r.randbytes(6000))
+    values[_PAD] = st.builds(random.Random, st.integers(0, 1000)).map(lambda r: r.randbytes(20_000))
     if "rowkind.field" in schema.options:
         values[_ROW_KIND_FIELD] = st.just("+I")
     rows = [key | draw(st.fixed_dictionaries(values)) for key in spec.keys]

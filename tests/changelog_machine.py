@@ -1,0 +1,357 @@
+"""A table with a changelog, as a Hypothesis state machine; tests/metamorphic/test_changelog_machine.py runs it.
+
+After every step, snapshot by snapshot: the changes of the buckets whose rows moved up are those of the model since the
+last time, others have none; each change fits to what was told before (`Follower`); and what was told is the model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import widetable as wt
+from tests.changelog_follower import ROW_KIND, Follower, Order, change_texts, changes_of
+from tests.model import Key, Model, Record, Row, ordered
+from tests.plain_rows import plain
+from tests.random_table import (
+    CHANGELOG_LAYOUT,
+    NAME,
+    Place,
+    base_commits,
+    changelog_specs,
+    check_levels,
+    column_changes,
+    data_of,
+    has_effect,
+    live_files,
+    make,
+    mixes_records,
+    place_of,
+    rows_of,
+    stamped_commits,
+    takes_late_records,
+    texts,
+)
+from tests.strategies import Commit
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.snapshot import Snapshot
+from widetable.write.commit_message import CommitMessage
+
+USERS: Final = ("left", "right", "third")
+Parts = Sequence[Sequence[Record]]
+
+
+class ChangelogMachine(RuleBasedStateMachine):
+    """model: all commits. told: those whose rows moved up, bucket by bucket. follower: reads every change.
+
+    changes: of each snapshot since the columns changed, as texts. settled: the snapshots at which all was told.
+    """
+
+    producer: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.next_identifier = dict.fromkeys(USERS, 0)
+        self.committed: list[tuple[str, int]] = []
+        self.seen = 0
+        self.changes: dict[int, list[str]] = {}
+        self.settled: set[int] = set()
+        self.places: dict[Key, Place] = {}
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+    @initialize(data=st.data())
+    def create(self, data: st.DataObject) -> None:
+        self.spec = data.draw(changelog_specs(self.producer), label="table")
+        self.table = make(self.folder.name, self.spec)
+        self.model = Model(self.table.schema)
+        self.told = self.model.copy()
+        self.follow()
+        if data.draw(st.sampled_from([True, True, False]), label="has a base"):
+            self._write(data.draw(base_commits(self.spec), label="base"), USERS[0])
+            self.compact(full=True)
+
+    # Writing
+
+    @rule(data=st.data(), user=st.sampled_from(USERS), count=st.sampled_from([1, 1, 2, 5]))
+    def write(self, data: st.DataObject, user: str, count: int) -> None:
+        for _ in range(count):
+            self._write(self._draw(data), user)
+
+    def _write(self, commit: Commit, user: str) -> None:
+        identifier = self._take_identifier(user)
+        result = self.table.write(data_of(self.model.schema, commit), user, identifier)
+        assert result.committed is has_effect(self.model, commit.records)
+        self.model.write(commit.records)
+        if result.committed:
+            self._note_commit(user, identifier, [commit.records])
+
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def write_in_tasks(self, data: st.DataObject, user: str) -> None:
+        """Two writers of one commit, the second gets what comes after."""
+        commit = self._draw(data)
+        base = self.table.sequence_base()
+        cut = data.draw(st.integers(0, len(commit.records)), label="cut")
+        rows = data_of(self.model.schema, commit)
+        messages: list[CommitMessage] = []
+        for task, part in enumerate((rows[:cut], rows[cut:])):
+            writer = self.table.new_writer(
+                rows.column_names, task=task, tasks=2, sequence_base=base
+            )
+            writer.write(part)
+            messages += writer.finish()
+        self.model.write(commit.records)
+        self._commit(messages, user, [commit.records[:cut], commit.records[cut:]])
+        time.sleep(0.004)  # the numbers of a second task run ahead of the clock by 1 ms
+
+    @rule(data=st.data(), compacts=st.booleans())
+    def write_overtaken(self, data: st.DataObject, compacts: bool) -> None:
+        """A writer starts, another commits before it, and perhaps all is compacted before it commits as well."""
+        known = self.order_of_overtaken(compacts)
+        if known is Order.UNKNOWN:
+            return
+        late, early = self._draw(data), self._draw(data)
+        if known is Order.OF_ADDS:
+            adds = tuple(record for record in early.records if self.model.is_add(record))
+            early = replace(early, records=adds)
+        messages = [self._written(commit) for commit in (late, early)]
+        by_start, by_commit = self.model.copy(), self.model.copy()
+        self.model.write(early.records)
+        self._commit(messages[1], USERS[1], [early.records])
+        if compacts:
+            self.compact(full=False)
+        for commit in (late, early):
+            by_start.write(commit.records)
+        for commit in (early, late):
+            by_commit.write(commit.records)
+        if mixes_records(self.model.schema):
+            untold = self._untold()
+            by_start.catch_up(by_commit, lambda row: self._place(row) not in untold)
+        self.model = by_start
+        self._commit(messages[0], USERS[0], [late.records])
+
+    def _written(self, commit: Commit) -> list[CommitMessage]:
+        rows = data_of(self.model.schema, commit)
+        writer = self.table.new_writer(rows.column_names)
+        writer.write(rows)
+        return writer.finish()
+
+    @rule()
+    def write_nothing(self) -> None:
+        schema = self.model.schema
+        empty = data_of(schema, Commit(schema.names, ()))
+        assert not self.table.write(empty, USERS[0], self._take_identifier(USERS[0])).committed
+        self._observe()
+
+    @precondition(lambda self: self.committed)
+    @rule(data=st.data())
+    def replay(self, data: st.DataObject) -> None:
+        """What is in commits nothing, and is told to nobody."""
+        user, identifier = data.draw(st.sampled_from(self.committed), label="replayed")
+        rows = data_of(self.model.schema, self._draw(data))
+        assert not self.table.write(rows, user, identifier).committed
+        self._observe()
+
+    # What readers of changes do not notice
+
+    @rule(full=st.booleans())
+    def compact(self, full: bool) -> None:
+        """A compactor beside the writer."""
+        wt.Table.open(self.table.path).compact(full=full)
+        self._observe()
+
+    @rule(data=st.data())
+    def lay_out_otherwise(self, data: st.DataObject) -> None:
+        names = st.sampled_from(sorted(CHANGELOG_LAYOUT))
+        chosen = data.draw(st.lists(names, min_size=1, max_size=3, unique=True), label="options")
+        options = {name: data.draw(st.sampled_from(CHANGELOG_LAYOUT[name])) for name in chosen}
+        self._alter({}, set_options=options)
+
+    @precondition(lambda self: len(self.model.schema.names) < 16)
+    @rule(data=st.data())
+    def change_columns(self, data: st.DataObject) -> None:
+        change = data.draw(column_changes(self.model.schema), label="change")
+        self._alter(change.get("rename_columns", {}), **change)
+        self.changes.clear()
+        self.settled.clear()
+
+    # Reading
+
+    @precondition(lambda self: self.changes)
+    @rule(data=st.data())
+    def read_a_range(self, data: st.DataObject) -> None:
+        """The changes of several snapshots are those of each, one after the other; of some columns, just these."""
+        ids = sorted(self.changes)
+        start = data.draw(st.integers(ids[0] - 1, ids[-1]), label="start")
+        end = data.draw(st.integers(start, ids[-1]), label="end")
+        changes = changes_of(self.table, start, end)
+        expected = [text for id in range(start + 1, end + 1) for text in self.changes[id]]
+        assert change_texts(changes) == expected
+        names = data.draw(
+            st.lists(st.sampled_from(self.model.schema.names), min_size=1, unique=True)
+        )
+        some = changes_of(self.table, start, end, columns=names)
+        assert change_texts(some) == change_texts(
+            (kind, {name: row[name] for name in names}) for kind, row in changes
+        )
+
+    @precondition(lambda self: len(self.settled) > 1)
+    @rule(data=st.data())
+    def follow_from_the_past(self, data: st.DataObject) -> None:
+        """The rows at a snapshot with the changes up to a later one are the rows at the later one."""
+        ids = data.draw(
+            st.lists(st.sampled_from(sorted(self.settled)), min_size=2, max_size=2, unique=True),
+            label="snapshots",
+        )
+        start, end = sorted(ids)
+        rows = self.table.scan(snapshot_id=start).to_arrow().to_pylist()
+        follower = Follower(self.model.schema, rows, self.model.uncompared)
+        follower.apply(changes_of(self.table, start, end))
+        follower.check(self.table.scan(snapshot_id=end).to_arrow().to_pylist())
+
+    @precondition(lambda self: self.seen)
+    @rule()
+    def follow_from_now(self) -> None:
+        """Who starts to follow first gets what was told until then, as inserts."""
+        batches = list(self.table.follow(timeout=0))
+        changes = [row for batch in batches for row in batch.to_pylist()]
+        assert {row.pop(ROW_KIND) for row in changes} <= {"+I"}
+        self.check_start(changes)
+
+    def check_start(self, rows: list[Row]) -> None:
+        """What one gets who starts to follow now."""
+        assert texts(rows) == texts(self.told.rows())
+
+    # With the smallest buffer the audit reads a large base hundreds of times.
+    @precondition(lambda self: self.model.schema.options["write-buffer-size"] == "256 mb")
+    @rule()
+    def audit(self) -> None:
+        """The table's own audit agrees; it can say nothing of what was told before columns or producers changed."""
+        report = self.table.audit()
+        assert report.ok, report
+
+    @rule(data=st.data())
+    def look_up(self, data: st.DataObject) -> None:
+        """Rows by key, whatever was compacted and told; keys that are not there, and keys twice."""
+        schema = self.model.schema
+        keys = [
+            {name: key[name] for name in schema.primary_keys}
+            for key in data.draw(
+                st.lists(st.sampled_from(self.spec.keys), max_size=4), label="keys"
+            )
+        ]
+        names = data.draw(st.lists(st.sampled_from(schema.names), min_size=1, unique=True))
+        rows = {self.model.key_of(row): row for row in self.model.rows()}
+        absent = dict.fromkeys(schema.names)
+        expected = [rows.get(self.model.key_of(key), absent) for key in keys]
+        found = self.table.lookup(
+            pa.Table.from_pylist(keys, schema=schema.arrow_schema(schema.primary_keys)), names
+        )
+        assert [plain(row) for row in found.to_pylist()] == [
+            plain({name: row[name] for name in names}) for row in expected
+        ]
+
+    @invariant()
+    def rows_are_those_of_the_model(self) -> None:
+        assert rows_of(self.table) == texts(self.model.rows())
+        check_levels(self.table.path, self.model.schema)
+
+    # What is told
+
+    def is_told(self, files: Sequence[DataFileMeta]) -> bool:
+        """Whether all rows of a bucket with these live files were told."""
+        return all(file.level > 0 for file in files)
+
+    def order_of_overtaken(self, compacts: bool) -> Order:
+        """What is known of where a commit comes that was overtaken (docs/decisions/0007). compacts: in between."""
+        schema = self.model.schema
+        waits = schema.options["write-only"] == "true" and not compacts
+        return Order.ANY if waits or takes_late_records(schema) else Order.UNKNOWN
+
+    def follow(self) -> None:
+        """Start to follow from what was told."""
+        self.follower = Follower(self.model.schema, self.told.rows(), self.model.uncompared)
+
+    def check_snapshot(self, snapshot: Snapshot, parts: Parts) -> None:
+        """parts: the records of the commit that was made last, task by task."""
+        expected = self._catch_up(snapshot)
+        changes = self._note_changes(snapshot)
+        assert change_texts(changes) == change_texts(expected)
+        self.follower.apply(changes)
+        self.follower.check(self.told.rows())
+        if texts(self.told.rows()) == texts(self.model.rows()):
+            self.settled.add(snapshot.id)
+
+    def _catch_up(self, snapshot: Snapshot) -> list[Record]:
+        """What has to be told with this snapshot, in the order of partitions, buckets and keys."""
+        untold = self._untold(snapshot)
+        changes = [
+            change
+            for change in self.model.changes_since(self.told)
+            if self._place(change[1]) not in untold
+        ]
+        self.told.catch_up(self.model, lambda row: self._place(row) not in untold)
+        return sorted(changes, key=lambda change: self._order(change[1]))
+
+    def _untold(self, snapshot: Snapshot | None = None) -> set[Place]:
+        """The buckets that have rows at a snapshot, the newest by default, that are yet to be told."""
+        files = live_files(self.table.path, snapshot)
+        return {place for place, found in files.items() if not self.is_told(found)}
+
+    def _note_changes(self, snapshot: Snapshot) -> list[Record]:
+        changes = changes_of(self.table, snapshot.id - 1, snapshot.id)
+        self.changes[snapshot.id] = change_texts(changes)
+        return changes
+
+    def _observe(self, parts: Parts = ()) -> None:
+        """Look at every snapshot that is new."""
+        for snapshot in self.table.snapshots():
+            if snapshot.id > self.seen:
+                self.seen = snapshot.id
+                self.check_snapshot(snapshot, parts)
+
+    # Steps of the rules
+
+    def _draw(self, data: st.DataObject) -> Commit:
+        return data.draw(stamped_commits(self.model.schema, self.spec.keys), label="commit")
+
+    def _place(self, row: Row) -> Place:
+        key = self.model.key_of(row)
+        if key not in self.places:
+            self.places[key] = place_of(self.model.schema, row)
+        return self.places[key]
+
+    def _order(self, row: Row) -> tuple[Any, ...]:
+        schema = self.model.schema
+        partition = [ordered(row[name]) for name in schema.partition_keys]
+        key = [ordered(row[name]) for name in schema.trimmed_primary_key]
+        return partition, self._place(row)[1], key
+
+    def _alter(self, renamed: Mapping[str, str], **change: Any) -> None:
+        self.table = wt.Catalog(self.folder.name).alter_table(NAME, **change)
+        for each in (self.model, self.told, self.follower):
+            each.alter(self.table.schema, renamed)
+        self.follower.uncompared = self.model.uncompared
+
+    def _take_identifier(self, user: str) -> int:
+        self.next_identifier[user] += 1
+        return self.next_identifier[user]
+
+    def _commit(self, messages: list[CommitMessage], user: str, parts: Parts) -> None:
+        if messages:
+            identifier = self._take_identifier(user)
+            assert self.table.commit_append(messages, user, identifier).committed
+            self._note_commit(user, identifier, parts)
+
+    def _note_commit(self, user: str, identifier: int, parts: Parts) -> None:
+        self.committed.append((user, identifier))
+        self._observe(parts)
