@@ -176,6 +176,7 @@ def _run(campaign: Campaign, stop: Path, stop_reading: Path) -> None:
     finally:
         for process in campaign.processes.values():
             process.kill()
+            process.wait()
 
 
 def _audit(table: wt.Table, seed: int) -> None:
