@@ -184,6 +184,7 @@ def _change_chart(history: History) -> str:
         points = [(0.0, 0.0)]
         for told in history.told:
             points.append((told.seconds, points[-1][1] + told.counts.get(kind, 0) / 1000))
+        points.append((max(points[-1][0], history.commits[-1].seconds), points[-1][1]))
         if points[-1][1]:
             series.append(Series(kind, color, points))
     return area_chart(series, x_title="seconds since the first batch began", y_suffix=" k")
@@ -255,7 +256,7 @@ def _law_sentence(laws: wt.AuditReport) -> str:
     verdict = "and all held" if laws.ok else "and some were broken"
     return (
         f"<code>widetable audit</code> looked at {sum(laws.checks.values()):,} things under {len(laws.checks)} laws "
-        f"of the format and the changelog, folded the changes of snapshots {laws.first_snapshot_id} to "
+        f"of the format and the changelog, folded the changes after snapshot {laws.first_snapshot_id} up to "
         f"{laws.last_snapshot_id} into rows, {verdict}."
     )
 

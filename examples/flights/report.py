@@ -137,8 +137,8 @@ def _tiles(findings: Findings) -> str:
         ("", f"{verdict.cell_count:,}", "cells compared with plain queries over the input"),
         ("", f"{run.rows_per_second:,.0f}", "records per second, four streams"),
         ("", f"{len(commits)}", f"commits, {findings.retry_count} races lost and retried"),
-        ("", told[0], f"source to changelog, median; 99 % within {told[1]}"),
-        ("", counted[0], f"source to second layer, median; 99 % within {counted[1]}"),
+        ("", told[0], f"source to changelog, median; 99&nbsp;% within {told[1]}"),
+        ("", counted[0], f"source to second layer, median; 99&nbsp;% within {counted[1]}"),
         ("", f"{findings.change_count:,}", "changes told, with the row before and after"),
         (
             "bad" if broken_count else "good",

@@ -158,8 +158,8 @@ def test_the_page_is_self_contained_and_says_that_all_is_right() -> None:
 
 def test_the_page_tells_how_fresh_the_second_layer_was_and_that_it_was_restarted() -> None:
     page = render_report(_findings(RIGHT, LAYER_RIGHT))
-    assert "<b>2.0 s</b><span>source to changelog, median; 99 % within 2.0 s" in page
-    assert "<b>3.5 s</b><span>source to second layer, median; 99 % within 3.5 s" in page
+    assert "<b>2.0 s</b><span>source to changelog, median; 99&nbsp;% within 2.0 s" in page
+    assert "<b>3.5 s</b><span>source to second layer, median; 99&nbsp;% within 3.5 s" in page
     assert "It took 1 micro-batches and wrote 10 rows in 1 commits" in page
     assert "ran batch 0 again, found its commit in the table, and wrote nothing" in page
     assert "UA at 8: 9 flights, 11.1 % cancelled, mean delay -2.5 minutes" in page
