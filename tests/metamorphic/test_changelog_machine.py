@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from unittest import TestCase
 
 from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from tests.changelog_follower import Order, change_texts
-from tests.changelog_machine import ChangelogMachine, Parts
+from tests.changelog_machine import USERS, ChangelogMachine, Parts
 from tests.model import Record, Row
 from tests.random_table import mixes_records, stored_rows, texts
 from widetable.format.data_file_meta import DataFileMeta
@@ -69,14 +70,20 @@ class SwitchedMachine(LookupMachine):
 
     producer = "none"
 
-    @rule()
-    def switch(self) -> None:
+    @rule(data=st.data())
+    def switch(self, data: st.DataObject) -> None:
+        """Commits and compactions on both sides of it."""
+        self._compact_in_part(data)
         had_none = self.model.schema.options["changelog-producer"] == "none"
-        producer = "lookup" if had_none else "none"
-        self._alter({}, set_options={"changelog-producer": producer})
+        self._alter({}, set_options={"changelog-producer": "lookup" if had_none else "none"})
         self.changes.clear()
         self.settled.clear()
         self.follow()
+        self._compact_in_part(data)
+
+    def _compact_in_part(self, data: st.DataObject) -> None:
+        self.write(data, USERS[0], data.draw(st.integers(0, 4), label="commits"))
+        self.compact(full=False)
 
     def order_of_overtaken(self, compacts: bool) -> Order:
         return ChangelogMachine.order_of_overtaken(self, compacts)
