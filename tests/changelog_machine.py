@@ -51,10 +51,12 @@ Parts = Sequence[Sequence[Record]]
 class ChangelogMachine(RuleBasedStateMachine):
     """model: all commits. told: those whose rows moved up, bucket by bucket. follower: reads every change.
 
-    changes: of each snapshot since the columns changed, as texts. settled: the snapshots at which all was told.
+    producer, layout: options of the tables. changes: of each snapshot since the columns changed, as texts. settled: the
+    snapshots at which all was told.
     """
 
     producer: ClassVar[str]
+    layout: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +73,8 @@ class ChangelogMachine(RuleBasedStateMachine):
 
     @initialize(data=st.data())
     def create(self, data: st.DataObject) -> None:
-        self.spec = data.draw(changelog_specs(self.producer), label="table")
+        spec = data.draw(changelog_specs(self.producer), label="table")
+        self.spec = spec.with_options(self.layout)
         self.table = make(self.folder.name, self.spec)
         self.model = Model(self.table.schema)
         self.told = self.model.copy()
