@@ -25,13 +25,14 @@ FOLDER = Path(__file__).resolve().parent / "vectors"
 
 @dataclass(frozen=True)
 class Case:
-    """after: commit number, 1-based -> the whole table; error and phase only in error cases."""
+    """after, changelog: commit number, 1-based -> the whole table, its changes; error and phase only in error cases."""
 
     id: str
     kind: str
     schema: TableSchema
     commits: tuple[tuple[Record, ...], ...]
     after: dict[int, list[Row]]
+    changelog: dict[int, list[Record]]
     unordered: tuple[str, ...]
     error: str
     phase: str
@@ -58,6 +59,10 @@ def _case(case: dict[str, Any]) -> Case:
             for batch in case["batches"]
         ),
         after={int(n): [row_of(row) for row in rows] for n, rows in case.get("after", {}).items()},
+        changelog={
+            int(n): [(change["kind"], row_of(change["row"])) for change in changes]
+            for n, changes in case.get("changelog", {}).items()
+        },
         unordered=tuple(case.get("unordered_fields", ())),
         error=case.get("error", ""),
         phase=case.get("phase", ""),
