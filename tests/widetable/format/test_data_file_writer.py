@@ -164,12 +164,20 @@ def test_statistics_of_wide_files_are_the_key_s(path: Path) -> None:
 
 
 def test_only_strings_of_few_values_get_a_dictionary(path: Path) -> None:
-    schema = table_schema({"k": "INT", "few": "STRING", "many": "STRING", "n": "INT"})
+    schema = table_schema(
+        {"k": "INT", "few": "STRING", "some": "STRING", "most": "STRING", "n": "INT"}
+        | {"nulls": "STRING", "many": "STRING", "thin": "STRING"}
+    )
+    draws = random.Random(7)
     rows = {
-        "k": list(range(5000)),
-        "few": ["x", "y"] * 2500,
-        "many": [f"m{i}" for i in range(5000)],
-        "n": [1] * 5000,
+        "k": list(range(50_000)),
+        "few": ["x", "y"] * 25_000,
+        "some": [f"s{draws.randrange(3000)}" for _ in range(50_000)],
+        "most": [f"m{draws.randrange(20_000)}" for _ in range(50_000)],
+        "n": [1] * 50_000,
+        "nulls": [None] * 50_000,
+        "many": [f"m{i}" for i in range(50_000)],
+        "thin": [None if i % 10 else f"t{i}" for i in range(50_000)],
     }
     write(path, schema, [batch_of(schema, rows)])
     group = pq.ParquetFile(path).metadata.row_group(0)
@@ -178,7 +186,7 @@ def test_only_strings_of_few_values_get_a_dictionary(path: Path) -> None:
         for i in range(group.num_columns)
         if group.column(i).has_dictionary_page
     }
-    assert names == {"few"}
+    assert names == {"few", "some", "nulls"}
 
 
 def test_codec_is_the_option_s(path: Path) -> None:
