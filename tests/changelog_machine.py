@@ -39,7 +39,7 @@ from tests.random_table import (
     takes_late_records,
     texts,
 )
-from tests.strategies import Commit
+from tests.strategies import Commit, drawn_snapshot
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.snapshot import Snapshot
 from widetable.write.commit_message import CommitMessage
@@ -211,11 +211,8 @@ class ChangelogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def follow_from_the_past(self, data: st.DataObject) -> None:
         """The rows at a snapshot with the changes up to a later one are the rows at the later one."""
-        ids = data.draw(
-            st.lists(st.sampled_from(sorted(self.settled)), min_size=2, max_size=2, unique=True),
-            label="snapshots",
-        )
-        start, end = sorted(ids)
+        end = drawn_snapshot(data, sorted(self.settled)[1:])
+        start = drawn_snapshot(data, [id for id in self.settled if id < end])
         rows = self.table.scan(snapshot_id=start).to_arrow().to_pylist()
         follower = Follower(self.model.schema, rows, self.model.uncompared)
         follower.apply(changes_of(self.table, start, end))
@@ -316,7 +313,8 @@ class ChangelogMachine(RuleBasedStateMachine):
         return changes
 
     def _observe(self, parts: Parts = ()) -> None:
-        """Look at every snapshot that is new."""
+        """Look at every snapshot that is new, those behind commits included."""
+        self.table.wait_for_compactions()
         for snapshot in self.table.snapshots():
             if snapshot.id > self.seen:
                 self.seen = snapshot.id

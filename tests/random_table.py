@@ -55,6 +55,7 @@ LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
 # What may be another for every commit, without a word of it in the changelog.
 CHANGELOG_LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
     "widetable.lookup-strategy": ("scan", "lookup", "lookup", "auto"),
+    "widetable.inline-compaction-size": ("0 b", "16 mb"),
     "lookup-compact": ("radical", "radical", "gentle"),
     "lookup-compact.max-interval": ("2", "3"),
     "compaction.max-size-amplification-percent": ("200", "1000000", "1000000"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -156,6 +156,14 @@ def _filters(draw: st.DrawFn, options: dict[str, str]) -> None:
     option = draw(st.sampled_from(["ignore-delete", "ignore-update-before", None, None]))
     if option is not None:
         options[option] = "true"
+
+
+def drawn_snapshot(data: st.DataObject, ids: Iterable[int]) -> int:
+    """One of the ids. What is drawn does not depend on how many there are: files differ by a few bytes from run to run,
+    so now and then a pick does, and with it the number of snapshots.
+    """
+    ordered = sorted(ids)
+    return ordered[data.draw(st.integers(0, 1000), label="snapshot") % len(ordered)]
 
 
 def has_meaningless_retractions(schema: TableSchema) -> bool:

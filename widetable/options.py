@@ -123,6 +123,14 @@ LOOKUP_WAIT: Final = Option[bool](
     "",
     "A write returns when the changelog of its rows is committed; false: a thread of the writer makes it afterwards.",
 )
+INLINE_COMPACTION_SIZE: Final = Option[int](
+    "widetable.inline-compaction-size",
+    "memory size",
+    16 << 20,
+    "bytes",
+    "How much of a bucket's older levels a commit with the producer `lookup` rewrites before it returns; more is "
+    "left to a thread of the writer, and commits go on meanwhile.",
+)
 LOOKUP_COMPACT: Final = Option[str](
     "lookup-compact",
     "enum",
@@ -365,6 +373,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     ROW_DEDUPLICATE,
     ROW_DEDUPLICATE_IGNORE_FIELDS,
     LOOKUP_WAIT,
+    INLINE_COMPACTION_SIZE,
     LOOKUP_COMPACT,
     LOOKUP_COMPACT_MAX_INTERVAL,
     LOOKUP_STRATEGY,

@@ -128,6 +128,11 @@ class TablePaths:
         return f"{self.service_dir}/widetable-compaction-lease"
 
     @property
+    def old_levels_lease(self) -> str:
+        """The lease on compacting older levels behind commits (ours)."""
+        return f"{self.service_dir}/widetable-old-levels-lease"
+
+    @property
     def service_dir(self) -> str:
         """Leases and notes of running services; other clients leave our names alone."""
         return f"{self.root}/service"

@@ -23,6 +23,7 @@ from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.operations.changes import change_batches
 from widetable.operations.compaction import compact_after_append, compact_all
+from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.find_commit import find_commit
 from widetable.operations.follow import (
     ChangeFollower,
@@ -236,6 +237,12 @@ class Table(TableUpkeep):
         else:
             compact_after_append(state, self._committer, messages)
         return result
+
+    def wait_for_compactions(self) -> None:
+        """Returns when this process has done what it compacts behind its commits: large picks among older levels, and
+        with `lookup-wait=false` changelogs. For who ends the process by force, or wants to read what they leave.
+        """
+        wait_for_compactions(self._paths.root)
 
     def commit_overwrite(
         self,

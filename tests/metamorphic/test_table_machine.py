@@ -31,7 +31,7 @@ from tests.random_table import (
     takes_late_records,
     texts,
 )
-from tests.strategies import ORDERED, Commit
+from tests.strategies import ORDERED, Commit, drawn_snapshot
 from widetable.write.commit_message import CommitMessage
 
 USERS: Final = ("left", "right", "third")
@@ -169,13 +169,13 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.remembered)
     @rule(data=st.data())
     def read_the_past(self, data: st.DataObject) -> None:
-        id = data.draw(st.sampled_from(sorted(self.remembered)), label="snapshot")
+        id = drawn_snapshot(data, self.remembered)
         assert rows_of(self.table, snapshot_id=id) == self.remembered[id]
 
     @precondition(lambda self: self.remembered)
     @rule(data=st.data())
     def tag(self, data: st.DataObject) -> None:
-        id = data.draw(st.sampled_from(sorted(self.remembered)), label="snapshot")
+        id = drawn_snapshot(data, self.remembered)
         name = f"tag-{len(self.tags)}"
         self.table.create_tag(name, id)
         self.tags[name] = self.remembered[id]

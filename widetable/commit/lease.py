@@ -1,6 +1,7 @@
 """A lease on compacting one table, so that two do not do the same work. Safety never depends on it.
 
-On disk, `service/widetable-compaction-lease` (other clients never look there):
+On disk, `service/widetable-compaction-lease`, for the older levels by themselves `service/widetable-old-levels-lease`
+(other clients never look there):
 
     lease = JSON object {"owner": text, "expires_millis": wall clock since the epoch}
 
@@ -61,10 +62,18 @@ class Lease:
 
 
 def try_lease(
-    file_io: FileIO, paths: TablePaths, owner: str, duration_millis: int, clock: Clock | None = None
+    file_io: FileIO,
+    paths: TablePaths,
+    owner: str,
+    duration_millis: int,
+    clock: Clock | None = None,
+    path: str | None = None,
 ) -> Lease | None:
-    """The lease, or None while somebody else has it. owner: unique to the caller, a random uuid for instance."""
-    lease = Lease(file_io, paths.lease, owner, duration_millis, clock or SystemClock())
+    """The lease, or None while somebody else has it. owner: unique to the caller, a random uuid for instance.
+
+    path: of a lease on a part of the work, `TablePaths.old_levels_lease`; by default on all that is not such a part.
+    """
+    lease = Lease(file_io, path or paths.lease, owner, duration_millis, clock or SystemClock())
     if lease._publish():
         return lease
     held = _read(file_io, lease.path)

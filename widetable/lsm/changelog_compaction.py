@@ -9,6 +9,10 @@ With `lookup` a record at level >= 1 is the fully merged row of its key (law 5).
 shows in the sequence numbers, decision 0008: a level above the deepest has one number, FULL_ROW_NUMBER plus its place.
 Files without it were compacted by somebody who kept no changelog; then all runs are merged once (`repairs`).
 deduplicate keeps its numbers; where they do not show that newer levels win, all levels are looked at (`newest_wins`).
+
+A writer divides the work of `lookup` (`Share`, docs/decisions/0011): what a commit waits for moves level 0 up with its
+changelog, and a pick that would rewrite much of the levels from 2 on is left to a compaction behind the commit, which
+takes none but those. Level 1 is where commits go meanwhile; once it has grown as large, the whole pick is due at once.
 Source: Paimon `LookupMergeTreeCompactRewriter`, `ForceUpLevel0Compaction`; format.md section 9.
 """
 
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from enum import Enum
 from itertools import pairwise
 from typing import Final
 
@@ -31,10 +36,25 @@ from widetable.schema import TableSchema
 # On disk: never change (docs/decisions/0008). Above what counting writers reach, below nanoseconds of any clock.
 FULL_ROW_NUMBER: Final = 1 << 40
 _MOST_LEVELS: Final = 1 << 10
+# The levels from here on belong to the compaction behind a commit.
+_OLD_LEVEL: Final = 2
+
+
+class Share(Enum):
+    """Which part of the work that is due in a bucket: all of it, what a commit waits for, or the rest."""
+
+    ALL = "all"
+    COMMIT = "commit"
+    REST = "rest"
 
 
 def plan_bucket(
-    schema: TableSchema, engine: MergeEngine, files: Iterable[DataFileMeta], *, full: bool
+    schema: TableSchema,
+    engine: MergeEngine,
+    files: Iterable[DataFileMeta],
+    *,
+    full: bool,
+    share: Share = Share.ALL,
 ) -> Choice | None:
     """What to compact in a bucket with these live files, or None; widened where the engine asks for the base.
 
@@ -49,7 +69,11 @@ def plan_bucket(
     levels = levels_of(files, options)
     producer = options.get(opt.CHANGELOG_PRODUCER)
     if producer == "lookup":
-        return _lookup(schema, engine, levels, full=full)
+        if share is Share.REST:
+            return _lookup_rest(schema, engine, levels)
+        return _lookup(schema, engine, levels, full=full, divides=share is Share.COMMIT)
+    if share is Share.REST:
+        return None
     choice = _silent(schema, engine, levels, full=full)
     if choice is not None and producer == "full-compaction" and choice.takes_all(levels):
         return replace(choice, known_level=levels.base_level())
@@ -72,8 +96,9 @@ def _silent(
 
 
 def _lookup(
-    schema: TableSchema, engine: MergeEngine, levels: Levels, *, full: bool
+    schema: TableSchema, engine: MergeEngine, levels: Levels, *, full: bool, divides: bool
 ) -> Choice | None:
+    """divides: whether a compaction behind the commit follows."""
     if engine.mixes_records and not holds_full_rows(levels):
         choice = widen(levels)
         return (
@@ -82,13 +107,41 @@ def _lookup(
             else _telling(schema, replace(choice, repairs=True), levels, engine)
         )
     choice = pick(levels, schema.typed_options, full=full)
-    if choice is None and is_due(levels, schema.typed_options):
+    has_waited = choice is not None and divides and _can_wait(choice, levels, schema.typed_options)
+    if has_waited or (choice is None and is_due(levels, schema.typed_options)):
         choice = force_level0(levels)
     if choice is None:
         return None
     if _partial_merge(schema, engine, choice) is PartialMerge.WITH_BASE:
         choice = widen(levels) or choice
     return _telling(schema, choice, levels, engine)
+
+
+def _lookup_rest(schema: TableSchema, engine: MergeEngine, levels: Levels) -> Choice | None:
+    """What is due among the old levels, when it is much. Commits bring at least one run more to every pick."""
+    if engine.mixes_records and not holds_full_rows(levels):
+        return None
+    old = levels.remove(file for file in levels.files if file.level < _OLD_LEVEL)
+    options = schema.typed_options
+    trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) - 1
+    choice = pick(old, options, full=False, trigger=trigger)
+    if choice is None or not rewrites_much(choice, options):
+        return None
+    if _partial_merge(schema, engine, choice) is PartialMerge.WITH_BASE:
+        choice = widen(old) or choice
+    return _telling(schema, choice, old, engine)
+
+
+def rewrites_much(choice: Choice, options: TableOptions) -> bool:
+    """Whether a commit should not wait for it: it takes more of the old levels than may be rewritten inline."""
+    old_bytes = sum(file.file_size for file in choice.files if file.level >= _OLD_LEVEL)
+    return old_bytes > options.get(opt.INLINE_COMPACTION_SIZE)
+
+
+def _can_wait(choice: Choice, levels: Levels, options: TableOptions) -> bool:
+    level1_bytes = sum(file.file_size for file in levels.files if file.level == 1)
+    is_full = level1_bytes > options.get(opt.INLINE_COMPACTION_SIZE)
+    return rewrites_much(choice, options) and not is_full
 
 
 def is_due(levels: Levels, options: TableOptions) -> bool:

@@ -36,6 +36,7 @@ from widetable.format.data_file_meta import (
 from widetable.format.data_file_reader import open_data_file
 from widetable.lsm import changelog_compaction
 from widetable.lsm.background_writer import BackgroundWriter
+from widetable.lsm.changelog_compaction import Share
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.key_lookup import find_rows
 from widetable.lsm.sorted_run import Section, SortedRun, sections
@@ -57,9 +58,13 @@ _DECODED_PER_FILE_BYTE: Final = 4
 _SYSTEM_WIDTH_BYTES: Final = 9
 
 
-def plan_bucket(state: TableState, files: Iterable[DataFileMeta], *, full: bool) -> Choice | None:
+def plan_bucket(
+    state: TableState, files: Iterable[DataFileMeta], *, full: bool, share: Share = Share.ALL
+) -> Choice | None:
     """What to compact in a bucket with these live files, or None (changelog_compaction)."""
-    return changelog_compaction.plan_bucket(state.schema, state.engine, files, full=full)
+    return changelog_compaction.plan_bucket(
+        state.schema, state.engine, files, full=full, share=share
+    )
 
 
 def compact_bucket(

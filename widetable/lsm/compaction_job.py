@@ -18,6 +18,7 @@ from typing import Final
 from widetable.errors import ConflictError, NotFoundError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.lsm.changelog_compaction import Share
 from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.universal_compaction import Choice
@@ -57,14 +58,15 @@ def compact_table(
     commit: Callable[[list[CommitMessage]], object],
     *,
     full: bool = False,
+    share: Share = Share.ALL,
     caches: Caches | None = None,
 ) -> CompactionResult:
-    """Compact every bucket that the rules (or `full`) pick. live_entries, commit: see the module text. caches: for
-    rows before (compaction.compact_bucket).
+    """Compact every bucket that the rules (or `full`) pick. live_entries, commit: see the module text. share: of the
+    work that is due. caches: for rows before (compaction.compact_bucket).
 
     An error of `commit` other than ConflictError leaves the new files: the commit may have gone through.
     """
-    job = _Job(state, commit, caches, full=full)
+    job = _Job(state, commit, caches, full=full, share=share)
     lost: ConflictError | None = None
     wanted: set[_BucketKey] | None = None
     for _ in range(_MAX_ROUNDS):
@@ -83,12 +85,14 @@ class _Job:
         caches: Caches | None,
         *,
         full: bool,
+        share: Share,
     ) -> None:
         self.result = CompactionResult()
         self._state = state
         self._commit = commit
         self._caches = caches
         self._full = full
+        self._share = share
         self._group: dict[_BucketKey, CommitMessage] = {}
         self._lost_buckets: set[_BucketKey] = set()
         self._lost: ConflictError | None = None
@@ -101,7 +105,7 @@ class _Job:
         self._lost_buckets, self._lost = set(), None
         try:
             for key, files in _by_bucket(entries).items():
-                choice = plan_bucket(self._state, files, full=self._full)
+                choice = plan_bucket(self._state, files, full=self._full, share=self._share)
                 if choice is not None and (wanted is None or key in wanted):
                     self._perform(key, choice)
         except BaseException:

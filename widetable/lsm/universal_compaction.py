@@ -52,12 +52,16 @@ class Choice:
         return len(self.files) == len(levels.files)
 
 
-def pick(levels: Levels, options: TableOptions, *, full: bool) -> Choice | None:
-    """The next compaction of a bucket, or None when there is nothing to do."""
+def pick(
+    levels: Levels, options: TableOptions, *, full: bool, trigger: int | None = None
+) -> Choice | None:
+    """The next compaction of a bucket, or None when there is nothing to do. trigger: in place of the option's."""
     runs = levels.sorted_runs()
     if full:
         return _full(levels, runs)
-    count = _pick_count(runs, options)
+    if trigger is None:
+        trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    count = _pick_count(runs, options, trigger)
     return None if count == 0 else _choice(levels, runs, count)
 
 
@@ -100,9 +104,8 @@ def _full(levels: Levels, runs: Sequence[SortedRun]) -> Choice | None:
     return _choice(levels, runs, len(runs))
 
 
-def _pick_count(runs: Sequence[SortedRun], options: TableOptions) -> int:
+def _pick_count(runs: Sequence[SortedRun], options: TableOptions, trigger: int) -> int:
     """How many of the newest runs to take; 0 for none."""
-    trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     if len(runs) < max(trigger, 1):
         return 0
     newer_bytes = sum(run.size_bytes for run in runs[:-1])

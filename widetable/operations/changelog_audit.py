@@ -25,7 +25,7 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.bucket_hash import murmur_hash
 from widetable.lsm.sorted_run import key_types
 from widetable.operations.audit_report import Finding, Findings
-from widetable.operations.bucket_history import BucketHistory, Step, Told, told_after
+from widetable.operations.bucket_history import BucketHistory, Told, told_after
 from widetable.operations.changelog_timeline import (
     Breaches,
     Source,
@@ -52,16 +52,21 @@ class _Span:
     base: tuple[DataFileMeta, ...]
     told: tuple[Told, ...]
 
-    def written(self, step: Step) -> list[DataFileMeta]:
-        """Files that a step brought to where rows are told, newest first; not those that it moved on."""
-        moved = {file.file_name for file in step.removed}
-        fresh = [file for file in step.added if file.file_name not in moved]
-        return sorted(fresh, key=lambda file: file.level)
+    def written(self, told: Told) -> list[DataFileMeta]:
+        """Files that a step brought to where rows are told, newest first; not those that it moved on. With them the
+        newer ones that it left alone: they have the whole rows where a compaction took old levels only.
+        """
+        moved = {file.file_name for file in told.step.removed}
+        fresh = [file for file in told.step.added if file.file_name not in moved]
+        oldest_level = max((file.level for file in fresh), default=0)
+        newer = [f for f in told.files if f.level < oldest_level and f not in fresh]
+        return sorted([*fresh, *newer], key=lambda file: file.level)
 
     def size_bytes(self) -> int:
         """Of all that is held at once, decoded; about."""
-        steps = [one.step for one in self.told]
-        files = [*self.base, *(f for s in steps for f in (*s.changelog, *self.written(s)))]
+        files = [*self.base]
+        for one in self.told:
+            files += (*one.step.changelog, *self.written(one))
         largest = max((sum(f.file_size for f in one.files) for one in self.told), default=0)
         return _DECODED_PER_FILE_BYTE * (sum(file.file_size for file in files) + largest)
 
@@ -255,7 +260,7 @@ class _Part:
         for told in span.told:
             step = told.step
             self._add_files(facts, Source.CHANGE, step.snapshot_id, step.changelog)
-            self._add_files(facts, Source.WRITTEN, step.snapshot_id, span.written(step))
+            self._add_files(facts, Source.WRITTEN, step.snapshot_id, span.written(told))
         return facts.timeline(self._key, self._compared)
 
     def _add_files(

@@ -7,6 +7,10 @@ With `changelog-producer=lookup` no append may stay without its changelog becaus
 Who does not get it leaves a note (`TablePaths.compaction_wanted`, an empty file) and asks once more; who gives the
 lease back looks for a note and then compacts what is due in the whole table. Either the one that wrote the note gets
 the lease, or its holder sees the note.
+
+What a commit need not wait for is done behind it (`compaction_threads`): with `lookup-wait=false` the changelog, else
+large picks among the older levels (`changelog_compaction.Share`), under a lease of their own: they share no file with
+what commits move up. A commit whose pick can be put off no longer waits for them.
 """
 
 from __future__ import annotations
@@ -14,8 +18,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final
 
 import pyarrow as pa
 
@@ -25,16 +27,17 @@ from widetable.commit.live_files import Buckets, Partitions
 from widetable.errors import ConflictError, NotFoundError, WidetableError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
+from widetable.lsm.changelog_compaction import Share, rewrites_much
 from widetable.lsm.compaction import plan_bucket
 from widetable.lsm.compaction_job import compact_table
+from widetable.lsm.universal_compaction import Choice
+from widetable.operations.compaction_threads import CHANGELOGS, OLD_LEVELS, wait_for_compactions
 from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_caches import caches_of
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
-# For `lookup-wait=false`: one thread per process, which ends its work before the process ends.
-_later: Final = ThreadPoolExecutor(1, thread_name_prefix="widetable-lookup")
 
 
 def compact_all(state: TableState, committer: Committer, *, full: bool) -> CommitResult:
@@ -42,6 +45,7 @@ def compact_all(state: TableState, committer: Committer, *, full: bool) -> Commi
 
     It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it lost in every round.
     """
+    wait_for_compactions(state.paths.root)
     with held_lease(state):
         state.file_io.delete(state.paths.compaction_wanted)
         return _compact(state, committer, _live_entries(committer), full=full)
@@ -54,18 +58,20 @@ def compact_after_append(
 
     With `lookup-wait=false` a thread does the work of the producer `lookup`.
     """
-    options = state.options
-    if options.get(opt.CHANGELOG_PRODUCER) == "lookup" and not options.get(opt.LOOKUP_WAIT):
-        _later.submit(_after_append, state, committer, messages)
+    touched = {(message.partition, message.bucket) for message in messages}
+
+    def work() -> None:
+        _unless_it_fails(state, lambda: _compact_touched(state, committer, touched))
+
+    if _makes_lookups(state) and not state.options.get(opt.LOOKUP_WAIT):
+        CHANGELOGS.submit(state.paths.root, work)
     else:
-        _after_append(state, committer, messages)
+        work()
 
 
-def _after_append(
-    state: TableState, committer: Committer, messages: Sequence[CommitMessage]
-) -> None:
+def _unless_it_fails(state: TableState, compact: Callable[[], None]) -> None:
     try:
-        _compact_touched(state, committer, messages)
+        compact()
     except ConflictError as lost:
         _log.info("compaction of %s is left to the next: %s", state.paths.root, lost)
     except (WidetableError, pa.ArrowException, OSError):
@@ -73,17 +79,30 @@ def _after_append(
 
 
 def _compact_touched(
-    state: TableState, committer: Committer, messages: Sequence[CommitMessage]
+    state: TableState, committer: Committer, touched: set[tuple[bytes, int]]
 ) -> None:
-    touched = {(message.partition, message.bucket) for message in messages}
     live_entries = _live_entries(committer, touched)
-    if not _has_work(state, live_entries()):
-        return
-    waits = state.options.get(opt.CHANGELOG_PRODUCER) == "lookup"
+    choices = _choices(state, live_entries(), Share.COMMIT)
+    if any(rewrites_much(choice, state.options) for choice in choices):
+        OLD_LEVELS.wait(state.paths.root)  # it may be at the same files, and be done with them
+    if choices:
+        _compact_now(state, committer, live_entries)
+    if _makes_lookups(state) and _choices(state, live_entries(), Share.REST):
+        OLD_LEVELS.submit_alone(
+            state.paths.root,
+            lambda: _unless_it_fails(state, lambda: _compact_rest(state, committer, live_entries)),
+        )
+
+
+def _compact_now(
+    state: TableState, committer: Committer, live_entries: Callable[[], list[ManifestEntry]]
+) -> None:
+    """What the commit waits for, by us or by the holder of the lease."""
+    waits = _makes_lookups(state)
     wanted = state.paths.compaction_wanted
     with held_lease(state) as is_ours:
         if is_ours:
-            _compact(state, committer, live_entries, full=False)
+            _compact(state, committer, live_entries, full=False, share=Share.COMMIT)
         elif waits:
             state.file_io.publish(wanted, b"")
     while waits and state.file_io.exists(wanted):
@@ -91,7 +110,15 @@ def _compact_touched(
             if not is_ours:
                 return
             state.file_io.delete(wanted)
-            _compact(state, committer, _live_entries(committer), full=False)
+            _compact(state, committer, _live_entries(committer), full=False, share=Share.COMMIT)
+
+
+def _compact_rest(
+    state: TableState, committer: Committer, live_entries: Callable[[], list[ManifestEntry]]
+) -> None:
+    with held_lease(state, path=state.paths.old_levels_lease) as is_ours:
+        if is_ours:
+            _compact(state, committer, live_entries, full=False, share=Share.REST)
 
 
 def _live_entries(
@@ -123,14 +150,20 @@ def _newest_entries(
                 raise
 
 
-def _has_work(state: TableState, entries: Sequence[ManifestEntry]) -> bool:
+def _makes_lookups(state: TableState) -> bool:
+    return state.options.get(opt.CHANGELOG_PRODUCER) == "lookup"
+
+
+def _choices(state: TableState, entries: Sequence[ManifestEntry], share: Share) -> list[Choice]:
+    """What is due in the buckets of these live files."""
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in entries:
         buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    return any(
-        plan_bucket(state, [entry.file for entry in members], full=False) is not None
+    choices = (
+        plan_bucket(state, [entry.file for entry in members], full=False, share=share)
         for members in buckets.values()
     )
+    return [choice for choice in choices if choice is not None]
 
 
 def _compact(
@@ -139,6 +172,7 @@ def _compact(
     live_entries: Callable[[], list[ManifestEntry]],
     *,
     full: bool,
+    share: Share = Share.ALL,
 ) -> CommitResult:
     started = time.monotonic()
     commits: list[CommitResult] = []
@@ -146,10 +180,8 @@ def _compact(
     def commit(messages: list[CommitMessage]) -> None:
         commits.append(committer.compact(messages))
 
-    caches = None
-    if state.options.get(opt.CHANGELOG_PRODUCER) == "lookup":
-        caches = caches_of(state)
-    done = compact_table(state, live_entries, commit, full=full, caches=caches)
+    caches = caches_of(state) if _makes_lookups(state) else None
+    done = compact_table(state, live_entries, commit, full=full, share=share, caches=caches)
     return CommitResult(
         committed=bool(commits),
         snapshot_id=commits[-1].snapshot_id if commits else None,

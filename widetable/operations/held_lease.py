@@ -20,10 +20,12 @@ _RENEWALS_PER_LEASE: Final = 3
 
 
 @contextlib.contextmanager
-def held_lease(state: TableState, holder: str = "") -> Iterator[bool]:
-    """Whether the lease is ours while the block runs. holder: told to who asks who has it."""
+def held_lease(state: TableState, holder: str = "", path: str | None = None) -> Iterator[bool]:
+    """Whether the lease is ours while the block runs. holder: told to who asks who has it. path: of another lease than
+    the one on compacting the table.
+    """
     owner = f"{holder}{uuid.uuid4()}"
-    lease = try_lease(state.file_io, state.paths, owner, LEASE_MILLIS)
+    lease = try_lease(state.file_io, state.paths, owner, LEASE_MILLIS, path=path)
     if lease is None:
         yield False
         return

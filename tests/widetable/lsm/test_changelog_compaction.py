@@ -11,7 +11,7 @@ import pytest
 
 from tests.widetable.lsm.test_universal_compaction import file_of
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.changelog_compaction import FULL_ROW_NUMBER, plan_bucket
+from widetable.lsm.changelog_compaction import FULL_ROW_NUMBER, Share, plan_bucket
 from widetable.lsm.universal_compaction import Choice
 from widetable.merge.engine import engine_of
 from widetable.schema import TableSchema, new_schema
@@ -35,9 +35,10 @@ def planned(
     *,
     full: bool = False,
     producer: str = "lookup",
+    share: Share = Share.ALL,
 ) -> Choice | None:
     schema = schema_with({"changelog-producer": producer, **options})
-    return plan_bucket(schema, engine_of(schema), files, full=full)
+    return plan_bucket(schema, engine_of(schema), files, full=full, share=share)
 
 
 def test_a_single_commit_moves_up_at_once() -> None:
@@ -166,3 +167,69 @@ def test_full_compaction_tells_what_changed_against_the_bottom() -> None:
 def test_files_of_a_newer_schema_are_left_alone() -> None:
     newer = replace(file_at(0, NOW), schema_id=1)
     assert planned([file_at(5, 0), newer], PARTIAL) is None
+
+
+LARGE = 20 << 20
+# Four runs that a commit brings to five, above the base of which they are more than twice as large.
+OLD = tuple(file_at(level, FULL_ROW_NUMBER + 4 - level, size=LARGE) for level in (4, 3, 2))
+BASE = file_at(5, 0, size=LARGE)
+
+
+def test_a_commit_leaves_a_large_pick_to_the_compaction_behind_it() -> None:
+    fresh = file_at(0, NOW, size=LARGE)
+    files = [BASE, *OLD, fresh]
+    whole = planned(files, PARTIAL)
+    assert whole is not None
+    assert set(whole.files) == set(files)
+    choice = planned(files, PARTIAL, share=Share.COMMIT)
+    assert choice is not None
+    assert (choice.files, choice.output_level) == ((fresh,), 1)
+    assert choice.sequence_number == FULL_ROW_NUMBER + 3
+    assert [run.level for run in choice.below] == [2, 3, 4, 5]
+
+
+def test_the_compaction_behind_a_commit_takes_old_levels_only() -> None:
+    newest = file_at(1, FULL_ROW_NUMBER + 3, size=LARGE)
+    for newer in ((), (newest,), (newest, file_at(0, NOW))):
+        choice = planned([BASE, *OLD, *newer], PARTIAL, share=Share.REST)
+        assert choice is not None
+        assert set(choice.files) == {BASE, *OLD}
+        assert (choice.output_level, choice.below, choice.sequence_number) == (5, (), 0)
+        assert choice.drop_deletes
+
+
+def test_what_stays_below_a_compaction_behind_a_commit_sorts_before_it() -> None:
+    base = file_at(5, 7, size=100 * LARGE)
+    choice = planned([base, *OLD, file_at(1, FULL_ROW_NUMBER + 3)], PARTIAL, share=Share.REST)
+    assert choice is not None
+    assert set(choice.files) == set(OLD)
+    assert (choice.output_level, choice.sequence_number) == (4, FULL_ROW_NUMBER)
+    assert not choice.drop_deletes
+
+
+def test_a_commit_takes_all_once_level_1_is_as_large() -> None:
+    files = [BASE, *OLD, file_at(1, FULL_ROW_NUMBER + 3, size=LARGE), file_at(0, NOW)]
+    choice = planned(files, PARTIAL, share=Share.COMMIT)
+    assert choice is not None
+    assert set(choice.files) == set(files)
+
+
+def test_a_small_pick_is_done_by_the_commit() -> None:
+    files = [replace(file, file_size=1000) for file in (BASE, *OLD)]
+    assert planned(files, PARTIAL, share=Share.REST) is None
+    choice = planned([*files, file_at(0, NOW, size=1000)], PARTIAL, share=Share.COMMIT)
+    assert choice is not None
+    assert len(choice.files) == 5
+
+
+def test_old_levels_that_are_not_full_rows_are_left_to_the_commit() -> None:
+    files = [BASE, *(replace(file, max_sequence_number=NOW) for file in OLD)]
+    assert planned(files, PARTIAL, share=Share.REST) is None
+    choice = planned([*files, file_at(0, NOW)], PARTIAL, share=Share.COMMIT)
+    assert choice is not None
+    assert (choice.repairs, len(choice.files)) == (True, 5)
+
+
+def test_only_the_lookup_producer_has_a_compaction_behind_the_commit() -> None:
+    for producer in ("none", "input", "full-compaction"):
+        assert planned([BASE, *OLD], PARTIAL, producer=producer, share=Share.REST) is None

@@ -12,7 +12,6 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from widetable.commit.lease import try_lease
-from widetable.operations import compaction
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
@@ -110,7 +109,7 @@ def test_many_writers_leave_no_append_without_its_changelog(tmp_path: Path) -> N
 def test_without_waiting_a_thread_makes_it(tmp_path: Path) -> None:
     table = make(tmp_path, **{"lookup-wait": "false"})
     table.write(rows(1, 2))
-    compaction._later.submit(lambda: None).result()  # the work before it is done
+    table.wait_for_compactions()
     assert commit_kinds(table) == ["APPEND", "COMPACT"]
     assert kinds(table) == ["+I", "+I"]
 
@@ -172,3 +171,101 @@ def test_a_table_that_gains_lookup_is_repaired_once_and_says_so(
         else:
             state[change["k"]] = change["a"]
     assert state == {row["k"]: row["a"] for row in table.scan().to_arrow().to_pylist()}
+
+
+class PausingFileIO(LocalFileIO):
+    """Holds back what the thread of the old levels publishes, until `go` is set. at: set when it comes so far."""
+
+    def __init__(self) -> None:
+        super().__init__(fsync=False)
+        self.at, self.go = threading.Event(), threading.Event()
+
+    def publish(self, path: str, data: bytes) -> bool:
+        is_behind = threading.current_thread().name.startswith("widetable-old-levels")
+        if is_behind and "/snapshot/" in path:
+            self.at.set()
+            assert self.go.wait(60)
+        return super().publish(path, data)
+
+
+def behind_commits(path: Path, file_io: LocalFileIO | None = None) -> wt.Table:
+    """A table whose old levels are always compacted behind commits, as soon as there are two of them."""
+    options = {
+        "widetable.inline-compaction-size": "0 b",
+        "num-sorted-run.compaction-trigger": "3",
+    }
+    return wt.Table.open(make(path, **options).path, file_io=file_io)
+
+
+def levels_of(table: wt.Table) -> list[int]:
+    return sorted(file.level for split in table.scan().splits() for file in split.files)
+
+
+def test_old_levels_are_compacted_behind_a_commit(tmp_path: Path) -> None:
+    table = behind_commits(tmp_path)
+    for number in range(6):
+        table.write(rows(*range(20), a=number))
+        assert level0_files(table) == 0
+        assert kinds(table, table.snapshots()[-1].id - 1)[:2] != []
+        table.wait_for_compactions()
+        assert len(levels_of(table)) <= 3
+    snapshots = table.snapshots()
+    behind = [s for s in snapshots if s.commit_kind == "COMPACT" and not s.changelog_record_count]
+    assert behind
+    assert len(kinds(table)) == 20 + 5 * 40
+    assert table.audit(start=0).ok
+
+
+def test_commits_go_on_while_old_levels_are_compacted(tmp_path: Path) -> None:
+    file_io = PausingFileIO()
+    table = behind_commits(tmp_path, file_io)
+    number = 0
+    while not file_io.at.is_set():
+        table.write(rows(*range(20), a=number))
+        number += 1
+        assert number < 10
+        file_io.at.wait(1)
+    assert levels_of(table) == [2, 3]
+    table.write(rows(*range(10, 30), a=77))
+    assert level0_files(table) == 0
+    assert levels_of(table) == [1, 2, 3]
+    file_io.go.set()
+    table.wait_for_compactions()
+    assert levels_of(table) == [1, 3]
+    assert {row["a"] for row in table.scan().to_arrow().to_pylist() if row["k"] >= 10} == {77}
+    assert table.audit(start=0).ok
+
+
+def test_a_commit_waits_for_old_levels_when_level_1_is_full(tmp_path: Path) -> None:
+    file_io = PausingFileIO()
+    table = behind_commits(tmp_path, file_io)
+    number = 0
+    while not file_io.at.is_set():
+        table.write(rows(*range(20), a=number))
+        number += 1
+        assert number < 10
+        file_io.at.wait(1)
+    table.write(rows(1, a=77))
+    assert levels_of(table) == [1, 2, 3]
+    waiting = threading.Thread(target=table.write, args=(rows(1, a=78),))
+    waiting.start()
+    waiting.join(0.5)
+    assert waiting.is_alive()
+    file_io.go.set()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    table.wait_for_compactions()
+    assert level0_files(table) == 0
+    assert table.audit(start=0).ok
+
+
+def test_another_process_is_at_the_old_levels(tmp_path: Path) -> None:
+    """Who does not get their lease leaves them: no changelog waits for it."""
+    table = behind_commits(tmp_path)
+    paths = TablePaths(table.path)
+    assert try_lease(LocalFileIO(), paths, "somebody", 60_000, path=paths.old_levels_lease)
+    for number in range(4):
+        table.write(rows(*range(20), a=number))
+        table.wait_for_compactions()
+        assert level0_files(table) == 0
+    assert len(kinds(table)) == 20 + 3 * 40
