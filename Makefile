@@ -9,7 +9,7 @@ STAMP := .venv/setup.stamp
 SOURCES := $(wildcard widetable lookup/widetable_lookup spark/widetable_spark spark/pyspark_widetable tests benchmarks examples)
 ARGS ?=
 
-.PHONY: help setup demo test check format bench docs wheel clean
+.PHONY: help setup demo test campaign check format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,8 +22,12 @@ $(STAMP): pyproject.toml .ci/setup .ci/interop.txt
 demo: $(STAMP) ## Four Spark streams fill one table of flights, checked cell by cell; build/demo/report.html
 	@$(VENV) -m examples.flights $(ARGS)
 
-test: $(STAMP) ## All tests (ARGS="-k name" for some)
-	@$(VENV) -m pytest $(ARGS)
+test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
+	@$(VENV) -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+
+campaign: $(STAMP) ## Hours of random tables and kills (SEED in WIDETABLE_SEED); make test has a short one
+	@HYPOTHESIS_PROFILE=thorough WIDETABLE_LAYOUTS=5 WIDETABLE_KILLS=600 WIDETABLE_SPARK_KILLS=40 \
+	  $(VENV) -m pytest --timeout 0 tests/metamorphic tests/kill $(ARGS)
 
 check: $(STAMP) ## Lint, format and types: ruff and mypy --strict
 	@echo "check  1/3  ruff check" && $(VENV) -m ruff check --quiet $(SOURCES)

@@ -74,10 +74,11 @@ class _Batches:
         self._written = 0
 
     def write(self) -> float:
-        """Seconds of one commit, changelog included."""
+        """Seconds of one commit, with its changelog and what it leaves to be compacted behind it."""
         keys = self._rng.integers(0, self._keys, self._rows)
         rows = two_groups.commit(self._rng, self._rows, keys, self._written).to_arrow()
         self._written += self._rows
         start = time.perf_counter()
         self._table.write(rows)
+        self._table.wait_for_compactions()
         return time.perf_counter() - start

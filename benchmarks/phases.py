@@ -18,7 +18,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from benchmarks import two_groups
-from benchmarks.bench_lookup_changelog import SHAPES, ours, write_narrow, write_wide
+from benchmarks.bench_lookup_changelog import (
+    SHAPES,
+    our_pass,
+    write_narrow,
+    write_wide,
+)
 from benchmarks.harness import Size, scratch
 
 # (module, name in it, phase); a name of two parts is a method. `{thread}`: what is encoded there.
@@ -115,17 +120,12 @@ def main(arguments: list[str]) -> None:
     shape, clock = SHAPES[Size.FULL], PhaseClock()
     commits = two_groups.commits(2, shape.rows, shape.keys, shape.commits)
     with scratch("phases") as work:
-        _, commit = ours(work, commits, write_narrow if "own" in arguments else write_wide)
         measure(clock)
-        cpu, wall, worst = time.process_time(), 0.0, 0.0
-        for number in range(shape.commits):
-            seconds = commit(number)
-            wall, worst = wall + seconds, max(worst, seconds)
-        cpu = time.process_time() - cpu
+        one = our_pass(work, commits, write_narrow if "own" in arguments else write_wide)
     rows = shape.rows * shape.commits
     for phase, seconds in sorted(clock.seconds.items(), key=lambda item: -item[1]):
         print(f"{seconds:6.2f} s CPU  {seconds / rows * 1e6:6.2f} us/row  {phase}")
-    print(f"{cpu:6.2f} s CPU of the process, {wall:.2f} s wall, worst commit {worst:.2f} s")
+    print(f"{one.cpu_seconds:6.2f} s CPU, {one.total:.2f} s wall, worst commit {one.worst:.2f} s")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ def table_options() -> dict[str, str]:
         "changelog-producer": "lookup",
         "bucket": "2",
         "write-only": "true",
+        "widetable.lookup-strategy": "lookup",  # caches of so few rows would not pay
     }
     return options | {f"fields.s{w}.sequence-group": f"v{w},n{w}" for w in range(WRITERS)}
 
