@@ -19,6 +19,7 @@ from widetable import options as opt
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.merge.engine import engine_of
+from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange, changed_schema
 from widetable.operations.supported import check_changelog_producer
 from widetable.option_checks import check_honoured
@@ -126,12 +127,15 @@ class Catalog:
         return sorted(found)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete the table and all its files. Not atomic: readers and writers of it get errors."""
+        """Delete the table and all its files. Not atomic: readers and writers of it get errors. Waits for what this
+        process compacts behind its commits.
+        """
         root = self._table_root(name)
         if not SchemaStore(self._file_io, TablePaths(root)).ids():
             if if_exists:
                 return
             self.table(name)
+        wait_for_compactions(root)
         self._file_io.delete_dir(root)
 
     def alter_table(

@@ -38,6 +38,7 @@ PLAIN: Final = {
 }
 LOOKUP: Final = {"widetable.lookup-strategy": "lookup"}
 FULL: Final = {"changelog-producer": "full-compaction"}
+BEHIND: Final = {"widetable.inline-compaction-size": "0 b"}
 SMALL: Final = {"write-buffer-size": "1 kb", "target-file-size": "1 kb"}
 WAYS: Final = {
     "scans": Way(),
@@ -47,6 +48,7 @@ WAYS: Final = {
     "small files and buffers, scans": Way(SMALL),
     "small files and buffers, lookups": Way({**LOOKUP, **SMALL, "bucket": "2"}),
     "eager": Way({**LOOKUP, "num-sorted-run.compaction-trigger": "2"}),
+    "behind commits": Way({**BEHIND, "num-sorted-run.compaction-trigger": "3"}),
     "full-width level 0": Way({**LOOKUP, "widetable.level0-columns": "all"}),
     "a compactor, scans": Way({"num-levels": "3"}, compacts="beside"),
     "a compactor, lookups": Way(LOOKUP, compacts="beside"),
@@ -88,6 +90,7 @@ def _changes_after(spec: TableSpec, commits: Sequence[Commit], way: Way) -> list
         for commit in commits:
             before = _latest_id(table.snapshots())
             table.write(data_of(spec.schema, commit))
+            table.wait_for_compactions()
             if way.compacts != "inline":
                 table.compact(full=way.compacts == "full")
             latest = _latest_id(table.snapshots())

@@ -269,3 +269,22 @@ def test_another_process_is_at_the_old_levels(tmp_path: Path) -> None:
         table.wait_for_compactions()
         assert level0_files(table) == 0
     assert len(kinds(table)) == 20 + 3 * 40
+
+
+def test_a_table_is_dropped_after_what_is_compacted_behind_commits(tmp_path: Path) -> None:
+    file_io = PausingFileIO()
+    table = behind_commits(tmp_path, file_io)
+    number = 0
+    while not file_io.at.is_set():
+        table.write(rows(*range(20), a=number))
+        number += 1
+        assert number < 10
+        file_io.at.wait(1)
+    dropping = threading.Thread(target=wt.Catalog(str(tmp_path)).drop_table, args=("db.t",))
+    dropping.start()
+    dropping.join(0.3)
+    assert dropping.is_alive()
+    file_io.go.set()
+    dropping.join(60)
+    table.wait_for_compactions()
+    assert not Path(table.path).exists()
