@@ -37,7 +37,7 @@ def test_option_is_declared_in_full(option: Option[Any]) -> None:
     assert re.fullmatch(r"[A-Z`].*[.]", option.sentence), "one or more whole sentences"
     assert bool(option.choices) == (option.kind == "enum" or len(option.choices) > 0)
     if option.choices:
-        assert option.default in option.choices
+        assert option.default is None or option.default in option.choices
     if option.kind in ("memory size", "duration"):
         assert option.unit in ("bytes", "milliseconds")
 

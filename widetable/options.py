@@ -237,12 +237,12 @@ FILE_COMPRESSION: Final = Option[str](
 FILE_COMPRESSION_ZSTD_LEVEL: Final = Option[int](
     "file.compression.zstd-level", "integer", 1, "level", "Level of the zstd codec."
 )
-CHANGELOG_FILE_COMPRESSION: Final = Option[str](
+CHANGELOG_FILE_COMPRESSION: Final = Option[str | None](
     "changelog-file.compression",
     "enum",
-    "snappy",
+    None,
     "",
-    "Codec of changelog files, which are written with every commit and live as long as their snapshot.",
+    "Codec of changelog files; by default that of data files.",
     choices=("zstd", "snappy", "lz4", "gzip", "none"),
 )
 FILE_FORMAT: Final = Option[str](

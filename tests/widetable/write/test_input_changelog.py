@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import widetable as wt
@@ -90,3 +91,13 @@ def test_a_failed_writer_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(wt.StorageError):
         write(wt.Table.open(table.path, file_io=faulty), [("+I", 1, 1, 1)])
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_changelog_files_have_a_codec_of_their_own_or_that_of_data_files(tmp_path: Path) -> None:
+    for name, options, codec in (
+        ("same", {"file.compression": "gzip"}, "GZIP"),
+        ("own", {"file.compression": "gzip", "changelog-file.compression": "lz4"}, "LZ4"),
+    ):
+        write(table_with(tmp_path / name, **options), [("+I", 1, 1, 1)])
+        (path,) = (tmp_path / name).rglob("changelog-*.parquet")
+        assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == codec
