@@ -59,7 +59,7 @@ def test_an_overtaken_insert_stands_when_the_delete_was_compacted_away(
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_writers_of_own_columns_see_all_their_updates(grouped: bool, seed: int) -> None:
     """Each writer commits in the order in which it starts; starts, commits and compactions of all interleave.

@@ -244,6 +244,4 @@ class TableMachine(RuleBasedStateMachine):
 
 
 TestTableMachine = TableMachine.TestCase
-TestTableMachine.settings = settings(
-    max_examples=2 * settings().max_examples, stateful_step_count=15
-)
+TestTableMachine.settings = settings(max_examples=settings().max_examples, stateful_step_count=15)

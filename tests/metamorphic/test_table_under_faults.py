@@ -127,7 +127,7 @@ class Run:
         return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
-@settings(max_examples=2 * settings().max_examples)
+@settings(max_examples=settings().max_examples)
 @given(
     drawn=steps_of_a_table(),
     seed=st.integers(0, 2**32),

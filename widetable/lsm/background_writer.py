@@ -33,6 +33,10 @@ class BackgroundWriter:
             self._waiting.popleft().result()
         self._waiting.append(self._thread.submit(self._gather_and_write, gather))
 
+    def write_rows(self, row_batch: pa.RecordBatch | None) -> None:
+        """The same with rows that are there."""
+        self.write(lambda: row_batch)
+
     def _gather_and_write(self, gather: Callable[[], pa.RecordBatch | None]) -> None:
         row_batch = gather()
         if row_batch is not None:

@@ -203,7 +203,8 @@ class _Task:
                 for merged_range in self._merged(section):
                     data.write(self._with_number(merged_range.rows))
                     if self._choice.known_level is not None:
-                        changelog.write(merged_range.changes)
+                        # Gathered here: the writers' threads are what the commit waits for in the end.
+                        changelog.write_rows(merged_range.changes())
             new_files, new_changelog = data.finish(), changelog.finish()
         except BaseException:
             data.abort()
