@@ -45,6 +45,7 @@ from widetable.merge.engine import ENGINES, MergeEngine, PartialMerge
 from widetable.merge.sorted_merge import Merged, merge_runs, merge_with_changes
 from widetable.options import TableOptions
 from widetable.schema import SEQUENCE_NUMBER, TableSchema, file_column
+from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.commit_message import CommitMessage
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
@@ -79,6 +80,7 @@ def compact_bucket(
 
     partition: BinaryRow, arity in front. caches: where rows are looked up, and caches of new files are built.
     """
+    prefer_system_pool()
     task = _Task(state, partition, bucket, choice, caches)
     try:
         task.run()

@@ -19,6 +19,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
+from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.input_changelog import InputChangelog
@@ -54,6 +55,7 @@ class TableWriter:
         allocator: SequenceAllocator,
         row_kind: str | None = ROW_KIND_COLUMN,
     ) -> None:
+        prefer_system_pool()
         self._state = state
         schema = state.schema
         chosen = write_columns(schema, columns, row_kind, state.engine)
