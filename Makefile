@@ -25,7 +25,7 @@ demo: $(STAMP) ## Four Spark streams fill one table of flights, checked cell by 
 test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
 	@$(VENV) -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
-campaign: $(STAMP) ## Hours of random tables and kills (SEED in WIDETABLE_SEED); make test has a short one
+campaign: $(STAMP) ## Hours of random tables and kills, of which make test has a short version
 	@HYPOTHESIS_PROFILE=thorough WIDETABLE_LAYOUTS=5 WIDETABLE_KILLS=600 WIDETABLE_SPARK_KILLS=40 \
 	  $(VENV) -m pytest --timeout 0 tests/metamorphic tests/kill $(ARGS)
 

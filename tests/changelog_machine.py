@@ -30,6 +30,7 @@ from tests.random_table import (
     column_changes,
     data_of,
     has_effect,
+    in_two_tasks,
     live_files,
     make,
     mixes_records,
@@ -102,19 +103,11 @@ class ChangelogMachine(RuleBasedStateMachine):
     def write_in_tasks(self, data: st.DataObject, user: str) -> None:
         """Two writers of one commit, the second gets what comes after."""
         commit = self._draw(data)
-        base = self.table.sequence_base()
         cut = data.draw(st.integers(0, len(commit.records)), label="cut")
-        rows = data_of(self.model.schema, commit)
-        messages: list[CommitMessage] = []
-        for task, part in enumerate((rows[:cut], rows[cut:])):
-            writer = self.table.new_writer(
-                rows.column_names, task=task, tasks=2, sequence_base=base
-            )
-            writer.write(part)
-            messages += writer.finish()
+        messages = in_two_tasks(self.table, data_of(self.model.schema, commit), cut)
         self.model.write(commit.records)
         self._commit(messages, user, [commit.records[:cut], commit.records[cut:]])
-        time.sleep(0.004)  # the numbers of a second task run ahead of the clock by 1 ms
+        time.sleep(0.004)
 
     @rule(data=st.data(), compacts=st.booleans())
     def write_overtaken(self, data: st.DataObject, compacts: bool) -> None:

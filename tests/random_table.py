@@ -32,6 +32,7 @@ from widetable.row_kind import TEXTS
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema, new_schema
 from widetable.storage.local import LocalFileIO
 from widetable.write.bucket_split import split_by_bucket
+from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -220,6 +221,19 @@ def texts(rows: Iterable[Row], names: Iterable[str] | None = None) -> list[str]:
 
 def rows_of(table: wt.Table, **how: Any) -> list[str]:
     return texts(table.scan(**how).to_arrow().to_pylist())
+
+
+def in_two_tasks(table: wt.Table, rows: pa.Table, cut: int) -> list[CommitMessage]:
+    """The messages of two writers of one commit, of which the second gets the rows from `cut` on. The numbers of a
+    second task run ahead of the clock by 1 ms: who writes something else next waits as long.
+    """
+    base = table.sequence_base()
+    messages: list[CommitMessage] = []
+    for task, part in enumerate((rows[:cut], rows[cut:])):
+        writer = table.new_writer(rows.column_names, task=task, tasks=2, sequence_base=base)
+        writer.write(part)
+        messages += writer.finish()
+    return messages
 
 
 def takes_late_records(schema: TableSchema) -> bool:

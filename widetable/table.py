@@ -241,6 +241,7 @@ class Table(TableUpkeep):
     def wait_for_compactions(self) -> None:
         """Returns when this process has done what it compacts behind its commits: large picks among older levels, and
         with `lookup-wait=false` changelogs. For who ends the process by force, or wants to read what they leave.
+        Raises nothing; what fails there is in the log, and due again with the next commit.
         """
         wait_for_compactions(self._paths.root)
 

@@ -24,6 +24,7 @@ from tests.random_table import (
     check_levels,
     data_of,
     has_effect,
+    in_two_tasks,
     make,
     rows_of,
     stamped_commits,
@@ -79,21 +80,13 @@ class TableMachine(RuleBasedStateMachine):
         """Two writers of one commit, the second gets what comes after."""
         commit = self._draw(data)
         identifier = self._take_identifier(user)
-        base = self.table.sequence_base()
         cut = data.draw(st.integers(0, len(commit.records)), label="cut")
-        rows = data_of(self.model.schema, commit)
-        messages: list[CommitMessage] = []
-        for task, part in enumerate((rows[:cut], rows[cut:])):
-            writer = self.table.new_writer(
-                rows.column_names, task=task, tasks=2, sequence_base=base
-            )
-            writer.write(part)
-            messages += writer.finish()
+        messages = in_two_tasks(self.table, data_of(self.model.schema, commit), cut)
         if messages:
             result = self.table.commit_append(messages, user, identifier)
             self.model.write(commit.records)
             self._note(user, identifier, result)
-            time.sleep(0.004)  # the numbers of a second task run ahead of the clock by 1 ms
+            time.sleep(0.004)
 
     @precondition(lambda self: self._may_be_overtaken())
     @rule(data=st.data(), swaps=st.booleans(), compacts=st.booleans())

@@ -38,6 +38,7 @@ FULL_ROW_NUMBER: Final = 1 << 40
 _MOST_LEVELS: Final = 1 << 10
 # The levels from here on belong to the compaction behind a commit.
 _OLD_LEVEL: Final = 2
+_LEAST_REST_TRIGGER: Final = 2
 
 
 class Share(Enum):
@@ -107,8 +108,8 @@ def _lookup(
             else _telling(schema, replace(choice, repairs=True), levels, engine)
         )
     choice = pick(levels, schema.typed_options, full=full)
-    has_waited = choice is not None and divides and _can_wait(choice, levels, schema.typed_options)
-    if has_waited or (choice is None and is_due(levels, schema.typed_options)):
+    is_put_off = choice is not None and divides and _can_wait(choice, levels, schema.typed_options)
+    if is_put_off or (choice is None and is_due(levels, schema.typed_options)):
         choice = force_level0(levels)
     if choice is None:
         return None
@@ -118,12 +119,14 @@ def _lookup(
 
 
 def _lookup_rest(schema: TableSchema, engine: MergeEngine, levels: Levels) -> Choice | None:
-    """What is due among the old levels, when it is much. Commits bring at least one run more to every pick."""
+    """What is due among the old levels, when it is much. Commits bring one run more, so the trigger counts one less;
+    never below two runs, or the base would be rewritten behind every commit.
+    """
     if engine.mixes_records and not holds_full_rows(levels):
         return None
     old = levels.remove(file for file in levels.files if file.level < _OLD_LEVEL)
     options = schema.typed_options
-    trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) - 1
+    trigger = max(options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) - 1, _LEAST_REST_TRIGGER)
     choice = pick(old, options, full=False, trigger=trigger)
     if choice is None or not rewrites_much(choice, options):
         return None

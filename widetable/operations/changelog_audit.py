@@ -57,10 +57,10 @@ class _Span:
         newer ones that it left alone: they have the whole rows where a compaction took old levels only.
         """
         moved = {file.file_name for file in told.step.removed}
-        fresh = [file for file in told.step.added if file.file_name not in moved]
+        fresh = {file for file in told.step.added if file.file_name not in moved}
         oldest_level = max((file.level for file in fresh), default=0)
-        newer = [f for f in told.files if f.level < oldest_level and f not in fresh]
-        return sorted([*fresh, *newer], key=lambda file: file.level)
+        newer = {file for file in told.files if file.level < oldest_level}
+        return sorted(fresh | newer, key=lambda file: (file.level, file.file_name))
 
     def size_bytes(self) -> int:
         """Of all that is held at once, decoded; about."""

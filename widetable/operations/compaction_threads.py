@@ -1,12 +1,13 @@
 """The threads in which a process compacts while its writes go on: one for changelogs that a write need not wait for
 (`lookup-wait=false`), one for what commits leave of the older levels. Both end their work before the process ends.
 
-In: a table's root and the work, which raises nothing; out: nothing, but `wait`. One piece of work of a table waits or
-runs in a thread at a time: for old levels who asks meanwhile is not heard, since every commit asks again.
+In: a table's root and the work; out: nothing, but `wait`. Raises nothing: an error that the work lets through is told
+in the log, with its trace. A process that was forked off starts with threads of its own and nothing to do.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
 
+_log = logging.getLogger("widetable")
 _LOW_PRIORITY: Final = 10
 
 
@@ -23,9 +25,14 @@ class CompactionThread:
     """
 
     def __init__(self, name: str, *, gives_way: bool = False) -> None:
-        self._pool = ThreadPoolExecutor(
-            1, f"widetable-{name}", initializer=_give_way if gives_way else None
-        )
+        self._name = f"widetable-{name}"
+        self._initializer = _give_way if gives_way else None
+        self._start_anew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._start_anew)
+
+    def _start_anew(self) -> None:
+        self._pool = ThreadPoolExecutor(1, self._name, initializer=self._initializer)
         self._lock = threading.Lock()
         self._of_table: dict[str, set[Future[None]]] = {}
 
@@ -34,13 +41,13 @@ class CompactionThread:
         with self._lock:
             pending = self._of_table.setdefault(root, set())
             pending -= {future for future in pending if future.done()}
-            pending.add(self._pool.submit(work))
+            pending.add(self._pool.submit(_told_in_the_log, work))
 
     def submit_alone(self, root: str, work: Callable[[], None]) -> None:
-        """Do the work, unless some of this table is not done."""
+        """Do the work, unless some of this table is not done: for who asks again with every commit."""
         with self._lock:
             if not self._pending(root):
-                self._of_table[root] = {self._pool.submit(work)}
+                self._of_table[root] = {self._pool.submit(_told_in_the_log, work)}
 
     def wait(self, root: str) -> None:
         """Returns when nothing of this table is left that was handed over before."""
@@ -50,6 +57,14 @@ class CompactionThread:
 
     def _pending(self, root: str) -> set[Future[None]]:
         return {future for future in self._of_table.get(root, ()) if not future.done()}
+
+
+def _told_in_the_log(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:
+        _log.exception("a compaction behind a commit failed")
+        raise
 
 
 def _give_way() -> None:

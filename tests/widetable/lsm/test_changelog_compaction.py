@@ -207,6 +207,19 @@ def test_what_stays_below_a_compaction_behind_a_commit_sorts_before_it() -> None
     assert not choice.drop_deletes
 
 
+@pytest.mark.parametrize("trigger", ["1", "2"])
+def test_a_low_trigger_does_not_rewrite_the_base_behind_every_commit(trigger: str) -> None:
+    options = PARTIAL | {"num-sorted-run.compaction-trigger": trigger, "num-levels": "6"}
+    base = file_at(5, 0, size=100 * LARGE)
+    small = file_at(4, FULL_ROW_NUMBER, size=LARGE)
+    assert planned([base], options, share=Share.REST) is None
+    assert planned([base, small], options, share=Share.REST) is None
+    newer = file_at(3, FULL_ROW_NUMBER + 1, size=LARGE)
+    choice = planned([base, small, newer], options, share=Share.REST)
+    assert choice is not None
+    assert set(choice.files) == {small, newer}
+
+
 def test_a_commit_takes_all_once_level_1_is_as_large() -> None:
     files = [BASE, *OLD, file_at(1, FULL_ROW_NUMBER + 3, size=LARGE), file_at(0, NOW)]
     choice = planned(files, PARTIAL, share=Share.COMMIT)

@@ -197,6 +197,18 @@ def behind_commits(path: Path, file_io: LocalFileIO | None = None) -> wt.Table:
     return wt.Table.open(make(path, **options).path, file_io=file_io)
 
 
+def held_behind_commits(path: Path) -> tuple[wt.Table, PausingFileIO]:
+    """Such a table, whose first compaction of old levels is about to publish its snapshot."""
+    file_io = PausingFileIO()
+    table = behind_commits(path, file_io)
+    for number in range(10):
+        table.write(rows(*range(20), a=number))
+        if file_io.at.wait(1):
+            break
+    assert file_io.at.is_set()
+    return table, file_io
+
+
 def levels_of(table: wt.Table) -> list[int]:
     return sorted(file.level for split in table.scan().splits() for file in split.files)
 
@@ -217,14 +229,7 @@ def test_old_levels_are_compacted_behind_a_commit(tmp_path: Path) -> None:
 
 
 def test_commits_go_on_while_old_levels_are_compacted(tmp_path: Path) -> None:
-    file_io = PausingFileIO()
-    table = behind_commits(tmp_path, file_io)
-    number = 0
-    while not file_io.at.is_set():
-        table.write(rows(*range(20), a=number))
-        number += 1
-        assert number < 10
-        file_io.at.wait(1)
+    table, file_io = held_behind_commits(tmp_path)
     assert levels_of(table) == [2, 3]
     table.write(rows(*range(10, 30), a=77))
     assert level0_files(table) == 0
@@ -237,14 +242,7 @@ def test_commits_go_on_while_old_levels_are_compacted(tmp_path: Path) -> None:
 
 
 def test_a_commit_waits_for_old_levels_when_level_1_is_full(tmp_path: Path) -> None:
-    file_io = PausingFileIO()
-    table = behind_commits(tmp_path, file_io)
-    number = 0
-    while not file_io.at.is_set():
-        table.write(rows(*range(20), a=number))
-        number += 1
-        assert number < 10
-        file_io.at.wait(1)
+    table, file_io = held_behind_commits(tmp_path)
     table.write(rows(1, a=77))
     assert levels_of(table) == [1, 2, 3]
     waiting = threading.Thread(target=table.write, args=(rows(1, a=78),))
@@ -272,14 +270,7 @@ def test_another_process_is_at_the_old_levels(tmp_path: Path) -> None:
 
 
 def test_a_table_is_dropped_after_what_is_compacted_behind_commits(tmp_path: Path) -> None:
-    file_io = PausingFileIO()
-    table = behind_commits(tmp_path, file_io)
-    number = 0
-    while not file_io.at.is_set():
-        table.write(rows(*range(20), a=number))
-        number += 1
-        assert number < 10
-        file_io.at.wait(1)
+    table, file_io = held_behind_commits(tmp_path)
     dropping = threading.Thread(target=wt.Catalog(str(tmp_path)).drop_table, args=("db.t",))
     dropping.start()
     dropping.join(0.3)
