@@ -35,6 +35,8 @@ _PHASES = (
     ("widetable.format.data_file_writer", "DataFileWriter.close", "encode {thread}"),
     ("widetable.format.data_file_writer", "DataFileWriter._flush", "encode {thread}"),
     ("widetable.format.data_file_reader", "DataFile.batches", "decode files of the pick"),
+    ("widetable_lookup.cache_writer", "CacheBuilder.write", "copy rows into caches (a thread)"),
+    ("widetable_lookup.cache_writer", "CacheBuilder.close", "copy rows into caches (a thread)"),
     ("widetable.lsm.compaction", "find_rows", "find before-images below the pick"),
     ("widetable.lsm.compaction", "merge_with_changes", "order and plan the merge"),
     ("widetable.merge.sorted_merge", "gather", "gather merged rows"),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.kernels.key_match import match_keys
-from widetable.lsm.file_rows import CacheWriter, FileRows, Found
+from widetable.lsm.file_rows import CachedFile, CacheWriter, Found
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
 
 class MemoryCaches:
-    """built, opened: names of data files, in order. failing: what raises: open, find, close, writer, write, finish.
+    """built, opened: names of data files, in order. failing: what raises: open, find, batches, close, writer, write,
+    finish.
 
     has_room: whether there are writers at all.
     """
@@ -34,7 +35,7 @@ class MemoryCaches:
 
     def open(
         self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
-    ) -> FileRows | None:
+    ) -> CachedFile | None:
         self.check("open")
         rows = self.files.get(path)
         if rows is None:
@@ -62,6 +63,13 @@ class _Rows:
         self._caches.check("find")
         hits, positions = match_keys(keys.columns, [self._rows.column(n) for n in self._key])
         return Found(hits, self._rows.take(pa.array(positions)))
+
+    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Fails, when it is to, after the first of several batches."""
+        for number, first in enumerate(range(0, self._rows.num_rows, batch_rows)):
+            if number:
+                self._caches.check("batches")
+            yield self._rows.slice(first, batch_rows)
 
     def close(self) -> None:
         self._caches.check("close")

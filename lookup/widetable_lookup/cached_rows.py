@@ -1,12 +1,13 @@
-"""Rows of one data file from its cache: a FileRows (widetable.lsm.file_rows).
+"""Rows of one data file from its cache: a CachedFile (widetable.lsm.file_rows).
 
-In: key batches. Out: their rows, new arrays that keep no file open. Raises DamagedError when the cache turns out not to
-be what was written: it is removed then, the data file itself has the rows.
+In: key batches. Out: their rows, new arrays that keep no file open; or all rows, as they lie in the map. Raises
+DamagedError when the cache turns out not to be what was written: it is removed then, the data file itself has the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -45,11 +46,36 @@ class CachedRows:
 
     def find(self, keys: pa.RecordBatch) -> Found:
         """The rows of these keys, with the columns that it was opened for as far as the file has them."""
-        cache = self._cache
-        assert cache is not None, "find after close"
-        try:
+        cache = self._opened()
+        with self._damage_told(cache):
             hits, positions = cache.find([keys.column(name) for name in self._key])
             columns = cache.rows.take(self._choice, positions)
+        return Found(hits, pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """All rows in file order, at most batch_rows in a batch. They lie in the map, and keep it."""
+        cache = self._opened()
+        for index in range(cache.rows.batches):
+            with self._damage_told(cache):
+                columns = cache.rows.batch(index, self._schema.names)
+            rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            for first in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(first, batch_rows)
+
+    def close(self) -> None:
+        """Let go of the cache. May be called more than once."""
+        cache, self._cache = self._cache, None
+        if cache is not None:
+            self._done(cache)
+
+    def _opened(self) -> OpenedCache:
+        assert self._cache is not None, "a read after close"
+        return self._cache
+
+    @contextlib.contextmanager
+    def _damage_told(self, cache: OpenedCache) -> Iterator[None]:
+        try:
+            yield
         except (CacheFault, OSError) as fault:
             self._damaged(cache, fault)
             raise DamagedError(
@@ -58,10 +84,3 @@ class CachedRows:
                 expected="the cache as it was written",
                 action="Read the data file: the cache is removed.",
             ) from fault
-        return Found(hits, pa.RecordBatch.from_arrays(columns, schema=self._schema))
-
-    def close(self) -> None:
-        """Let go of the cache. May be called more than once."""
-        cache, self._cache = self._cache, None
-        if cache is not None:
-            self._done(cache)

@@ -22,7 +22,7 @@ from rocksdict import Cache
 
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.file_rows import Caches, FileRows
+from widetable.lsm.file_rows import CachedFile, Caches
 from widetable.options import TableOptions
 from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
@@ -93,7 +93,7 @@ class ProcessCaches:
 
     def open(
         self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
-    ) -> FileRows | None:
+    ) -> CachedFile | None:
         """The rows of a cache. None: there is none, or it was damaged, and is removed."""
         if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
             return None

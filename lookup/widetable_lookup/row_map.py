@@ -11,8 +11,8 @@ Buffers are those of the columns one after the other, in Arrow's order (validity
 The layout says again what the IPC file says of itself, so that nothing needs to be parsed before it is checked. The
 files are never written again once they have their place, and are unlinked, not truncated: a map stays whole.
 
-In: a directory, the columns' types. Out: arrays that share no memory with the map. Raises CacheFault for damage and
-InvalidError for more bytes than a column of strings can hold.
+In: a directory, the columns' types. Out: arrays; those of `RowMap.batch` lie in the map and keep it. Raises CacheFault
+for damage and InvalidError for more bytes than a column of strings can hold.
 """
 
 from __future__ import annotations
@@ -152,6 +152,18 @@ class RowMap:
     @property
     def rows(self) -> int:
         return int(self.layout.starts[-1])
+
+    @property
+    def batches(self) -> int:
+        return len(self.layout.starts) - 1
+
+    def batch(self, index: int, names: Sequence[str]) -> list[pa.Array]:
+        """These columns of one batch, as they lie in the map; their pages are checked before."""
+        rows = int(self.layout.starts[index + 1] - self.layout.starts[index])
+        return [
+            self._array(self._schema.field(name).type, rows, self.first_buffer(name), index)
+            for name in names
+        ]
 
     def first_buffer(self, name: str) -> int:
         """The number of the column's first buffer."""

@@ -78,6 +78,43 @@ def _looks_up(directory: Path, table: TableState, file: DataFileMeta) -> str:
     return outcome
 
 
+def _reads_all(directory: Path, table: TableState, file: DataFileMeta) -> str:
+    """`right`, or `none`: the cache is removed at once, or by the first batch that meets the damage."""
+    (key,) = table.schema.trimmed_primary_key
+    opened = _new_process(directory).open(table, path_of(table), file, COLUMNS.names)
+    if opened is not None:
+        read: list[pa.RecordBatch] = []
+        try:
+            read += opened.batches(700)
+        except wt.DamagedError:
+            opened.close()
+        else:
+            opened.close()
+            assert pa.Table.from_batches(read).combine_chunks() == pa.table(rows_of(_KEYS, [key]))
+            return "right"
+    assert caches_on_disk(directory) == []
+    return "none"
+
+
+def test_flipped_bits_among_all_rows(
+    cache_directory: Path, tmp_path: Path, rng: random.Random
+) -> None:
+    table, file, cache = _built(cache_directory, tmp_path, "s")
+    whole = tmp_path / "whole"
+    shutil.copytree(cache, whole, symlinks=True)
+    assert _reads_all(cache_directory, table, file) == "right"
+    outcomes = []
+    data = (whole / ROWS).read_bytes()
+    for _ in range(40):
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.copytree(whole, cache, symlinks=True)
+        damaged = bytearray(data)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        (cache / ROWS).write_bytes(damaged)
+        outcomes.append(_reads_all(cache_directory, table, file))
+    assert outcomes.count("none") > 30  # what lies between the batches is never read
+
+
 @pytest.mark.parametrize(("key", "way"), [("k", Way.SEARCH), ("s", Way.SEARCH), ("s", Way.INDEX)])
 def test_flipped_bits(
     cache_directory: Path,

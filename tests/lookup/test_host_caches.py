@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,27 @@ def test_only_the_asked_columns_come_with_the_key(cache_directory: Path, tmp_pat
     answer = found(caches, table, file, key_batch([3, 5]), ["n", "s"])
     assert answer is not None
     assert answer[1] == rows_of([3, 5]).select(["_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "s"])
+
+
+@pytest.mark.parametrize("primary_key", [("k",), ("s",)])
+def test_all_rows_come_back_in_file_order(
+    cache_directory: Path, tmp_path: Path, rng: random.Random, primary_key: tuple[str, ...]
+) -> None:
+    table = table_at(tmp_path / "t", primary_key=primary_key)
+    caches = process_caches(table.options)
+    rows = rows_of(range(9000), primary_key)
+    file = build(caches, table, rows, ends=rng.sample(range(9000), 3))
+    names = ["_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "s", "n"]
+    opened = caches.open(table, path_of(table), file, ["k", "s", "n"])
+    assert opened is not None
+    batches = list(opened.batches(1000))
+    opened.close()
+    (cache,) = caches_on_disk(cache_directory)
+    shutil.rmtree(cache)
+    assert max(batch.num_rows for batch in batches) == 1000
+    for batch in batches:
+        batch.validate(full=True)
+    assert pa.Table.from_batches(batches).combine_chunks() == pa.table(rows.select(names))
 
 
 def test_no_keys_and_no_hits_give_no_rows(cache_directory: Path, tmp_path: Path) -> None:

@@ -49,6 +49,9 @@ WAYS: Final = {
     "small files and buffers, lookups": Way({**LOOKUP, **SMALL, "bucket": "2"}),
     "eager": Way({**LOOKUP, "num-sorted-run.compaction-trigger": "2"}),
     "behind commits": Way({**BEHIND, "num-sorted-run.compaction-trigger": "3"}),
+    "behind commits, lookups, more levels": Way(
+        {**BEHIND, **LOOKUP, "num-sorted-run.compaction-trigger": "2", "num-levels": "9"}
+    ),
     "full-width level 0": Way({**LOOKUP, "widetable.level0-columns": "all"}),
     "a compactor, scans": Way({"num-levels": "3"}, compacts="beside"),
     "a compactor, lookups": Way(LOOKUP, compacts="beside"),

@@ -10,9 +10,11 @@ shows in the sequence numbers, decision 0008: a level above the deepest has one 
 Files without it were compacted by somebody who kept no changelog; then all runs are merged once (`repairs`).
 deduplicate keeps its numbers; where they do not show that newer levels win, all levels are looked at (`newest_wins`).
 
-A writer divides the work of `lookup` (`Share`, docs/decisions/0011): what a commit waits for moves level 0 up with its
-changelog, and a pick that would rewrite much of the levels from 2 on is left to a compaction behind the commit, which
-takes none but those. Level 1 is where commits go meanwhile; once it has grown as large, the whole pick is due at once.
+A writer divides the work of `lookup` (`Share`, docs/decisions/0011), and the levels (`levels.share_of`): what a commit
+waits for moves level 0 up with its changelog, and a pick that would rewrite much of what lies above level 0 is left to
+a compaction behind the commit, which takes none but old levels. The first levels are where commits go meanwhile. Their
+runs move down as they are when they are full and nothing is due in the old levels; while it is, commits merge level 1
+along, and once that has grown as large, the whole pick is due at once.
 Source: Paimon `LookupMergeTreeCompactRewriter`, `ForceUpLevel0Compaction`; format.md section 9.
 """
 
@@ -26,9 +28,16 @@ from typing import Final
 
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.levels import Levels, levels_of
+from widetable.lsm.levels import Levels, levels_of, share_of
 from widetable.lsm.sorted_run import SortedRun
-from widetable.lsm.universal_compaction import Choice, extend, force_level0, pick, widen
+from widetable.lsm.universal_compaction import (
+    Choice,
+    extend,
+    force_level0,
+    make_room,
+    pick,
+    widen,
+)
 from widetable.merge.engine import MergeEngine, PartialMerge
 from widetable.options import TableOptions
 from widetable.schema import TableSchema
@@ -36,9 +45,6 @@ from widetable.schema import TableSchema
 # On disk: never change (docs/decisions/0008). Above what counting writers reach, below nanoseconds of any clock.
 FULL_ROW_NUMBER: Final = 1 << 40
 _MOST_LEVELS: Final = 1 << 10
-# The levels from here on belong to the compaction behind a commit.
-_OLD_LEVEL: Final = 2
-_LEAST_REST_TRIGGER: Final = 2
 
 
 class Share(Enum):
@@ -107,9 +113,11 @@ def _lookup(
             if choice is None
             else _telling(schema, replace(choice, repairs=True), levels, engine)
         )
-    choice = pick(levels, schema.typed_options, full=full)
-    is_put_off = choice is not None and divides and _can_wait(choice, levels, schema.typed_options)
-    if is_put_off or (choice is None and is_due(levels, schema.typed_options)):
+    options = schema.typed_options
+    choice = pick(levels, options, full=full)
+    if divides:
+        choice = _for_commit(schema, engine, levels, choice)
+    elif choice is None and is_due(levels, options):
         choice = force_level0(levels)
     if choice is None:
         return None
@@ -118,16 +126,32 @@ def _lookup(
     return _telling(schema, choice, levels, engine)
 
 
+def _for_commit(
+    schema: TableSchema, engine: MergeEngine, levels: Levels, choice: Choice | None
+) -> Choice | None:
+    """What a commit waits for, of the pick of all levels."""
+    options = schema.typed_options
+    if choice is None and not is_due(levels, options):
+        return None
+    commit_levels = share_of(levels, options).commit_levels
+    is_rest_due = _lookup_rest(schema, engine, levels) is not None
+    room = None if is_rest_due else make_room(levels, commit_levels)
+    is_put_off = choice is not None and (is_rest_due or rewrites_much(choice, options))
+    if choice is None or (
+        is_put_off and (room is not None or not _is_level1_full(levels, options))
+    ):
+        return room or force_level0(levels, commit_levels if is_rest_due else None)
+    return choice
+
+
 def _lookup_rest(schema: TableSchema, engine: MergeEngine, levels: Levels) -> Choice | None:
-    """What is due among the old levels, when it is much. Commits bring one run more, so the trigger counts one less;
-    never below two runs, or the base would be rewritten behind every commit.
-    """
+    """What is due among the old levels, when it is much. Commits that come meanwhile do not change the answer."""
     if engine.mixes_records and not holds_full_rows(levels):
         return None
-    old = levels.remove(file for file in levels.files if file.level < _OLD_LEVEL)
     options = schema.typed_options
-    trigger = max(options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) - 1, _LEAST_REST_TRIGGER)
-    choice = pick(old, options, full=False, trigger=trigger)
+    share = share_of(levels, options)
+    old = levels.remove(file for file in levels.files if file.level <= share.commit_levels)
+    choice = pick(old, options, full=False, trigger=share.rest_trigger)
     if choice is None or not rewrites_much(choice, options):
         return None
     if _partial_merge(schema, engine, choice) is PartialMerge.WITH_BASE:
@@ -136,15 +160,14 @@ def _lookup_rest(schema: TableSchema, engine: MergeEngine, levels: Levels) -> Ch
 
 
 def rewrites_much(choice: Choice, options: TableOptions) -> bool:
-    """Whether a commit should not wait for it: it takes more of the old levels than may be rewritten inline."""
-    old_bytes = sum(file.file_size for file in choice.files if file.level >= _OLD_LEVEL)
-    return old_bytes > options.get(opt.INLINE_COMPACTION_SIZE)
+    """Whether a commit should not wait for it: it takes more above level 0 than may be rewritten inline."""
+    known_bytes = sum(file.file_size for file in choice.files if file.level > 0)
+    return known_bytes > options.get(opt.INLINE_COMPACTION_SIZE)
 
 
-def _can_wait(choice: Choice, levels: Levels, options: TableOptions) -> bool:
+def _is_level1_full(levels: Levels, options: TableOptions) -> bool:
     level1_bytes = sum(file.file_size for file in levels.files if file.level == 1)
-    is_full = level1_bytes > options.get(opt.INLINE_COMPACTION_SIZE)
-    return rewrites_much(choice, options) and not is_full
+    return level1_bytes > options.get(opt.INLINE_COMPACTION_SIZE)
 
 
 def is_due(levels: Levels, options: TableOptions) -> bool:

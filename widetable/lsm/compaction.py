@@ -39,6 +39,7 @@ from widetable.lsm.background_writer import BackgroundWriter
 from widetable.lsm.changelog_compaction import Share
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.key_lookup import find_rows
+from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.sorted_run import Section, SortedRun, sections
 from widetable.lsm.universal_compaction import Choice
 from widetable.merge.engine import ENGINES, MergeEngine, PartialMerge
@@ -143,8 +144,10 @@ class _Task:
                 self._merge_or_move(pending, merges=merges)
                 pending = []
                 if self._may_move(file):
-                    self._move(file)
+                    self._move(file, self._choice.output_level)
         self._merge_or_move(pending, merges=merges)
+        for file, level in self._choice.moves:
+            self._move(file, level)
 
     def abort(self) -> None:
         self._state.discard(self._partition, self._bucket, tuple(self._written))
@@ -157,7 +160,7 @@ class _Task:
     def _merge_or_move(self, pending: Sequence[Section], *, merges: bool) -> None:
         files = [file for section in pending for file in section.files]
         if len(files) == 1 and self._may_move(files[0]):
-            self._move(files[0])
+            self._move(files[0], self._choice.output_level)
         elif files and merges:
             self._merge(pending)
 
@@ -180,10 +183,10 @@ class _Task:
         wanted = self._choice.sequence_number
         return wanted is None or wanted == file.min_sequence_number == file.max_sequence_number
 
-    def _move(self, file: DataFileMeta) -> None:
-        if file.level != self._choice.output_level:
+    def _move(self, file: DataFileMeta, level: int) -> None:
+        if file.level != level:
             self.before.append(file)
-            self.after.append(upgrade(file, self._choice.output_level))
+            self.after.append(upgrade(file, level))
 
     def _is_full_width(self, file: DataFileMeta) -> bool:
         """Whether the file has all columns of its own schema that the table still has; reads its footer."""
@@ -287,16 +290,10 @@ class _Task:
         self, run: SortedRun, batch_rows: int, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """A sorted run's row batches; each file is open only while it is read."""
+        names = self._state.schema.names if columns is None else columns
+        opener = RowsOpener(self._state, self._partition, self._bucket, names, self._caches)
         for file in run.files:
-            with open_data_file(
-                self._state.file_io,
-                self._path(file),
-                file,
-                self._state.schema,
-                self._state.schema_of(file.schema_id),
-                columns,
-            ) as data:
-                yield from data.batches(batch_rows)
+            yield from opener.batches(file, batch_rows)
 
     def _path(self, file: DataFileMeta) -> str:
         return self._state.data_file(self._partition, self._bucket, file.file_name)

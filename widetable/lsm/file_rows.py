@@ -10,7 +10,7 @@ in key order, each key once. What comes back are row batches (ARCHITECTURE.md) i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.write.cache_writer import CacheWriter, CacheWriters
 from widetable.write.table_state import TableState
 
-__all__ = ["CacheWriter", "Caches", "FileRows", "Found"]
+__all__ = ["CacheWriter", "CachedFile", "Caches", "FileRows", "Found"]
 
 
 class Found(NamedTuple):
@@ -41,10 +41,19 @@ class FileRows(Protocol):
         """Let go of what is open. May be called more than once."""
 
 
+class CachedFile(FileRows, Protocol):
+    """One data file, from its cache."""
+
+    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """All rows in file order, with the columns that it was opened for, at most batch_rows in a batch. They may lie
+        in the mapped cache: they stay valid after `close`, and keep it mapped.
+        """
+
+
 class Caches(CacheWriters, Protocol):
     """Local copies of data files, by the name of the immutable file. Thread-safe; shared by the processes of a host."""
 
     def open(
         self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
-    ) -> FileRows | None:
+    ) -> CachedFile | None:
         """The cache of a file, None when there is none (or it is damaged, and removed then). path: of the data file."""

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.sorted_run import SortedRun, level0_age
 from widetable.options import TableOptions
+
+# So many commits fit beside a rewriting of the old levels. Paimon too lets writers go on for three runs above the
+# trigger (`num-sorted-run.stop-trigger`).
+_MOST_COMMIT_LEVELS: Final = 3
+# With fewer runs the base would be rewritten behind every commit.
+_LEAST_REST_TRIGGER: Final = 2
 
 
 @dataclass(frozen=True)
@@ -58,9 +65,40 @@ class Levels:
 def levels_of(files: Iterable[DataFileMeta], options: TableOptions) -> Levels:
     """The levels of a bucket with these live files.
 
-    `num-levels` defaults to the compaction trigger + 1; a bucket that already reaches deeper keeps its depth.
+    `num-levels` defaults to the compaction trigger + 1, with `changelog-producer=lookup` to as many as `share_of`
+    divides; a bucket that already reaches deeper keeps its depth.
     """
     files = frozenset(files)
-    wanted = options.get(opt.NUM_LEVELS) or options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) + 1
+    wanted = options.get(opt.NUM_LEVELS)
+    if wanted is None:
+        wanted = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) + 1
+        if options.get(opt.CHANGELOG_PRODUCER) == "lookup":
+            wanted = 1 + _MOST_COMMIT_LEVELS + _old_levels(options)
     deepest = max((file.level for file in files), default=0)
     return Levels(max(wanted, deepest + 1, 2), files)
+
+
+@dataclass(frozen=True)
+class LevelShare:
+    """How the levels above level 0 are divided between commits and the compaction behind them (docs/decisions/0011).
+
+    commit_levels: 1 .. commit_levels, where commits go while older levels are rewritten. rest_trigger: sorted runs in
+    the levels below them from which on these are compacted.
+    """
+
+    commit_levels: int
+    rest_trigger: int
+
+
+def share_of(levels: Levels, options: TableOptions) -> LevelShare:
+    """The old levels come first: commits get what is left of few levels, one at least."""
+    old_levels = _old_levels(options)
+    commit_levels = min(max(levels.max_level - old_levels, 1), _MOST_COMMIT_LEVELS)
+    trigger = min(old_levels, levels.max_level - commit_levels) - 1
+    return LevelShare(commit_levels, max(trigger, _LEAST_REST_TRIGGER))
+
+
+def _old_levels(options: TableOptions) -> int:
+    """One level more than the trigger: when all are full, the rule that counts runs takes some in any case."""
+    trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    return max(trigger, _LEAST_REST_TRIGGER) + 1

@@ -1,6 +1,7 @@
 """Opens the data files of a bucket for lookups: through a cache, or the file itself, as `lookup_cost` chooses.
 
-In: a data file and how many keys are looked for in it. Out: its FileRows. A cache is a local copy that may be damaged,
+In: a data file and how many keys are looked for in it. Out: its FileRows; or all its rows, from a cache that is there:
+mapped rows need no decoding. A cache is a local copy that may be damaged,
 locked or out of disk at any time: whatever goes wrong with one is said in the log and the data file is read instead.
 Only files at level >= 1 have caches: those at level 0 go soon, and those of other writers may hold a key twice.
 Raises what reading the data file raises, nothing of the caches.
@@ -8,6 +9,7 @@ Raises what reading the data file raises, nothing of the caches.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,7 +21,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
-from widetable.lsm.file_rows import Caches, FileRows, Found
+from widetable.lsm.file_rows import CachedFile, Caches, FileRows, Found
 from widetable.lsm.lookup_cost import SCAN_STRATEGY, Choice, FileLookup, choose, scan_micros
 from widetable.lsm.parquet_rows import ParquetRows, batch_rows
 from widetable.lsm.scan_history import SCAN_HISTORY
@@ -78,11 +80,28 @@ class RowsOpener:
         SCAN_HISTORY.add(path, scan_micros(lookup))
         return self.scanned(path, file)
 
+    def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """All rows of a file in file order, at most batch_rows in a batch; no cache is built for them."""
+        path = self._table.data_file(self._partition, self._bucket, file.file_name)
+        caches = self._caches if file.level > 0 else None
+        cached = None if caches is None else self._cached(caches, path, file)
+        rows = 0
+        if cached is not None:
+            with _Survived("reading", path), contextlib.closing(cached):
+                for batch in cached.batches(batch_rows):
+                    rows += batch.num_rows
+                    yield batch
+        if rows < file.row_count:
+            for batch in self._decoded(path, file, batch_rows, self._columns):
+                passed, rows = min(rows, batch.num_rows), max(rows - batch.num_rows, 0)
+                if passed < batch.num_rows:
+                    yield batch.slice(passed)
+
     def scanned(self, path: str, file: DataFileMeta) -> FileRows:
         """The rows as the data file has them."""
         return ParquetRows(self._table, path, file, self._columns, use_threads=self._use_threads)
 
-    def _cached(self, caches: Caches, path: str, file: DataFileMeta) -> FileRows | None:
+    def _cached(self, caches: Caches, path: str, file: DataFileMeta) -> CachedFile | None:
         with _Survived("opening", path):
             return caches.open(self._table, path, file, self._columns)
         return None
@@ -97,18 +116,25 @@ class RowsOpener:
 
     def _copy(self, writer: CacheWriter, path: str, file: DataFileMeta) -> None:
         try:
-            for rows in self._all_rows(path, file):
+            for rows in self._decoded(path, file):
                 writer.write(rows)
         except BaseException:
             writer.abort()
             raise
         writer.close(file)
 
-    def _all_rows(self, path: str, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+    def _decoded(
+        self,
+        path: str,
+        file: DataFileMeta,
+        rows: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as the data file has them, front to back; rows: of a batch."""
         table = self._table
         file_schema = table.schema_of(file.schema_id)
-        with open_data_file(table.file_io, path, file, table.schema, file_schema) as data:
-            yield from data.batches(batch_rows(len(data.columns)))
+        with open_data_file(table.file_io, path, file, table.schema, file_schema, columns) as data:
+            yield from data.batches(rows or batch_rows(len(data.columns)))
 
 
 class _CachedRows:

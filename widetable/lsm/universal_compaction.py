@@ -10,6 +10,7 @@ section 9. Runs are newest first; a pick is always the newest n of them, so what
                  larger than those taken; once something is taken, a run at level 0 or 1 is taken in any case
     3 count      with more than `trigger` runs: the same growth, but starting with runs - trigger + 1 of them
     forced       all of level 0, for a changelog that must not wait
+    room         the same, to a level that older runs make free: each moves down as it is, as far as it can
     output       bottom level when all runs are taken, else one above the next run. That is never level 0: Paimon
                  extends a pick that would go there, which rule 2 has done already
 """
@@ -17,7 +18,7 @@ section 9. Runs are newest first; a pick is always the newest n of them, so what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
@@ -35,7 +36,7 @@ class Choice:
     to them are told; None: nothing is told. below: the older runs that are not taken, newest first, in which such
     rows are looked up; newest_wins: the newest of them that has a key has its row, else the rows of all are merged.
     sequence_number: of all rows that are written; None: as they were merged. repairs: the rows at level >= 1 were not
-    full rows.
+    full rows. moves: other files, and the levels to which they go as they are.
     """
 
     files: tuple[DataFileMeta, ...]
@@ -46,6 +47,7 @@ class Choice:
     newest_wins: bool = True
     sequence_number: int | None = None
     repairs: bool = False
+    moves: tuple[tuple[DataFileMeta, int], ...] = ()
 
     def takes_all(self, levels: Levels) -> bool:
         """Whether no file of the bucket is left out."""
@@ -65,13 +67,40 @@ def pick(
     return None if count == 0 else _choice(levels, runs, count)
 
 
-def force_level0(levels: Levels) -> Choice | None:
-    """All of level 0, and level 1 where there is no level between; None without a level-0 file."""
+def force_level0(levels: Levels, deepest_level: int | None = None) -> Choice | None:
+    """All of level 0, and level 1 where there is no level between; None without a level-0 file. deepest_level: with
+    older runs, the output lies no deeper.
+    """
     runs = levels.sorted_runs()
     fresh = sum(run.level == 0 for run in runs)
     if not fresh:
         return None
-    return _choice(levels, runs, fresh + sum(run.level == 1 for run in runs))
+    count = fresh + sum(run.level == 1 for run in runs)
+    choice = _choice(levels, runs, count)
+    if choice is None or deepest_level is None or count == len(runs):
+        return choice
+    return replace(choice, output_level=min(choice.output_level, deepest_level))
+
+
+def make_room(levels: Levels, above_level: int) -> Choice | None:
+    """All of level 0, to the level above the older runs once these have moved down as they are; None when no move is
+    needed for a level below `above_level`, or none makes room.
+    """
+    runs = levels.sorted_runs()
+    fresh = tuple(run for run in runs if run.level == 0)
+    older = runs[len(fresh) :]
+    if not fresh or not older or older[0].level - 1 > above_level:
+        return None
+    moves: list[tuple[DataFileMeta, int]] = []
+    free_level = levels.max_level
+    for run in reversed(older):
+        if run.level != free_level:
+            moves += [(file, free_level) for file in run.files]
+        free_level -= 1
+    if not moves or free_level < 1:
+        return None
+    files = tuple(file for run in fresh for file in run.files)
+    return Choice(files, free_level, drop_deletes=False, moves=tuple(moves))
 
 
 def widen(levels: Levels) -> Choice | None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from types import MappingProxyType
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.widetable.lsm.test_universal_compaction import file_of
-from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.changelog_compaction import FULL_ROW_NUMBER, Share, plan_bucket
+from widetable.format.data_file_meta import DataFileMeta, upgrade
+from widetable.lsm.changelog_compaction import (
+    FULL_ROW_NUMBER,
+    Share,
+    plan_bucket,
+    rewrites_much,
+)
 from widetable.lsm.universal_compaction import Choice
 from widetable.merge.engine import engine_of
 from widetable.schema import TableSchema, new_schema
 
 PARTIAL = {"merge-engine": "partial-update"}
+BOTTOM = 9
 NOW = 1_795_000_000_000_000_000
 
 
@@ -100,7 +109,7 @@ def test_levels_without_the_mark_are_merged_once(above: DataFileMeta) -> None:
     choice = planned(files, PARTIAL)
     assert choice is not None
     assert (choice.repairs, set(choice.files), choice.known_level) == (True, set(files), 1)
-    assert (choice.sequence_number, choice.output_level) == (0, 5)
+    assert (choice.sequence_number, choice.output_level) == (0, BOTTOM)
 
 
 def test_a_level_that_does_not_sort_after_the_one_below_is_not_trusted() -> None:
@@ -170,41 +179,138 @@ def test_files_of_a_newer_schema_are_left_alone() -> None:
 
 
 LARGE = 20 << 20
-# Four runs that a commit brings to five, above the base of which they are more than twice as large.
-OLD = tuple(file_at(level, FULL_ROW_NUMBER + 4 - level, size=LARGE) for level in (4, 3, 2))
-BASE = file_at(5, 0, size=LARGE)
+# Five runs, the newer ones together more than twice as large as the base.
+OLD = tuple(file_at(level, FULL_ROW_NUMBER + 8 - level, size=LARGE) for level in (8, 7, 6, 5))
+BASE = file_at(BOTTOM, 0, size=LARGE)
 
 
 def test_a_commit_leaves_a_large_pick_to_the_compaction_behind_it() -> None:
     fresh = file_at(0, NOW, size=LARGE)
-    files = [BASE, *OLD, fresh]
+    files = [BASE, *OLD[:3], fresh]
     whole = planned(files, PARTIAL)
     assert whole is not None
     assert set(whole.files) == set(files)
     choice = planned(files, PARTIAL, share=Share.COMMIT)
     assert choice is not None
-    assert (choice.files, choice.output_level) == ((fresh,), 1)
+    assert (choice.files, choice.output_level, choice.moves) == ((fresh,), 5, ())
     assert choice.sequence_number == FULL_ROW_NUMBER + 3
-    assert [run.level for run in choice.below] == [2, 3, 4, 5]
+    assert [run.level for run in choice.below] == [6, 7, 8, 9]
 
 
 def test_the_compaction_behind_a_commit_takes_old_levels_only() -> None:
-    newest = file_at(1, FULL_ROW_NUMBER + 3, size=LARGE)
+    newest = file_at(3, FULL_ROW_NUMBER + 4, size=LARGE)
     for newer in ((), (newest,), (newest, file_at(0, NOW))):
         choice = planned([BASE, *OLD, *newer], PARTIAL, share=Share.REST)
         assert choice is not None
         assert set(choice.files) == {BASE, *OLD}
-        assert (choice.output_level, choice.below, choice.sequence_number) == (5, (), 0)
+        assert (choice.output_level, choice.below, choice.sequence_number) == (BOTTOM, (), 0)
         assert choice.drop_deletes
 
 
 def test_what_stays_below_a_compaction_behind_a_commit_sorts_before_it() -> None:
-    base = file_at(5, 7, size=100 * LARGE)
-    choice = planned([base, *OLD, file_at(1, FULL_ROW_NUMBER + 3)], PARTIAL, share=Share.REST)
+    base = file_at(BOTTOM, 7, size=100 * LARGE)
+    choice = planned([base, *OLD, file_at(1, FULL_ROW_NUMBER + 4)], PARTIAL, share=Share.REST)
     assert choice is not None
     assert set(choice.files) == set(OLD)
-    assert (choice.output_level, choice.sequence_number) == (4, FULL_ROW_NUMBER)
+    assert (choice.output_level, choice.sequence_number) == (8, FULL_ROW_NUMBER)
     assert not choice.drop_deletes
+
+
+def test_commits_go_to_the_first_levels_while_old_ones_are_rewritten() -> None:
+    """Level 4 would be free: what lies there now is what the compaction behind the commits takes."""
+    files = [BASE, *OLD]
+    for number, level in enumerate((3, 2, 1)):
+        fresh = file_at(0, NOW + number)
+        choice = planned([*files, fresh], PARTIAL, share=Share.COMMIT)
+        assert choice is not None
+        assert (choice.files, choice.output_level) == ((fresh,), level)
+        files.append(file_at(level, FULL_ROW_NUMBER + 4 + number))
+    choice = planned([*files, file_at(0, NOW)], PARTIAL, share=Share.COMMIT)
+    assert choice is not None
+    assert {file.level for file in choice.files} == {0, 1}
+
+
+def test_runs_of_commits_move_down_once_the_old_levels_are_free() -> None:
+    newer = [file_at(3, FULL_ROW_NUMBER + 4), file_at(2, FULL_ROW_NUMBER + 5)]
+    fresh = file_at(0, NOW)
+    choice = planned([BASE, *newer, fresh], PARTIAL, share=Share.COMMIT)
+    assert choice is not None
+    assert (choice.files, choice.output_level) == ((fresh,), 6)
+    assert choice.moves == ((newer[0], 8), (newer[1], 7))
+    assert (choice.sequence_number, choice.drop_deletes) == (FULL_ROW_NUMBER + 6, False)
+
+
+def test_a_table_of_few_levels_keeps_one_for_commits() -> None:
+    options = PARTIAL | {"num-levels": "6"}
+    old = [file_at(level, FULL_ROW_NUMBER + 4 - level, size=LARGE) for level in (4, 3, 2)]
+    files = [file_at(5, 0, size=LARGE), *old]
+    rest = planned(files, options, share=Share.REST)
+    assert rest is not None
+    assert set(rest.files) == set(files)
+    choice = planned([*files, file_at(0, NOW)], options, share=Share.COMMIT)
+    assert choice is not None
+    assert choice.output_level == 1
+
+
+@given(st.data())
+def test_commits_and_the_compaction_behind_them_stay_apart(data: st.DataObject) -> None:
+    """Commits of any sizes, with the rewriting of old levels in hand for as long as it likes: levels hold one run each,
+    newer runs have higher numbers, level 0 is empty after each commit, and what the rewriting took stays as it is.
+    """
+    trigger = data.draw(st.integers(1, 6), "trigger")
+    options = PARTIAL | {"num-sorted-run.compaction-trigger": str(trigger)}
+    if data.draw(st.booleans(), "few levels"):
+        options["num-levels"] = str(data.draw(st.integers(2, 9), "levels"))
+    sizes = st.integers(0, 3).map(lambda power: 100 * 1000**power // 10)
+    files: frozenset[DataFileMeta] = frozenset()
+    taken: Choice | None = None
+    for number in range(data.draw(st.integers(1, 40), "commits")):
+        files |= {file_at(0, NOW + number, size=data.draw(sizes, "size"))}
+        choice = planned(sorted_files(files), options, share=Share.COMMIT)
+        assert choice is not None
+        if taken is not None and (data.draw(st.booleans(), "is done") or waits(choice, options)):
+            files, taken = carried_out(files, taken), None
+            choice = planned(sorted_files(files), options, share=Share.COMMIT)
+            assert choice is not None
+        assert taken is None or not set(taken.files) & touched(choice)
+        files = carried_out(files, choice)
+        check_levels(files)
+        if taken is None:
+            taken = planned(sorted_files(files), options, share=Share.REST)
+        else:
+            assert planned(sorted_files(files), options, share=Share.REST) == taken
+
+
+def sorted_files(files: Iterable[DataFileMeta]) -> list[DataFileMeta]:
+    return sorted(files, key=lambda file: (file.level, file.min_sequence_number))
+
+
+def waits(choice: Choice, options: Mapping[str, str]) -> bool:
+    """As operations.compaction does: a commit that rewrites much waits for who is at the old levels."""
+    return rewrites_much(choice, schema_with(dict(options)).typed_options)
+
+
+def touched(choice: Choice) -> set[DataFileMeta]:
+    return {*choice.files, *(file for file, _ in choice.moves)}
+
+
+def carried_out(files: frozenset[DataFileMeta], choice: Choice) -> frozenset[DataFileMeta]:
+    """What a compaction leaves, when every row is kept."""
+    assert touched(choice) <= files
+    assert choice.sequence_number is not None
+    size = sum(file.file_size for file in choice.files)
+    merged = file_at(choice.output_level, choice.sequence_number, size=size)
+    moved = {upgrade(file, level) for file, level in choice.moves}
+    return files - touched(choice) | moved | {merged}
+
+
+def check_levels(files: frozenset[DataFileMeta]) -> None:
+    runs = sorted(files, key=lambda file: file.level)
+    assert all(newer.level < older.level for newer, older in pairwise(runs))
+    assert all(
+        newer.min_sequence_number > older.max_sequence_number for newer, older in pairwise(runs)
+    )
+    assert runs[0].level > 0
 
 
 @pytest.mark.parametrize("trigger", ["1", "2"])
@@ -221,7 +327,8 @@ def test_a_low_trigger_does_not_rewrite_the_base_behind_every_commit(trigger: st
 
 
 def test_a_commit_takes_all_once_level_1_is_as_large() -> None:
-    files = [BASE, *OLD, file_at(1, FULL_ROW_NUMBER + 3, size=LARGE), file_at(0, NOW)]
+    full = [file_at(level, FULL_ROW_NUMBER + 8 - level, size=LARGE) for level in (3, 2, 1)]
+    files = [BASE, *OLD, *full, file_at(0, NOW)]
     choice = planned(files, PARTIAL, share=Share.COMMIT)
     assert choice is not None
     assert set(choice.files) == set(files)
@@ -232,7 +339,7 @@ def test_a_small_pick_is_done_by_the_commit() -> None:
     assert planned(files, PARTIAL, share=Share.REST) is None
     choice = planned([*files, file_at(0, NOW, size=1000)], PARTIAL, share=Share.COMMIT)
     assert choice is not None
-    assert len(choice.files) == 5
+    assert len(choice.files) == 6
 
 
 def test_old_levels_that_are_not_full_rows_are_left_to_the_commit() -> None:
@@ -240,7 +347,7 @@ def test_old_levels_that_are_not_full_rows_are_left_to_the_commit() -> None:
     assert planned(files, PARTIAL, share=Share.REST) is None
     choice = planned([*files, file_at(0, NOW)], PARTIAL, share=Share.COMMIT)
     assert choice is not None
-    assert (choice.repairs, len(choice.files)) == (True, 5)
+    assert (choice.repairs, len(choice.files)) == (True, 6)
 
 
 def test_only_the_lookup_producer_has_a_compaction_behind_the_commit() -> None:

@@ -230,21 +230,41 @@ def test_old_levels_are_compacted_behind_a_commit(tmp_path: Path) -> None:
 
 def test_commits_go_on_while_old_levels_are_compacted(tmp_path: Path) -> None:
     table, file_io = held_behind_commits(tmp_path)
-    assert levels_of(table) == [2, 3]
+    assert levels_of(table) == [5, 6, 7]
     table.write(rows(*range(10, 30), a=77))
     assert level0_files(table) == 0
-    assert levels_of(table) == [1, 2, 3]
+    assert levels_of(table) == [3, 5, 6, 7]
     file_io.go.set()
     table.wait_for_compactions()
-    assert levels_of(table) == [1, 3]
+    assert levels_of(table) == [3, 7]
     assert {row["a"] for row in table.scan().to_arrow().to_pylist() if row["k"] >= 10} == {77}
+    assert table.audit(start=0).ok
+
+
+def test_runs_that_commits_left_move_down_as_they_are(tmp_path: Path) -> None:
+    table, file_io = held_behind_commits(tmp_path)
+    for number in range(2):
+        table.write(rows(*range(10, 30 + number), a=77 + number))
+    assert levels_of(table) == [2, 3, 5, 6, 7]
+    file_io.go.set()
+    table.wait_for_compactions()
+    left = {file.file_name: file.level for split in table.scan().splits() for file in split.files}
+    assert sorted(left.values()) == [2, 3, 7]
+    table.write(rows(5, a=79))
+    now = {file.file_name: file.level for split in table.scan().splits() for file in split.files}
+    assert {now[name] for name in left} == {5, 6, 7}
+    assert sorted(now.values()) == [4, 5, 6, 7]
+    assert kinds(table, table.snapshots()[-1].id - 1) == ["-U", "+U"]
+    assert kinds(table, 0).count("+I") == 31
+    table.wait_for_compactions()
     assert table.audit(start=0).ok
 
 
 def test_a_commit_waits_for_old_levels_when_level_1_is_full(tmp_path: Path) -> None:
     table, file_io = held_behind_commits(tmp_path)
-    table.write(rows(1, a=77))
-    assert levels_of(table) == [1, 2, 3]
+    for number in range(3):
+        table.write(rows(1, a=77 + number))
+    assert levels_of(table) == [1, 2, 3, 5, 6, 7]
     waiting = threading.Thread(target=table.write, args=(rows(1, a=78),))
     waiting.start()
     waiting.join(0.5)
