@@ -69,7 +69,7 @@ def main() -> None:
         with contextlib.suppress(wt.ConflictError):
             table.compact(full=number % 5 == 4)
         number += 1
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

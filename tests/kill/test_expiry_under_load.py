@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 import widetable as wt
 from tests.kept_rows import age, leftovers, rows
+from tests.kill.processes import start
 from tests.kill.workload import batch, expected_rows, table_options, table_schema
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
 WRITERS, BATCHES, EXPIRERS, KILLS, TAGS, DEADLINE_SECONDS = 2, 12, 2, 4, 8, 240
 OPTIONS = {
     "write-only": "false",
@@ -34,7 +32,7 @@ class Processes:
 
     def __init__(self, table: wt.Table, work: Path, seed: int, rng: random.Random) -> None:
         self._table, self._work, self._seed, self._rng = table, work, seed, rng
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, BaseProcess] = {}
         self.stop = work / "stop"
         self.kills = 0
 
@@ -46,18 +44,12 @@ class Processes:
         else:
             call = self._rng.randrange(60) if self.kills < KILLS else -1
             what = [str(self.stop), str(call)]
-        with open(self._work / "out.txt", "ab") as out:
-            self._running[name] = subprocess.Popen(
-                [sys.executable, str(HERE / f"{role}.py"), self._table.path, *what],
-                stdout=out,
-                stderr=out,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-            )
+        self._running[name] = start(role, [self._table.path, *what], self._work / "out.txt")
 
     def watch(self) -> bool:
         """Whether any is left."""
         for name, process in list(self._running.items()):
-            code = process.poll()
+            code = process.exitcode
             if code is None:
                 continue
             del self._running[name]
@@ -73,7 +65,7 @@ class Processes:
     def kill(self) -> None:
         for process in self._running.values():
             process.kill()
-            process.wait()
+            process.join()
 
 
 def look(table: wt.Table) -> None:

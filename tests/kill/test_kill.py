@@ -1,7 +1,7 @@
 """kill -9 of writers, of a maintainer, of a reader of the changelog and of real Spark queries, at random moments and at
 named points; then every cell, the whole changelog and the reader's totals are audited.
 
-WIDETABLE_KILLS: kills of plain processes (default 47); WIDETABLE_SPARK_KILLS: kills of a Spark query (default 3).
+WIDETABLE_KILLS: kills of plain processes (default 48); WIDETABLE_SPARK_KILLS: kills of a Spark query (default 2).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ import pytest
 import widetable as wt
 from tests.kill.compactor import MAINTAINER_POINTS
 from tests.kill.killing_file_io import POINTS
+from tests.kill.processes import start
 from tests.kill.reader import READER_POINTS
 from tests.kill.workload import (
     batch,
@@ -34,8 +36,8 @@ from tests.kill.workload import (
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-KILLS = int(os.environ.get("WIDETABLE_KILLS", "47"))
-SPARK_KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "3"))
+KILLS = int(os.environ.get("WIDETABLE_KILLS", "48"))
+SPARK_KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "2"))
 PLAIN_WRITERS, BATCHES, SPARK_BATCHES = 3, 40, SPARK_KILLS + 2
 DEADLINE_SECONDS = 600 + 10 * (KILLS + SPARK_KILLS)
 # Which points a process may be killed at, by the first word of its name: first those that only it comes to.
@@ -57,7 +59,7 @@ class Campaign:
     totals: wt.Table
     work: Path
     seed: int
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, BaseProcess | subprocess.Popen[bytes]] = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
     points: dict[str, str] = field(default_factory=dict)
 
@@ -77,8 +79,9 @@ class Campaign:
             what = [self.table.path, self.totals.path, stop]
         else:
             what = [self.table.path, stop]
-        script = {"maintainer": "compactor.py"}.get(role, f"{role}.py")
-        self.processes[name] = self._spawn(HERE / script, [*what, named, call])
+        script = {"maintainer": "compactor"}.get(role, role)
+        caches = {"WIDETABLE_CACHE_DIR": str(self.work / "caches")}
+        self.processes[name] = start(script, [*what, named, call], self.work / "out.txt", caches)
 
     def _next_point(self, role: str) -> tuple[str, int]:
         """A point, and at which of how many calls. Points that nobody died at come first."""
@@ -98,14 +101,14 @@ class Campaign:
             str(self.work / "checkpoint"),
             str(marks),
         ]
-        self.processes["spark"] = self._spawn(HERE / "spark_writer.py", arguments)
+        self.processes["spark"] = self._spawn_spark(arguments)
 
     def watch(self) -> None:
         """One look at every process: count deaths and start again; now and then kill one that waits
         for a random kill.
         """
         for name, process in list(self.processes.items()):
-            code = process.poll()
+            code = exit_code(process)
             if code is None:
                 if self.points.get(name) == "random" and self.rng.random() < 0.03:
                     process.kill()
@@ -120,11 +123,11 @@ class Campaign:
                     f"{name} ended with {code}:\n{(self.work / 'out.txt').read_text()[-4000:]}"
                 )
 
-    def _spawn(self, script: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
+    def _spawn_spark(self, arguments: list[str]) -> subprocess.Popen[bytes]:
         paths = os.pathsep.join([str(ROOT), str(ROOT / "lookup"), str(ROOT / "spark")])
         with open(self.work / "out.txt", "ab") as out:
             return subprocess.Popen(
-                [sys.executable, str(script), *arguments],
+                [sys.executable, str(HERE / "spark_writer.py"), *arguments],
                 stdout=out,
                 stderr=out,
                 env={
@@ -134,6 +137,10 @@ class Campaign:
                     "WIDETABLE_CACHE_DIR": str(self.work / "caches"),
                 },
             )
+
+
+def exit_code(process: BaseProcess | subprocess.Popen[bytes]) -> int | None:
+    return process.exitcode if isinstance(process, BaseProcess) else process.poll()
 
 
 @pytest.mark.slow
@@ -186,7 +193,7 @@ def _run(campaign: Campaign, stop: Path, stop_reading: Path) -> None:
     finally:
         for process in campaign.processes.values():
             process.kill()
-            process.wait()
+            process.join() if isinstance(process, BaseProcess) else process.wait()
 
 
 def _audit(table: wt.Table, seed: int) -> None:
