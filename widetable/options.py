@@ -196,7 +196,8 @@ NUM_LEVELS: Final = Option[int | None](
     "integer",
     None,
     "levels",
-    "Levels of a bucket, level 0 included; by default the compaction trigger plus 1, with the producer lookup plus 5.",
+    "Levels of a bucket, level 0 included; by default the compaction trigger plus 1, "
+    "with the producer lookup plus 5, 7 at least.",
 )
 MAX_SIZE_AMPLIFICATION_PERCENT: Final = Option[int](
     "compaction.max-size-amplification-percent",

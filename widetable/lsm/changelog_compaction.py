@@ -10,11 +10,11 @@ shows in the sequence numbers, decision 0008: a level above the deepest has one 
 Files without it were compacted by somebody who kept no changelog; then all runs are merged once (`repairs`).
 deduplicate keeps its numbers; where they do not show that newer levels win, all levels are looked at (`newest_wins`).
 
-A writer divides the work of `lookup` (`Share`, docs/decisions/0011), and the levels (`levels.share_of`): what a commit
-waits for moves level 0 up with its changelog, and a pick that would rewrite much of what lies above level 0 is left to
-a compaction behind the commit, which takes none but old levels. The first levels are where commits go meanwhile. Their
-runs move down as they are when they are full and nothing is due in the old levels; while it is, commits merge level 1
-along, and once that has grown as large, the whole pick is due at once.
+A writer divides the work of `lookup` (`Share`, docs/decisions/0011) and the levels (`levels.division_of`): what a
+commit waits for moves level 0 up with its changelog, and a pick that would rewrite much of what lies above level 0 is
+left to a compaction behind the commit, which takes none but old levels. The first levels are where commits go
+meanwhile; their runs move down as they are once nothing is due in the old levels. When the first levels are full before
+that, commits merge level 1 along, and once it has grown as large, the whole pick is due at once.
 Source: Paimon `LookupMergeTreeCompactRewriter`, `ForceUpLevel0Compaction`; format.md section 9.
 """
 
@@ -28,7 +28,7 @@ from typing import Final
 
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.levels import Levels, levels_of, share_of
+from widetable.lsm.levels import Levels, division_of, levels_of
 from widetable.lsm.sorted_run import SortedRun
 from widetable.lsm.universal_compaction import (
     Choice,
@@ -133,7 +133,7 @@ def _for_commit(
     options = schema.typed_options
     if choice is None and not is_due(levels, options):
         return None
-    commit_levels = share_of(levels, options).commit_levels
+    commit_levels = division_of(levels, options).commit_levels
     is_rest_due = _lookup_rest(schema, engine, levels) is not None
     room = None if is_rest_due else make_room(levels, commit_levels)
     is_put_off = choice is not None and (is_rest_due or rewrites_much(choice, options))
@@ -149,9 +149,9 @@ def _lookup_rest(schema: TableSchema, engine: MergeEngine, levels: Levels) -> Ch
     if engine.mixes_records and not holds_full_rows(levels):
         return None
     options = schema.typed_options
-    share = share_of(levels, options)
-    old = levels.remove(file for file in levels.files if file.level <= share.commit_levels)
-    choice = pick(old, options, full=False, trigger=share.rest_trigger)
+    division = division_of(levels, options)
+    old = levels.remove(file for file in levels.files if file.level <= division.commit_levels)
+    choice = pick(old, options, full=False, trigger=division.rest_trigger)
     if choice is None or not rewrites_much(choice, options):
         return None
     if _partial_merge(schema, engine, choice) is PartialMerge.WITH_BASE:

@@ -65,7 +65,7 @@ class Levels:
 def levels_of(files: Iterable[DataFileMeta], options: TableOptions) -> Levels:
     """The levels of a bucket with these live files.
 
-    `num-levels` defaults to the compaction trigger + 1, with `changelog-producer=lookup` to as many as `share_of`
+    `num-levels` defaults to the compaction trigger + 1, with `changelog-producer=lookup` to as many as `division_of`
     divides; a bucket that already reaches deeper keeps its depth.
     """
     files = frozenset(files)
@@ -79,7 +79,7 @@ def levels_of(files: Iterable[DataFileMeta], options: TableOptions) -> Levels:
 
 
 @dataclass(frozen=True)
-class LevelShare:
+class LevelDivision:
     """How the levels above level 0 are divided between commits and the compaction behind them (docs/decisions/0011).
 
     commit_levels: 1 .. commit_levels, where commits go while older levels are rewritten. rest_trigger: sorted runs in
@@ -90,12 +90,12 @@ class LevelShare:
     rest_trigger: int
 
 
-def share_of(levels: Levels, options: TableOptions) -> LevelShare:
+def division_of(levels: Levels, options: TableOptions) -> LevelDivision:
     """The old levels come first: commits get what is left of few levels, one at least."""
     old_levels = _old_levels(options)
     commit_levels = min(max(levels.max_level - old_levels, 1), _MOST_COMMIT_LEVELS)
     trigger = min(old_levels, levels.max_level - commit_levels) - 1
-    return LevelShare(commit_levels, max(trigger, _LEAST_REST_TRIGGER))
+    return LevelDivision(commit_levels, max(trigger, _LEAST_REST_TRIGGER))
 
 
 def _old_levels(options: TableOptions) -> int:
