@@ -3,7 +3,8 @@
 Two sequence groups (two_groups.py), one bucket, Parquet with zstd, local disk; each commit returns with its changelog
 (`lookup-wait`). A pass is a new table and all commits into it, one after the other without a break; what we compact
 behind commits goes on meanwhile, and the pass ends when nothing of it is left. Each round has a pass of every side, in
-turning order. Java writes once by a writer per commit (its batch API) and once by one writer for all commits (its
+turning order; what a pass left unwritten is forced to the disk before the next (ours forces its own files, Java leaves
+them to the kernel). Java writes once by a writer per commit (its batch API) and once by one writer for all commits (its
 streaming API, which keeps its lookup files), each in a JVM that has written a small table before. A round's ratio is
 taken against the faster of the two, a pass's worst commit is the one that took longest until the call returned.
 What came out is compared: rows of the last snapshot, and how many changelog rows each commit made.
@@ -103,6 +104,7 @@ def run(size: Size = Size.FULL) -> list[Row]:
 
 def _round(sides: list[_Side], directory: Path) -> None:
     for at, side in enumerate(sides):
+        os.sync()  # what the pass before left unwritten is not this one's to wait for
         side.passes.append(side.write(directory / str(at)))
         print(f"{side.name}: {side.passes[-1].total:.1f} s", flush=True)
     _check_same(sides)
