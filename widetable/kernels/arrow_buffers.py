@@ -63,10 +63,21 @@ def fixed_values(array: ArrowArray, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     buffer = array.buffers()[1]
     items = (array.type.bit_width // 8) // dtype.itemsize
     if buffer is None or not len(array):
-        return _frozen(np.empty(0, dtype))
-    return np.frombuffer(
-        buffer, dtype, count=len(array) * items, offset=array.offset * items * dtype.itemsize
-    )
+        return frozen(np.empty(0, dtype))
+    return buffer_view(buffer, dtype, len(array) * items, array.offset * items * dtype.itemsize)
+
+
+def buffer_view(
+    buffer: pa.Buffer, dtype: npt.DTypeLike, count: int = -1, offset: int = 0
+) -> npt.NDArray[Any]:
+    """`count` items, or all, from byte `offset` on. Read-only, also where Arrow's buffer is not."""
+    return frozen(np.frombuffer(buffer, dtype, count, offset))
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array itself, read-only from here on: what kernels take is, so that they are compiled once."""
+    array.flags.writeable = False
+    return array
 
 
 def bool_values(array: ArrowArray) -> npt.NDArray[np.bool_]:
@@ -79,7 +90,7 @@ def validity(array: ArrowArray) -> npt.NDArray[np.bool_] | None:
     if array.null_count == 0:
         return None
     if pa.types.is_null(array.type):
-        return _frozen(np.zeros(len(array), np.bool_))
+        return frozen(np.zeros(len(array), np.bool_))
     return _bits(array.buffers()[0], array.offset, len(array))
 
 
@@ -114,50 +125,43 @@ def bytes_view(array: ArrowArray) -> BytesView:
             np.arange(array.offset, array.offset + len(array) + 1, dtype=np.int64) * kind.byte_width
         )
         buffer = array.buffers()[1]
-        return BytesView(np.frombuffer(buffer, np.uint8) if buffer else _NO_BYTES, _frozen(offsets))
+        return BytesView(buffer_view(buffer, np.uint8) if buffer else _NO_BYTES, frozen(offsets))
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         array = array.cast(
             pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary()
         )
         kind = array.type
     if not len(array):
-        return BytesView(_NO_BYTES, _frozen(np.zeros(1, np.int64)))
+        return BytesView(_NO_BYTES, frozen(np.zeros(1, np.int64)))
     wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     _, offset_buffer, data_buffer = array.buffers()
     dtype = np.dtype(np.int64 if wide else np.int32)
-    offsets = np.frombuffer(
-        offset_buffer, dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize
-    )
+    offsets = buffer_view(offset_buffer, dtype, len(array) + 1, array.offset * dtype.itemsize)
     data = (
-        np.frombuffer(data_buffer, np.uint8)
+        buffer_view(data_buffer, np.uint8)
         if data_buffer is not None and data_buffer.size
         else _NO_BYTES
     )
-    return BytesView(data, offsets if wide else _frozen(offsets.astype(np.int64)))
+    return BytesView(data, offsets if wide else frozen(offsets.astype(np.int64)))
 
 
 def as_words(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], np.uint64]:
     """Bytes as 64-bit words and what remains as one word filled with zeros; no copy if aligned."""
     if data.ctypes.data % 8:
-        data = _frozen(data.copy())
+        data = frozen(data.copy())
     whole = len(data) // 8 * 8
     return data[:whole].view(np.uint64), np.uint64(int.from_bytes(data[whole:].tobytes(), "little"))
 
 
 def _bits(buffer: pa.Buffer, offset: int, length: int) -> npt.NDArray[np.bool_]:
     if not length:
-        return _frozen(np.empty(0, np.bool_))
+        return frozen(np.empty(0, np.bool_))
     start = offset // 8
-    packed = np.frombuffer(buffer, np.uint8, count=(offset + length + 7) // 8 - start, offset=start)
+    packed = buffer_view(buffer, np.uint8, (offset + length + 7) // 8 - start, start)
     skip = offset - start * 8
-    return _frozen(
+    return frozen(
         np.unpackbits(packed, count=skip + length, bitorder="little")[skip:].view(np.bool_)
     )
 
 
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    array.flags.writeable = False
-    return array
-
-
-_NO_BYTES: npt.NDArray[np.uint8] = _frozen(np.empty(0, np.uint8))
+_NO_BYTES: npt.NDArray[np.uint8] = frozen(np.empty(0, np.uint8))

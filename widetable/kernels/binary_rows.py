@@ -42,6 +42,7 @@ from widetable.kernels.arrow_buffers import (
     bool_values,
     bytes_view,
     fixed_values,
+    frozen,
     is_bytes,
     one_array,
     time_millis,
@@ -132,7 +133,9 @@ class _Field:
 
     def __init__(self, array: ArrowArray) -> None:
         self.valid = validity(array)
-        self._valid: Valid = np.ones(len(array), np.bool_) if self.valid is None else self.valid
+        self._valid: Valid = (
+            frozen(np.ones(len(array), np.bool_)) if self.valid is None else self.valid
+        )
 
     def add_sizes(self, sizes: Starts) -> None:
         """Add the words of the variable part to each row's size."""

@@ -189,7 +189,8 @@ def _decimal_hashes(
                 rest = part % np.uint64(10)
             if rest != np.uint64(0):
                 break
-            words[:] = quotient
+            for i in range(4):
+                words[i] = quotient[i]
             places -= 1
         h = np.uint32(0)
         for i in range(4):

@@ -17,7 +17,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from widetable.kernels.arrow_buffers import ArrowColumn, as_words, bytes_view, chunks_of, validity
+from widetable.kernels.arrow_buffers import (
+    ArrowColumn,
+    as_words,
+    bytes_view,
+    chunks_of,
+    frozen,
+    validity,
+)
 from widetable.kernels.jit import kernel
 from widetable.kernels.merge_order import group_starts, sort_order
 
@@ -59,7 +66,9 @@ def _chunk(array: ArrowColumn) -> _Chunk:
     data, offsets = bytes_view(array)
     valid = validity(array)
     starts, ends = offsets[:-1], offsets[1:]
-    return _Chunk(data, starts, ends if valid is None else np.where(valid, ends, starts - 1))
+    return _Chunk(
+        data, starts, ends if valid is None else frozen(np.where(valid, ends, starts - 1))
+    )
 
 
 def _shape(chunks: Sequence[_Chunk]) -> tuple[int, int, bool]:

@@ -14,12 +14,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn, fixed_values, one_array
+from widetable.kernels.arrow_buffers import (
+    ArrowArray,
+    ArrowColumn,
+    buffer_view,
+    fixed_values,
+    frozen,
+    one_array,
+)
 from widetable.kernels.jit import kernel
 
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
-_NO_BITS = np.empty(0, np.uint8)
-_NO_BITS.flags.writeable = False
+_NO_BITS = frozen(np.empty(0, np.uint8))
 
 
 def take(column: ArrowColumn, indices: npt.NDArray[np.int64]) -> ArrowArray:
@@ -51,7 +57,7 @@ def _take_fixed(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray
     width = array.type.bit_width
     dtype, words = (np.uint64, 2) if width == 128 else (_WORDS[width], 1)
     buffer = array.buffers()[0] if array.null_count else None
-    bits = _NO_BITS if buffer is None else np.frombuffer(buffer, np.uint8)
+    bits = _NO_BITS if buffer is None else buffer_view(buffer, np.uint8)
     values = np.empty(len(indices) * words, dtype)
     out_bits = np.empty((len(indices) + 7) // 8, np.uint8)
     source = fixed_values(array, dtype)

@@ -163,8 +163,9 @@ def _radix_sort(
             _scatter(keys, order, spare_keys, spare, counts[digit], shift)
         in_spare = not in_spare
     if in_spare:
-        order[:] = spare
-        keys[:] = spare_keys
+        for i in range(rows):  # an assignment of slices takes a second to compile
+            order[i] = spare[i]
+            keys[i] = spare_keys[i]
 
 
 @kernel
@@ -300,11 +301,9 @@ def _merge_runs(
         if in_other[start] != in_other[middle]:
             first, last = (start, middle) if middle - start < end - middle else (middle, end)
             if in_other[first]:
-                keys[first:last] = other_keys[first:last]
-                order[first:last] = other_order[first:last]
+                _copy_rows(other_keys, other_order, first, last, keys, order)
             else:
-                other_keys[first:last] = keys[first:last]
-                other_order[first:last] = order[first:last]
+                _copy_rows(keys, order, first, last, other_keys, other_order)
             in_other[first] = not in_other[first]
         if in_other[start]:
             pair = other_keys[start:end], other_order[start:end], keys[start:end], order[start:end]
@@ -317,6 +316,17 @@ def _merge_runs(
             _merge_two_of_lanes(from_keys, from_order, middle - start, to_keys, to_order)
         in_other[start] = not in_other[start]
     return bool(in_other[0])
+
+
+@kernel
+def _copy_rows(
+    keys: Lanes, order: Rows, first: int, last: int, to_keys: Lanes, to_order: Rows
+) -> None:
+    """Rows first ..< last to the same rows of the other pair. Assignments of slices would take seconds to compile."""
+    for row in range(first, last):
+        for lane in range(keys.shape[1]):
+            to_keys[row, lane] = keys[row, lane]
+        to_order[row] = order[row]
 
 
 @kernel
