@@ -9,6 +9,9 @@ STAMP := .venv/setup.stamp
 SOURCES := $(wildcard widetable lookup/widetable_lookup spark/widetable_spark spark/pyspark_widetable tests benchmarks examples)
 ARGS ?=
 
+# Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo test campaign check format bench docs wheel clean
 
 help: ## Show this list

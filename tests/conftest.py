@@ -50,6 +50,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(caches, ignore_errors=True))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests that share a Spark session come first: of two processes one runs them all, and only one starts it."""
+    items.sort(key=lambda item: item.path.parent != ROOT / "tests/spark")
+
+
 def pytest_report_header() -> str:
     profile = os.environ.get("HYPOTHESIS_PROFILE", "default")
     return f"seed: {SEED} (repeat with WIDETABLE_SEED={SEED}), Hypothesis profile: {profile}"

@@ -8,6 +8,7 @@ widetable from, what was committed, and the rows that were read back.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ def session(archive: str, worker_bin: str) -> SparkSession:
     for key, value in {
         "spark.submit.pyFiles": archive,
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
         "spark.executorEnv.PATH": f"{worker_bin}:/usr/bin:/bin",
         "spark.pyspark.python": "python3",
         "spark.sql.shuffle.partitions": "1",
