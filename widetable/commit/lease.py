@@ -3,19 +3,21 @@
 On disk, `service/widetable-compaction-lease`, for the older levels by themselves `service/widetable-old-levels-lease`
 (other clients never look there):
 
-    lease = JSON object {"owner": text, "expires_millis": wall clock since the epoch}
+    lease = JSON object {"owner": text, "expires_millis": wall clock since the epoch, "process": identity, or null}
 
-It is taken by publishing the file, which one of many can. An expired or unreadable one is removed and taken over; two
-that do so at the same moment may both believe to have it, and then one of their commits loses (`conflicts`). An owner
-that was late finds out when it renews. Clocks that disagree only make a lease longer or shorter. Raises StorageError.
+It is taken by publishing the file, which one of many can. One that is expired, unreadable or of a process that was
+killed on this machine (`process_identity`) is removed and taken over; two that do so at the same moment may both
+believe to have it, and then one of their commits loses (`conflicts`). An owner that was late finds out when it renews.
+Clocks that disagree only make a lease longer or shorter. Raises StorageError.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.process_identity import has_ended, this_process
 from widetable.errors import NotFoundError
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
@@ -25,9 +27,15 @@ from widetable.storage.file_io import FileIO
 class _Held:
     owner: str
     expires_millis: int
+    process: str | None
 
     def to_json(self) -> bytes:
-        return json.dumps({"owner": self.owner, "expires_millis": self.expires_millis}).encode()
+        return json.dumps(asdict(self)).encode()
+
+    def is_in_force(self, clock: Clock) -> bool:
+        if self.expires_millis <= clock.now_nanos() // 1_000_000:
+            return False
+        return self.process is None or not has_ended(self.process)
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,8 @@ class Lease:
         return self.file_io.publish(self.path, self._from_now().to_json())
 
     def _from_now(self) -> _Held:
-        return _Held(self.owner, self.clock.now_nanos() // 1_000_000 + self.duration_millis)
+        expires_millis = self.clock.now_nanos() // 1_000_000 + self.duration_millis
+        return _Held(self.owner, expires_millis, this_process())
 
 
 def try_lease(
@@ -79,7 +88,7 @@ def try_lease(
     held = _read(file_io, lease.path)
     if held is not None and held.owner == owner:
         return lease if lease.renew() else None
-    if held is not None and held.expires_millis > lease.clock.now_nanos() // 1_000_000:
+    if held is not None and held.is_in_force(lease.clock):
         return None
     file_io.delete(lease.path)
     return lease if lease._publish() else None
@@ -90,8 +99,7 @@ def holder(
 ) -> tuple[str, int] | None:
     """Who has the lease, and until when (epoch milliseconds); None when nobody has."""
     held = _read(file_io, paths.lease)
-    now_millis = (clock or SystemClock()).now_nanos() // 1_000_000
-    if held is None or held.expires_millis <= now_millis:
+    if held is None or not held.is_in_force(clock or SystemClock()):
         return None
     return held.owner, held.expires_millis
 
@@ -100,6 +108,8 @@ def _read(file_io: FileIO, path: str) -> _Held | None:
     """None for a lease that is not there or cannot be read: it protects nobody."""
     try:
         body = json.loads(file_io.read(path))
-        return _Held(str(body["owner"]), int(body["expires_millis"]))
+        owner, expires_millis = str(body["owner"]), int(body["expires_millis"])
+        process = body.get("process")
+        return _Held(owner, expires_millis, process if isinstance(process, str) else None)
     except (NotFoundError, ValueError, TypeError, KeyError):
         return None

@@ -1,14 +1,18 @@
-"""The compaction lease: one has it, it runs out, it can be taken over."""
+"""The compaction lease: one has it, it runs out or its process ends, it can be taken over."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from tests.faults import FaultyFileIO
-from widetable.commit.lease import Lease, try_lease
+from widetable.commit.lease import Lease, holder, try_lease
+from widetable.commit.process_identity import this_process
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
@@ -48,7 +52,8 @@ def lease(paths: TablePaths, clock: Hand, owner: str) -> Lease | None:
 def test_one_has_it_until_it_gives_it_back(paths: TablePaths, clock: Hand) -> None:
     mine = lease(paths, clock, "a")
     assert mine is not None
-    assert json.loads(IO.read(paths.lease)) == {"owner": "a", "expires_millis": 1_001_000}
+    held = {"owner": "a", "expires_millis": 1_001_000, "process": this_process()}
+    assert json.loads(IO.read(paths.lease)) == held
     assert lease(paths, clock, "b") is None
     mine.release()
     assert lease(paths, clock, "b") is not None
@@ -84,6 +89,34 @@ def test_asking_again_renews(paths: TablePaths, clock: Hand) -> None:
     assert lease(paths, clock, "a") is not None
     clock.millis += 900
     assert lease(paths, clock, "b") is None
+
+
+def test_a_killed_process_has_no_lease(paths: TablePaths, clock: Hand) -> None:
+    process = get_context("spawn").Process(target=_die_with_the_lease, args=(paths.root,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert json.loads(IO.read(paths.lease))["owner"] == "killed"
+    assert holder(IO, paths, clock) is None
+    assert lease(paths, clock, "a") is not None
+    assert holder(IO, paths, clock) == ("a", 1_001_000)
+    assert lease(paths, clock, "b") is None
+
+
+def _die_with_the_lease(path: str) -> None:
+    assert try_lease(IO, TablePaths(path), "killed", 3_600_000) is not None
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("process", [{}, {"process": None}, {"process": 7}, {"process": "?"}])
+def test_a_lease_of_an_unknown_process_runs_out(
+    paths: TablePaths, clock: Hand, process: dict[str, object]
+) -> None:
+    held = {"owner": "x", "expires_millis": clock.millis + 1, **process}
+    IO.write_new(paths.lease, json.dumps(held).encode())
+    assert lease(paths, clock, "a") is None
+    clock.millis += 1
+    assert lease(paths, clock, "a") is not None
 
 
 @pytest.mark.parametrize(

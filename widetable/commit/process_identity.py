@@ -1,0 +1,64 @@
+"""Which process has something, in words that outlive it: others of the same machine see whether it has ended.
+
+    identity = boot id "/" pid namespace "/" pid "/" start time in clock ticks after the boot      (proc(5))
+
+A pid that another process has by now started at another time; a process of another machine, boot or container has
+another boot id or pid namespace, and nothing is known of it. Nor is anything known where there is no /proc: then
+`this_process` is None and `has_ended` is never true. Raises nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+# Fields of /proc/PID/stat after the name, which is in parentheses and may hold any character.
+_STATE, _START_TIME = 0, 19
+_DEAD_STATES: Final = frozenset("ZXx")
+
+
+def this_process() -> str | None:
+    """The identity of the calling process; None where there is none."""
+    scope, start_time = _scope(), _start_time(os.getpid())
+    return f"{scope}/{os.getpid()}/{start_time}" if scope and start_time else None
+
+
+def has_ended(identity: str) -> bool:
+    """Whether this surely names a process that ran here and does no longer. One that waits to be reaped has ended."""
+    scope, pid, start_time = identity.rsplit("/", 2) if identity.count("/") >= 2 else ("", "", "")
+    if not pid.isdecimal() or scope != _scope():
+        return False
+    found = _start_time(int(pid))
+    return found != start_time if found is not None else not _is_hidden(int(pid))
+
+
+def _scope() -> str | None:
+    """Within it a pid and its start time name one process for ever: a boot and a pid namespace."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{os.readlink(_PROC / 'self/ns/pid')}"
+    except OSError:
+        return None
+
+
+def _start_time(pid: int) -> str | None:
+    """None when nothing is seen of such a process; "" when only its exit code is left."""
+    try:
+        line = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = line.rpartition(")")[2].split()
+    return "" if fields[_STATE] in _DEAD_STATES else fields[_START_TIME]
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether a process is there although /proc does not show it: it may be another user's (hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
