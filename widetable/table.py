@@ -22,7 +22,7 @@ from widetable.commit.committer import CommitResult
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.operations.changes import change_batches
-from widetable.operations.compaction import compact_after_append, compact_all
+from widetable.operations.compaction import compact_after_append, compact_after_replay, compact_all
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.find_commit import find_commit
 from widetable.operations.follow import (
@@ -154,6 +154,7 @@ class Table(TableUpkeep):
         """
         found = find_commit(self._committer, by.user, by.identifier)
         if found is not None:
+            self._finish_replayed()
             return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
         messages = self._written(source_of(data), row_kind)
         try:
@@ -229,7 +230,10 @@ class Table(TableUpkeep):
         result = self._committer.append(
             messages, commit_user, commit_identifier, watermark=watermark, properties=properties
         )
-        if not result.committed or not messages:
+        if not messages:
+            return result
+        if not result.committed:
+            self._finish_replayed()
             return result
         state = self._state(schema)
         if schema.typed_options.get(opt.WRITE_ONLY):
@@ -237,6 +241,12 @@ class Table(TableUpkeep):
         else:
             compact_after_append(state, self._committer, messages)
         return result
+
+    def _finish_replayed(self) -> None:
+        """What a writer that was killed after its commit did not come to."""
+        schema = self.schema
+        if not schema.typed_options.get(opt.WRITE_ONLY):
+            compact_after_replay(self._state(schema), self._committer)
 
     def wait_for_compactions(self) -> None:
         """Returns when this process has done what it compacts behind its commits: large picks among older levels, and

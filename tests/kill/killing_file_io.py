@@ -15,6 +15,7 @@ import pyarrow as pa
 from widetable.storage.local import LocalFileIO
 
 POINTS = ("before_publish", "after_publish", "torn_file", "before_hint")
+CHANGELOG_POINTS = ("changelog_begun",)
 
 
 def kill_now() -> None:
@@ -22,7 +23,8 @@ def kill_now() -> None:
 
 
 class KillingFileIO(LocalFileIO):
-    def __init__(self, point: str | None, call: int) -> None:
+    def __init__(self, point: str, call: int) -> None:
+        """point: where to die; a word that is none of the points for nowhere."""
         super().__init__(fsync=False)
         self._point = point
         self._left = call

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import widetable as wt
-from tests.kill.killing_file_io import POINTS, KillingFileIO, kill_now
+from tests.kill.killing_file_io import KillingFileIO, kill_now
 from tests.kill.workload import TOTALS, signed_totals, totals_rows
 
 READER_POINTS = ("totals_not_written", "consumer_not_advanced")
@@ -26,8 +26,7 @@ _BATCHES_PER_SNAPSHOT = 1 << 20
 def main() -> None:
     path, totals_path, stop, point, call = sys.argv[1:]
     left = int(call)
-    commit_point = point if point in POINTS else None
-    totals = wt.Table.open(totals_path, file_io=KillingFileIO(commit_point, left))
+    totals = wt.Table.open(totals_path, file_io=KillingFileIO(point, left))
     table = wt.Table.open(path)
     places: Counter[int] = Counter()
     changes = table.follow(

@@ -34,7 +34,6 @@ def table_options() -> dict[str, str]:
         "merge-engine": "partial-update",
         "changelog-producer": "lookup",
         "bucket": "2",
-        "write-only": "true",
         "widetable.lookup-strategy": "lookup",  # caches of so few rows would not pay
     }
     return options | {f"fields.s{w}.sequence-group": f"v{w},n{w}" for w in range(WRITERS)}

@@ -59,7 +59,21 @@ def compact_after_append(
     With `lookup-wait=false` a thread does the work of the producer `lookup`.
     """
     touched = {(message.partition, message.bucket) for message in messages}
+    _compact_after(state, committer, touched)
 
+
+def compact_after_replay(state: TableState, committer: Committer) -> None:
+    """What is due in the whole table, when a batch came again that was in already: with the producer `lookup`.
+
+    Its writer may have been killed before it compacted, and nobody else may ever write. Raises nothing of this package.
+    """
+    if _makes_lookups(state):
+        _compact_after(state, committer, None)
+
+
+def _compact_after(
+    state: TableState, committer: Committer, touched: set[tuple[bytes, int]] | None
+) -> None:
     def work() -> None:
         _unless_it_fails(state, lambda: _compact_touched(state, committer, touched))
 
@@ -79,8 +93,9 @@ def _unless_it_fails(state: TableState, compact: Callable[[], None]) -> None:
 
 
 def _compact_touched(
-    state: TableState, committer: Committer, touched: set[tuple[bytes, int]]
+    state: TableState, committer: Committer, touched: set[tuple[bytes, int]] | None
 ) -> None:
+    """touched: partitions and buckets, None for all."""
     live_entries = _live_entries(committer, touched)
     choices = _choices(state, live_entries(), Share.COMMIT)
     if any(rewrites_much(choice, state.options) for choice in choices):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
+from multiprocessing import get_context
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ import pytest
 
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
+from tests.kill.killing_file_io import KillingFileIO
 from widetable.commit.lease import try_lease
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -64,6 +67,45 @@ def test_a_write_only_table_leaves_it_to_a_compaction(tmp_path: Path) -> None:
     table.compact()
     assert commit_kinds(table) == ["APPEND", "APPEND", "COMPACT"]
     assert kinds(table) == ["+I"]
+
+
+@pytest.mark.parametrize("sends", ["write", "commit_append"])
+def test_a_batch_that_comes_again_gets_the_changelog_its_killed_writer_left_out(
+    tmp_path: Path, sends: str
+) -> None:
+    table = make(tmp_path, bucket="2")
+    process = get_context("spawn").Process(target=_write_and_die, args=(table.path,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert commit_kinds(table) == ["APPEND"]
+    assert kinds(table) == []
+    if sends == "write":
+        result = table.write(rows(1, 2, 3), "job", 7)
+    else:
+        with table.new_writer(["k", "a"]) as writer:
+            writer.write([rows(1, 2, 3).to_batches()[0]])
+            result = table.commit_append(writer.finish(), "job", 7)
+    assert not result.committed
+    assert commit_kinds(table) == ["APPEND", "COMPACT"]
+    assert kinds(table) == ["+I", "+I", "+I"]
+    assert level0_files(table) == 0
+
+
+def _write_and_die(path: str) -> None:
+    """The snapshot of the append is there, and nothing that follows it."""
+    table = wt.Table.open(path, file_io=KillingFileIO("after_publish", 0))
+    table.write(rows(1, 2, 3), "job", 7)
+
+
+@pytest.mark.parametrize("options", [{"write-only": "true"}, {"changelog-producer": "none"}])
+def test_a_batch_that_comes_again_compacts_nothing_else(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    table = make(tmp_path, **options)
+    for _ in range(2):
+        table.write(rows(1), "job", 7)
+    assert commit_kinds(table) == ["APPEND"]
 
 
 def test_who_does_not_get_the_lease_is_served_by_its_holder(tmp_path: Path) -> None:
