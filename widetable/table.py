@@ -94,7 +94,8 @@ class Table(TableUpkeep):
         data: a pa.Table, RecordBatchReader, RecordBatch or an iterable of batches; its columns are
         what it updates, the primary key among them. row_kind: the name of an optional column of +I,
         -U, +U, -D. commit_user, commit_identifier: give both for exactly-once; identifiers of a
-        user grow, and one that is in already commits nothing. Without rows nothing is committed.
+        user grow, and one that is in already commits nothing; then what its writer may have left
+        without a lookup changelog gets it. Without rows nothing is committed.
         The result says what was committed; `committed` is False when nothing was.
         """
         return self._write(
@@ -154,7 +155,7 @@ class Table(TableUpkeep):
         """
         found = find_commit(self._committer, by.user, by.identifier)
         if found is not None:
-            self._finish_replayed()
+            self._finish_replayed(self.schema)
             return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
         messages = self._written(source_of(data), row_kind)
         try:
@@ -233,7 +234,7 @@ class Table(TableUpkeep):
         if not messages:
             return result
         if not result.committed:
-            self._finish_replayed()
+            self._finish_replayed(schema)
             return result
         state = self._state(schema)
         if schema.typed_options.get(opt.WRITE_ONLY):
@@ -242,9 +243,8 @@ class Table(TableUpkeep):
             compact_after_append(state, self._committer, messages)
         return result
 
-    def _finish_replayed(self) -> None:
+    def _finish_replayed(self, schema: TableSchema) -> None:
         """What a writer that was killed after its commit did not come to."""
-        schema = self.schema
         if not schema.typed_options.get(opt.WRITE_ONLY):
             compact_after_replay(self._state(schema), self._committer)
 

@@ -15,13 +15,13 @@ CACHE_POINTS = ("cache_half_built",)
 
 def kill_in_caches(call: int) -> None:
     """From here on this process dies once its compactions have written some rows of the `call`-th cache, from 0 on."""
+    left = [call]
 
     def killing_caches(state: TableState) -> Caches:
         caches = caches_of(state)
         assert caches is not None
         return KillingCaches(caches, left)
 
-    left = [call]
     vars(compaction)["caches_of"] = killing_caches  # the one place where a compaction gets them
 
 

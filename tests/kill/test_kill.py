@@ -1,7 +1,8 @@
 """kill -9 of writers, of a maintainer, of a reader of the changelog and of real Spark queries, at random moments and at
 named points; then every cell, the whole changelog and the reader's totals are audited.
 
-WIDETABLE_KILLS: kills of plain processes (default 48); WIDETABLE_SPARK_KILLS: kills of a Spark query (default 2).
+WIDETABLE_KILLS: kills of plain processes (default 48), and a sixth as many where the writers make the changelog
+themselves; WIDETABLE_SPARK_KILLS: kills of a Spark query (default 2).
 """
 
 from __future__ import annotations
@@ -24,10 +25,8 @@ from tests.kill.workload import batch, table_options, table_schema, totals_schem
 KILLS = int(os.environ.get("WIDETABLE_KILLS", "48"))
 SPARK_KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "2"))
 PLAIN_WRITERS, BATCHES, SPARK_BATCHES = 3, 40, SPARK_KILLS + 2
-INLINE_KILLS, INLINE_BATCHES = (
-    KILLS // 6,
-    KILLS // 2,
-)  # a process that dies has sent 3 batches, or fewer
+INLINE_KILLS = max(KILLS // 6, 8)
+INLINE_BATCHES = 3 * INLINE_KILLS  # of each of two writers: one that dies has sent three, or fewer
 DEADLINE_SECONDS = 600 + 10 * (KILLS + SPARK_KILLS)
 COMPACTION_POINTS = (*CACHE_POINTS, *CHANGELOG_POINTS)
 

@@ -59,6 +59,6 @@ def _is_hidden(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:
+    except (OSError, OverflowError):  # no permission, or no number of a process: nothing is known
         return True
     return True

@@ -70,7 +70,9 @@ def fixed_values(array: ArrowArray, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 def buffer_view(
     buffer: pa.Buffer, dtype: npt.DTypeLike, count: int = -1, offset: int = 0
 ) -> npt.NDArray[Any]:
-    """`count` items, or all, from byte `offset` on. Read-only, also where Arrow's buffer is not."""
+    """`count` items, or all, from byte `offset` on. Read-only, also where Arrow's buffer is not. Raises ValueError
+    for a buffer that is shorter.
+    """
     return frozen(np.frombuffer(buffer, dtype, count, offset))
 
 

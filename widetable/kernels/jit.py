@@ -2,7 +2,9 @@
 
 A kernel takes scalars and contiguous arrays, holds no GIL, is compiled on first use and cached on
 disk. It never gets a tuple of arrays (an index into a tuple costs reference counts: 4 to 40 times
-slower), and never `parallel=True`: callers use threads over columns or key ranges.
+slower), and never `parallel=True`: callers use threads over columns or key ranges. It copies arrays by loops: an
+assignment of one slice to another takes a second to compile. Arrays that are read-only in one call and not in another
+would compile it twice; those of Arrow always are (arrow_buffers.py).
 
 A kernel calls kernels of its own file only: the cache notices changes of that file and of no other.
 """

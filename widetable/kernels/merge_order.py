@@ -163,7 +163,7 @@ def _radix_sort(
             _scatter(keys, order, spare_keys, spare, counts[digit], shift)
         in_spare = not in_spare
     if in_spare:
-        for i in range(rows):  # an assignment of slices takes a second to compile
+        for i in range(rows):
             order[i] = spare[i]
             keys[i] = spare_keys[i]
 
@@ -322,7 +322,7 @@ def _merge_runs(
 def _copy_rows(
     keys: Lanes, order: Rows, first: int, last: int, to_keys: Lanes, to_order: Rows
 ) -> None:
-    """Rows first ..< last to the same rows of the other pair. Assignments of slices would take seconds to compile."""
+    """Rows first ..< last to the same rows of the other pair."""
     for row in range(first, last):
         for lane in range(keys.shape[1]):
             to_keys[row, lane] = keys[row, lane]

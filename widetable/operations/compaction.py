@@ -6,7 +6,8 @@ fails the append: a lost race is left to the next one, other errors are logged.
 With `changelog-producer=lookup` no append may stay without its changelog because somebody else had the lease just then.
 Who does not get it leaves a note (`TablePaths.compaction_wanted`, an empty file) and asks once more; who gives the
 lease back looks for a note and then compacts what is due in the whole table. Either the one that wrote the note gets
-the lease, or its holder sees the note.
+the lease, or its holder sees the note. Nor may one stay without it because its writer was killed before it compacted:
+when its batch comes again, all that is due is compacted.
 
 What a commit need not wait for is done behind it (`compaction_threads`): with `lookup-wait=false` the changelog, else
 large picks among the older levels (`changelog_compaction.Share`), under a lease of their own: they share no file with
@@ -63,9 +64,9 @@ def compact_after_append(
 
 
 def compact_after_replay(state: TableState, committer: Committer) -> None:
-    """What is due in the whole table, when a batch came again that was in already: with the producer `lookup`.
+    """What is due in the whole table after a batch came again that was in already. Raises nothing of this package.
 
-    Its writer may have been killed before it compacted, and nobody else may ever write. Raises nothing of this package.
+    With the producer `lookup` only: with others nobody waits for it, and the next append does it.
     """
     if _makes_lookups(state):
         _compact_after(state, committer, None)

@@ -53,7 +53,10 @@ def test_a_process_that_got_the_pid_of_another_is_not_it() -> None:
 
 @pytest.mark.parametrize(
     "identity",
-    ["", "/", "//", "a/b/c/d", "another boot/pid:[1]/4194305/1", "{scope}/self/1", "{scope}/-1/1"],
+    [
+        *("", "/", "//", "a/b/c/d", "another boot/pid:[1]/4194305/1"),
+        *("{scope}/self/1", "{scope}/-1/1", "{scope}/99999999999999999999/1"),
+    ],
 )
 def test_of_what_is_not_of_this_machine_nothing_is_known(identity: str) -> None:
     scope = (this_process() or "").rsplit("/", 2)[0]
