@@ -31,6 +31,7 @@ from widetable.schema import VALUE_KIND, TableSchema, file_column
 from widetable.storage.file_io import FileIO
 from widetable.types import DataField, timestamp_unit
 
+_ARROW: Final = "parquet-cpp-arrow"
 _ACTION: Final = "Restore the file, or go back to an older snapshot."
 
 
@@ -44,6 +45,41 @@ class _Column:
     cast: Step | None
 
 
+class _WideTimes:
+    """Columns of int96 that another client wrote, whose times may lie outside of what int64 nanoseconds hold."""
+
+    def __init__(self, parquet: pq.ParquetFile, names: Sequence[str]) -> None:
+        """parquet: the file, with int96 read as microseconds."""
+        self._parquet = parquet
+        self._names = frozenset(names)
+
+    def batches(
+        self, batch_rows: int, row_groups: Sequence[int] | None, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch] | None:
+        """The same rows in microseconds; None when none of these columns is one of them."""
+        names = [name for name in columns if name in self._names]
+        if not names:
+            return None
+        found: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
+            batch_rows, row_groups=row_groups, columns=names, use_threads=False
+        )
+        return found
+
+    @staticmethod
+    def check(micros: pa.RecordBatch, nanos: pa.RecordBatch, path: str) -> None:
+        """Raises UnsupportedError for a time that nanoseconds cannot hold: Arrow lets it wrap around."""
+        for name in micros.schema.names:
+            try:
+                micros.column(name).cast(nanos.schema.field(name).type)
+            except pa.ArrowInvalid as cause:
+                raise UnsupportedError(
+                    f"column {name!r} of {path}",
+                    found=f"a time outside of the years 1677 to 2262: {cause}",
+                    expected="times that 64 bits of nanoseconds hold",
+                    action="Read the column with another client, or leave it out.",
+                ) from cause
+
+
 class DataFile:
     """An open data file; made by `open_data_file`. Not for several threads at once. Close it, or use `with`."""
 
@@ -55,7 +91,9 @@ class DataFile:
         schema: TableSchema,
         columns: Sequence[_Column],
         key_ranges: Callable[[], list[KeyRange]],
+        wide_times: _WideTimes | None,
     ) -> None:
+        self._wide_times = wide_times
         self._path = path
         self._source = source
         self._parquet = parquet
@@ -79,18 +117,20 @@ class DataFile:
             )
         if row_groups is not None and not len(row_groups):
             return
+        names = [column.file_name for column in self._columns]
+        wide = self._wide_times
         with _mapped_errors(self._path):
             found = self._parquet.iter_batches(
-                batch_rows,
-                row_groups=row_groups,
-                columns=[column.file_name for column in self._columns],
-                use_threads=use_threads,
+                batch_rows, row_groups=row_groups, columns=names, use_threads=use_threads
             )
+            micros = None if wide is None else wide.batches(batch_rows, row_groups, names)
         while True:
             with _mapped_errors(self._path):
                 batch = next(found, None)
                 if batch is None:
                     return
+                if micros is not None:
+                    _WideTimes.check(next(micros), batch, self._path)
                 row_batch = self._row_batch(batch)
             yield row_batch
 
@@ -103,7 +143,13 @@ class DataFile:
             if index < len(SYSTEM_FIELDS) or column.name in kept
         ]
         return DataFile(
-            self._path, self._source, self._parquet, self._table_schema, chosen, self._key_ranges
+            self._path,
+            self._source,
+            self._parquet,
+            self._table_schema,
+            chosen,
+            self._key_ranges,
+            self._wide_times,
         )
 
     def row_group_key_ranges(self) -> list[KeyRange]:
@@ -181,11 +227,11 @@ def open_data_file(
     wanted = [table_schema.field(name) for name in in_schema_order(table_schema, names)]
     source = file_io.open_input(path)
     try:
-        parquet = _open_parquet(source, path, meta, wanted, file_schema)
+        parquet, wide_times = _open_parquet(source, path, meta, wanted, file_schema)
         chosen = _columns(parquet.schema_arrow, wanted, file_schema, path)
         keys = [table_schema.field(name) for name in table_schema.trimmed_primary_key]
         ranges = partial(row_group_key_ranges, parquet, meta, keys, file_schema, path)
-        return DataFile(path, source, parquet, table_schema, chosen, ranges)
+        return DataFile(path, source, parquet, table_schema, chosen, ranges, wide_times)
     except BaseException:
         source.close()
         raise
@@ -197,7 +243,7 @@ def _open_parquet(
     meta: DataFileMeta,
     wanted: Sequence[DataField],
     file_schema: TableSchema,
-) -> pq.ParquetFile:
+) -> tuple[pq.ParquetFile, _WideTimes | None]:
     with _mapped_errors(path):
         size = source.size()
         if size != meta.file_size:
@@ -209,33 +255,41 @@ def _open_parquet(
                 f"{parquet.metadata.num_rows} rows",
                 f"{meta.row_count} rows, as its meta says",
             )
-        unit = _int96_unit(parquet, wanted, file_schema)
-        if unit is None:
-            return parquet
-        return pq.ParquetFile(
-            source,
-            metadata=parquet.metadata,
-            pre_buffer=False,
-            page_checksum_verification=True,
-            coerce_int96_timestamp_unit=unit,
-        )
+        names = _int96_columns(parquet)
+        if not names:
+            return parquet, None
+
+        def opened(unit: str) -> pq.ParquetFile:
+            return pq.ParquetFile(
+                source,
+                metadata=parquet.metadata,
+                pre_buffer=False,
+                page_checksum_verification=True,
+                coerce_int96_timestamp_unit=unit,
+            )
+
+        unit = _int96_unit(names, wanted, file_schema)
+        # What Arrow wrote came from nanoseconds.
+        is_wide = unit == "ns" and not (parquet.metadata.created_by or "").startswith(_ARROW)
+        return opened(unit), _WideTimes(opened("us"), names) if is_wide else None
 
 
-def _int96_unit(
-    parquet: pq.ParquetFile, wanted: Sequence[DataField], file_schema: TableSchema
-) -> str | None:
-    """The unit in which to read int96 timestamps: the finest that a wanted column needs, or None without any.
+def _int96_columns(parquet: pq.ParquetFile) -> list[str]:
+    """Columns of the file with an int96 in them."""
+    leaves = (parquet.schema.column(i) for i in range(len(parquet.metadata.schema)))
+    paths = (leaf.path for leaf in leaves if leaf.physical_type == "INT96")
+    return list(dict.fromkeys(path.partition(".")[0] for path in paths))
+
+
+def _int96_unit(names: Sequence[str], wanted: Sequence[DataField], file_schema: TableSchema) -> str:
+    """The unit in which to read these columns of int96: the finest that a wanted one needs.
 
     int96 has no unit of its own; read as nanoseconds, years before 1678 and after 2261 would come out wrong.
     """
-    leaves = (parquet.schema.column(i) for i in range(len(parquet.metadata.schema)))
-    int96 = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
-    if not int96:
-        return None
     digits = 0
     for field in wanted:
         stored = file_column(field, file_schema)
-        if stored is not None and stored.name in int96:
+        if stored is not None and stored.name in names:
             digits = max(digits, 9 if stored.type.is_nested else stored.type.precision or 0)
     return timestamp_unit(digits)
 

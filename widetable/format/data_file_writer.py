@@ -9,8 +9,8 @@ On disk: never change (Paimon `KeyValueDataFileWriter`, `ParquetSchemaConverter`
     required  = NOT NULL columns; rows ascend strictly by the trimmed key, those of a changelog file may repeat it
 
 A narrow file leaves columns out; NOT NULL columns are always there. Decimals up to 18 digits are integers, timestamps
-milli-, micro- or nanoseconds by their digits. A row group is filled up to ROW_GROUP_BYTES of Arrow memory or
-ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory.
+milli- or microseconds by their digits, from 7 digits on int96 (`int96`). A row group is filled up to ROW_GROUP_BYTES of
+Arrow memory or ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory.
 Raises InvalidError for rows that break the rules above, StorageError when the storage refuses.
 """
 
@@ -31,6 +31,8 @@ from widetable.errors import InvalidError, StorageError
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.column_stats import KeyStats, value_stats
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.held_tail import HeldTail
+from widetable.format.int96 import marked_footer, stored_column, stored_field
 from widetable.format.parquet_layout import dictionary_columns, file_schema, statistics_columns
 from widetable.format.row_batch import in_schema_order, row_batch_schema
 from widetable.kernels.key_lanes import key_lanes
@@ -40,6 +42,8 @@ from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.file_io import FileIO
 
 ROW_GROUP_BYTES: Final = 16 << 20
+# The length of the footer, and PAR1.
+_AFTER_FOOTER_BYTES: Final = 8
 ROW_GROUP_ROWS: Final = 128 << 10
 
 
@@ -80,6 +84,7 @@ class DataFileWriter:
         self._written_arrow_bytes = 0
         self._out: pa.NativeFile | None = None
         self._parquet: pq.ParquetWriter | None = None
+        self._tail: HeldTail | None = None
         self._facts = _Facts(self._key, self._key_types, repeated_keys=repeated_keys)
 
     @property
@@ -123,7 +128,7 @@ class DataFileWriter:
         assert self._out is not None
         assert self._parquet is not None
         with _mapped_errors(self._path):
-            self._parquet.close()
+            self._end_parquet(self._parquet, self._out)
             file_size = self._out.tell()
             self._out.close()
         self._file_io.sync(self._path)
@@ -178,6 +183,17 @@ class DataFileWriter:
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=self._batch_schema)
 
+    def _end_parquet(self, parquet: pq.ParquetWriter, out: pa.NativeFile) -> None:
+        """Write the footer; where it is ours to change, the writer's own is held back."""
+        if self._tail is None:
+            parquet.close()
+            return
+        self._tail.hold()
+        parquet.close()
+        tail = self._tail.tail
+        footer, end = tail[:-_AFTER_FOOTER_BYTES], tail[-_AFTER_FOOTER_BYTES:]
+        out.write(marked_footer(footer) + end)
+
     def _flush(self) -> None:
         if not self._pending:
             return
@@ -188,6 +204,9 @@ class DataFileWriter:
             group = pa.Table.from_arrays([*keys, *group.columns], schema=self._file_schema)
         else:
             group = group.cast(self._file_schema)
+        if self._tail is not None:
+            columns = [stored_column(column) for column in group.columns]
+            group = pa.Table.from_arrays(columns, schema=parquet.schema)
         with _mapped_errors(self._path):
             parquet.write_table(group, row_group_size=group.num_rows)
         self._written_arrow_bytes += self._pending_bytes
@@ -198,14 +217,17 @@ class DataFileWriter:
         codec = self._codec
         level = self._options.get(opt.FILE_COMPRESSION_ZSTD_LEVEL) if codec == "zstd" else None
         self._out = self._file_io.open_output(self._path)
+        schema = pa.schema([stored_field(field) for field in self._file_schema])
+        if schema != self._file_schema:
+            self._tail = HeldTail(self._out)
         with _mapped_errors(self._path):
             self._parquet = pq.ParquetWriter(
-                self._out,
-                self._file_schema,
+                self._out if self._tail is None else pa.PythonFile(self._tail, "w"),
+                schema,
                 compression=codec,
                 compression_level=level,
                 use_dictionary=dictionary_columns(first_group) or False,
-                write_statistics=statistics_columns(self._file_schema, self._key),
+                write_statistics=statistics_columns(schema, self._key),
                 write_page_checksum=True,
                 max_rows_per_page=ROW_GROUP_ROWS,  # pages end by bytes: more of them only cost time
                 write_time_adjusted_to_utc=True,

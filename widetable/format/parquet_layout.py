@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.format.int96 import leaf_paths
 from widetable.format.row_batch import SYSTEM_FIELDS
 from widetable.schema import KEY_PREFIX, SEQUENCE_NUMBER, SYSTEM_FIELD_ID, VALUE_KIND, TableSchema
 from widetable.types import DataField, DataType, arrow_type
@@ -63,8 +64,17 @@ def _has_few_values(sample: pa.ChunkedArray, rows: int) -> bool:
 
 
 def statistics_columns(schema: pa.Schema, key: Sequence[str]) -> bool | list[str]:
-    """Columns with minima and maxima per row group: all, or in a wide file those of the key. True: all."""
-    return True if len(schema) <= _MAX_STATISTICS_COLUMNS else list(key)
+    """Columns with minima and maxima per row group: all, or in a wide file those of the key. True: all.
+
+    int96 has none: no reader may order it by its bytes.
+    """
+    if len(schema) > _MAX_STATISTICS_COLUMNS:
+        leaves = [leaf for name in key for leaf in leaf_paths(schema.field(name))]
+    else:
+        leaves = [leaf for field in schema for leaf in leaf_paths(field)]
+    ordered = [path for path, is_int96 in leaves if not is_int96]
+    is_all = len(ordered) == len(leaves) and len(schema) <= _MAX_STATISTICS_COLUMNS
+    return True if is_all else ordered
 
 
 def _field(field: DataField) -> pa.Field:

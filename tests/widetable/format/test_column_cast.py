@@ -251,3 +251,27 @@ def test_int96_is_read_in_the_column_s_unit(path: Path, digits: int) -> None:
     back = read(path, replace(meta, file_size=path.stat().st_size), schema, schema)
     assert back.column("t").to_pylist() == [moment]
     assert back.column("z").to_pylist() == [utc]
+
+
+@pytest.mark.parametrize("text", ["TIMESTAMP(9)", "TIMESTAMP(7) WITH LOCAL TIME ZONE"])
+def test_int96_of_another_client_that_nanoseconds_cannot_hold_is_refused(
+    path: Path, text: str
+) -> None:
+    """Java's TIMESTAMP(9) knows the year 9999; wrapped around it would be another time."""
+    schema = table_schema({"k": "INT", "t": text})
+    meta = write(path, schema, [batch_of(schema, {"k": [1, 2], "t": [None, None]})])
+    for year, is_refused in ((9999, True), (2262, True), (2261, False), (1678, False)):
+        moment = datetime.datetime(year, 12, 31)
+        micros = [None, moment.replace(tzinfo=datetime.timezone.utc) if "ZONE" in text else moment]
+        kind = pa.timestamp("us", tz="UTC" if "ZONE" in text else None)
+        table = pq.read_table(path).set_column(3, "t", pa.array(micros, kind))
+        pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+        path.write_bytes(
+            path.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-mr version"[:17])
+        )
+        meta = replace(meta, file_size=path.stat().st_size)
+        if is_refused:
+            with pytest.raises(UnsupportedError, match="years 1677 to 2262"):
+                read(path, meta, schema, schema)
+        else:
+            assert read(path, meta, schema, schema).column("t").cast(kind).to_pylist() == micros

@@ -1,0 +1,136 @@
+"""TIMESTAMP(7) to (9) as Parquet's int96, which is what all versions of Paimon read right.
+
+On disk: never change (Paimon `ParquetSchemaConverter`, `TimestampColumnReader`; format.md section 7):
+
+    int96  = nanos day              little-endian, 8 and 4 bytes
+    nanos  = nanoseconds since midnight
+    day    = Julian day number; 1970-01-01 is 2440588
+
+Arrow writes either all timestamps of a file as int96 or none. Ours go to it as fixed-size binaries of 12 bytes, which
+lie in pages exactly as int96 does; then the footer is told that they are int96 (`marked_footer`). Binaries of the
+table's own types are never of fixed size, so no other column looks like that: decimals say that they are some.
+
+Pure. Raises ValueError for bytes that are no footer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.format.thrift_compact import Struct, read_struct
+from widetable.kernels.arrow_buffers import fixed_values, validity
+
+INT96_BYTES: Final = 12
+_STORED: Final = pa.binary(INT96_BYTES)
+_DAY_NANOS: Final = 86_400_000_000_000
+_EPOCH_JULIAN_DAY: Final = 2_440_588
+_VALUE: Final = np.dtype([("nanos", "<i8"), ("day", "<i4")])
+
+# Field numbers of parquet.thrift.
+_SCHEMA, _ROW_GROUPS = 2, 4  # of FileMetaData
+_TYPE, _TYPE_LENGTH, _CHILDREN, _CONVERTED_TYPE, _LOGICAL_TYPE = 1, 2, 5, 6, 10  # SchemaElement
+_COLUMNS, _META_DATA = 1, 3  # of RowGroup, of ColumnChunk; the type of a ColumnMetaData is _TYPE
+_INT96: Final = 3
+_FIXED: Final = 7
+
+
+def stored_field(field: pa.Field) -> pa.Field:
+    """The field as Arrow's writer gets it."""
+    return field.with_type(_stored_type(field.type))
+
+
+def stored_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a column as Arrow's writer gets them."""
+    kind = _stored_type(column.type)
+    return pa.chunked_array([_stored(chunk) for chunk in column.chunks], kind)
+
+
+def is_stored(kind: pa.DataType) -> bool:
+    """Whether some part of the type is written as int96."""
+    return bool(kind != _stored_type(kind))
+
+
+def leaf_paths(field: pa.Field) -> Iterator[tuple[str, bool]]:
+    """(path of a leaf in Parquet, whether it is an int96) of a stored field."""
+    for path, kind in _leaves(field.name, field.type):
+        yield path, kind == _STORED
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    if pa.types.is_struct(kind):
+        for part in kind:
+            yield from _leaves(f"{path}.{part.name}", part.type)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.{kind.value_field.name}", kind.value_type)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    else:
+        yield path, kind
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return _STORED
+    if pa.types.is_struct(kind):
+        return pa.struct([stored_field(part) for part in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(stored_field(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(stored_field(kind.key_field), stored_field(kind.item_field))
+    return kind
+
+
+def _stored(array: pa.Array) -> pa.Array:
+    kind = _stored_type(array.type)
+    if kind == array.type:
+        return array
+    if kind == _STORED:
+        return _of_timestamps(array)
+    nulls = array.is_null()
+    if pa.types.is_struct(kind):
+        parts = [_stored(array.field(index)) for index in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=nulls)
+    # Copied: offsets that are a slice take no mask.
+    offsets = pa.array(array.offsets.to_numpy(zero_copy_only=False).copy(), pa.int32())
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(offsets, _stored(array.values), type=kind, mask=nulls)
+    keys, items = _stored(array.keys), _stored(array.items)
+    return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=nulls)
+
+
+def _of_timestamps(array: pa.Array) -> pa.Array:
+    days, nanos = np.divmod(fixed_values(array, np.int64), _DAY_NANOS)
+    values = np.empty(len(array), _VALUE)
+    values["nanos"], values["day"] = nanos, days + _EPOCH_JULIAN_DAY
+    valid = validity(array)
+    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(_STORED, len(array), [bits, pa.py_buffer(values)])
+
+
+def marked_footer(footer: bytes) -> bytes:
+    """The metadata of a file in which every fixed-size binary of 12 bytes without a logical type is an int96."""
+    metadata, marked = read_struct(footer), bytearray(footer)
+    leaves = [element for element in metadata[_SCHEMA] if _CHILDREN not in element]
+    chosen = [index for index, leaf in enumerate(leaves) if _is_stored_leaf(leaf)]
+    types = [leaves[index][_TYPE] for index in chosen]
+    for group in metadata[_ROW_GROUPS]:
+        types += [group[_COLUMNS][index][_META_DATA][_TYPE] for index in chosen]
+    for found in types:
+        marked[found.position] = _zigzag(_INT96)
+    return bytes(marked)
+
+
+def _is_stored_leaf(leaf: Struct) -> bool:
+    if _CONVERTED_TYPE in leaf or _LOGICAL_TYPE in leaf or leaf[_TYPE].value != _FIXED:
+        return False
+    return bool(leaf[_TYPE_LENGTH].value == INT96_BYTES)
+
+
+def _zigzag(number: int) -> int:
+    """The one byte of a small number."""
+    return 2 * number

@@ -1,0 +1,118 @@
+"""Thrift's compact protocol, read only: the structure of a Parquet footer, with where its numbers stand.
+
+    struct   = (field)* 00                field = (delta << 4 | type) value, or type, zigzag number, value
+    list     = (size << 4 | type) item*, with F for a size that follows as a varint
+    number   = zigzag varint; a byte and a double as they are;  binary = varint length, bytes
+    booleans = in the type of a field (1 true, 2 false), a byte in a list
+
+Source: Apache Thrift, "Thrift Compact protocol encoding". In: bytes; out: structs as dictionaries from field number to
+value, lists, and numbers with their position; binaries, doubles and booleans as None: nobody asks for them. Raises
+ValueError for bytes that end too early or have an unknown type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Struct: TypeAlias = dict[int, Any]
+
+_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = (
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    9,
+    10,
+    11,
+    12,
+)
+_NUMBERS: Final = (4, 5, 6)
+_LONG_LIST: Final = 15
+
+
+class Number(NamedTuple):
+    """position: of its first byte."""
+
+    position: int
+    value: int
+
+
+def read_struct(data: bytes) -> Struct:
+    """The struct that the bytes begin with."""
+    try:
+        return _struct(data, 0)[0]
+    except IndexError as cause:
+        raise ValueError("a Thrift struct that ends too early") from cause
+
+
+def _struct(data: bytes, at: int) -> tuple[Struct, int]:
+    found: Struct = {}
+    number = 0
+    while data[at] != _STOP:
+        delta, kind = divmod(data[at], 16)
+        at += 1
+        if delta:
+            number += delta
+        else:
+            number, at = _zigzag(data, at)
+        found[number], at = (None, at) if kind in (_TRUE, _FALSE) else _value(data, at, kind)
+    return found, at + 1
+
+
+def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
+    if kind in _NUMBERS:
+        value, end = _zigzag(data, at)
+        return Number(at, value), end
+    if kind == _STRUCT:
+        return _struct(data, at)
+    if kind in (_LIST, _SET):
+        return _list(data, at)
+    if kind == _BINARY:
+        size, at = _varint(data, at)
+        return None, at + size
+    if kind == _MAP:
+        return _map(data, at)
+    sizes = {_TRUE: 1, _FALSE: 1, _BYTE: 1, _DOUBLE: 8}
+    if kind not in sizes:
+        raise ValueError(f"a Thrift value of the type {kind}")
+    return None, at + sizes[kind]
+
+
+def _list(data: bytes, at: int) -> tuple[list[Any], int]:
+    size, kind = divmod(data[at], 16)
+    at += 1
+    if size == _LONG_LIST:
+        size, at = _varint(data, at)
+    found = []
+    for _ in range(size):
+        value, at = _value(data, at, kind)
+        found.append(value)
+    return found, at
+
+
+def _map(data: bytes, at: int) -> tuple[None, int]:
+    size, at = _varint(data, at)
+    if size:
+        kinds, at = divmod(data[at], 16), at + 1
+        for _ in range(size):
+            for kind in kinds:
+                _, at = _value(data, at, kind)
+    return None, at
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _varint(data, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
