@@ -3,7 +3,7 @@
 Source: Paimon `FileStorePathFactory`, `SnapshotManager`, `PartitionPathUtils`; format.md section 1.
 Names come from options,
 schemas and manifests, so each is checked: none may leave the table's directory (law 10).
-Raises InvalidError for a name with a path separator or dots only.
+Raises InvalidError for a name that is too long, DamagedError for one with a path separator or of dots only.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from widetable.errors import DamagedError
+from widetable.errors import DamagedError, InvalidError
 
 _ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/:=?\\{}[]^")
 _SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
 _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
 LATEST: Final = "LATEST"
+# What file systems take for one file or directory.
+LONGEST_NAME_BYTES: Final = 255
 EARLIEST: Final = "EARLIEST"
 
 
@@ -163,7 +165,7 @@ class TablePaths:
         """partition: (column, directory text) in partition key order, not yet escaped; empty for
         unpartitioned tables.
         """
-        parts = [f"{escape(name)}={escape(text)}" for name, text in partition]
+        parts = [_partition_name(name, text) for name, text in partition]
         return "/".join([self.root, *parts, f"bucket-{bucket}"])
 
     def data_file(self, partition: Sequence[tuple[str, str]], bucket: int, name: str) -> str:
@@ -178,6 +180,19 @@ class TablePaths:
                 action="Do not use this table before you know who wrote that name.",
             )
         return name
+
+
+def _partition_name(column: str, text: str) -> str:
+    name = f"{escape(column)}={escape(text)}"
+    size = len(name.encode(errors="replace"))
+    if size > LONGEST_NAME_BYTES:
+        raise InvalidError(
+            f"partition column {column!r}",
+            found=f"a value whose directory would have a name of {size} bytes: {name[:60]}..",
+            expected=f"at most {LONGEST_NAME_BYTES} bytes, {column}= and escapes included",
+            action="Partition by a shorter text.",
+        )
+    return name
 
 
 def database_dir(warehouse: str, database: str) -> str:

@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from widetable import InvalidError, UnsupportedError
 from widetable.kernels.arrow_buffers import bool_values, bytes_view, fixed_values, is_bytes
+from widetable.kernels.float_order import order_bits
 from widetable.kernels.jit import kernel
 
 GRAMMAR_VERSION: Final = 1
@@ -80,7 +81,8 @@ def _fixed(column: pa.Array, name: str) -> _Bytes:
     if pa.types.is_boolean(kind):
         return bool_values(column).astype(np.uint8).reshape(-1, 1)
     if pa.types.is_floating(kind):
-        return _big_endian(_float_bits(column))
+        values = fixed_values(column, np.dtype(f"f{kind.bit_width // 8}"))
+        return _big_endian(order_bits(values))
     if pa.types.is_decimal128(kind):
         return _decimal(column)
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind):
@@ -93,16 +95,6 @@ def _fixed(column: pa.Array, name: str) -> _Bytes:
     width = kind.bit_width // 8
     values = fixed_values(column, np.dtype(f"u{width}"))
     return _big_endian(values ^ values.dtype.type(1 << (8 * width - 1)))
-
-
-def _float_bits(column: pa.Array) -> npt.NDArray[Any]:
-    width = column.type.bit_width // 8
-    values = fixed_values(column, np.dtype(f"f{width}"))
-    clean = np.where(np.isnan(values), values.dtype.type(np.nan), values)
-    bits = clean.view(np.dtype(f"u{width}"))
-    sign = bits.dtype.type(1 << (8 * width - 1))
-    bits = np.where(np.isnan(values), bits & ~sign, bits)  # one NaN, positive: the largest value
-    return np.where(bits & sign, ~bits, bits | sign)
 
 
 def _decimal(column: pa.Array) -> _Bytes:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from widetable.commit.row_order import row_order
 from widetable.format.binary_row import decode_row
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
+from widetable.format.plain_value import row_order
 from widetable.types import DataType
 
 

@@ -18,12 +18,12 @@ from widetable.commit.manifest_cache import (
     DecodedManifest,
     ManifestCache,
 )
-from widetable.commit.row_order import value_order
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, combine
 from widetable.format.manifest_file import ManifestFileMeta, read_manifest
 from widetable.format.manifest_list import read_manifest_list
+from widetable.format.plain_value import value_order
 from widetable.format.snapshot import Snapshot
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO

@@ -18,13 +18,13 @@ from widetable.commit.manifest_cache import (
     DecodedManifest,
     ManifestCache,
 )
-from widetable.commit.row_order import value_order
 from widetable.errors import WidetableError
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.column_stats import EMPTY_STATS, Stats
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta, write_manifest
 from widetable.format.manifest_list import write_manifest_list
+from widetable.format.plain_value import value_order
 from widetable.paths import TablePaths, new_file_name
 from widetable.storage.file_io import FileIO
 from widetable.types import DataType

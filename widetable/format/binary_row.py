@@ -6,26 +6,23 @@ Manifests hold a row as
 
     arity(4 bytes, big-endian) row
 
-which is what `encode_row` gives and `decode_row` takes. Python values: bool, int, float, str,
-bytes, Decimal, datetime.date; timestamps are int in the Arrow unit of the type
-(`types.arrow_type`), times int milliseconds; None is null. Raises UnsupportedError for nested
-types, InvalidError for a value that its type cannot hold, DamagedError for bytes that are no such
-row.
+which is what `encode_row` gives and `decode_row` takes; their values are plain (`plain_value`).
+Raises UnsupportedError for nested types, InvalidError for a value that its type cannot hold,
+DamagedError for bytes that are no such row.
 """
 
 from __future__ import annotations
 
-import datetime
 import struct
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 
 from widetable.errors import DamagedError, InvalidError, UnsupportedError
+from widetable.format.plain_value import PlainValue, plain_column
 from widetable.kernels.binary_rows import BinaryRows, Layout, encode_binary_rows
-from widetable.types import DataType, arrow_type, timestamp_unit
+from widetable.types import DataType, timestamp_unit
 
 # On disk: never change. Arity 0 and the header: also the partition of unpartitioned tables.
 EMPTY_ROW: Final = bytes(12)
@@ -45,7 +42,6 @@ _LAYOUTS: Final[dict[str, Layout]] = {
     "BINARY": Layout.BYTES,
     "VARBINARY": Layout.BYTES,
 }
-_EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _COMPACT_DECIMAL_DIGITS: Final = 18
 _COMPACT_TIMESTAMP_DIGITS: Final = 3
 _WIDE_DECIMAL_BYTES: Final = 16
@@ -88,8 +84,8 @@ def null_row(arity: int) -> bytes:
     return with_arity(bytes(row), arity)
 
 
-def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    """One row of Python values, arity in front; no value at all gives EMPTY_ROW."""
+def encode_row(values: Sequence[PlainValue], types: Sequence[DataType]) -> bytes:
+    """One row of plain values, arity in front; no value at all gives EMPTY_ROW."""
     if len(values) != len(types):
         raise InvalidError(
             "row",
@@ -97,34 +93,21 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
             expected=f"{len(types)}, one per type",
             action="Give one value per column.",
         )
-    columns = [_one_value(value, kind) for value, kind in zip(values, types, strict=True)]
     layouts = [layout_of(kind) for kind in types]
+    columns = [plain_column([value], kind) for value, kind in zip(values, types, strict=True)]
     return with_arity(encode_binary_rows(columns, layouts, rows=1).row(0), len(types))
-
-
-def _one_value(value: Any, kind: DataType) -> pa.Array:
-    target = arrow_type(kind)
-    try:
-        return pa.array([value], target)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
-        raise InvalidError(
-            f"value {value!r}",
-            found=f"a {type(value).__name__}",
-            expected=f"a value that the type {kind} holds",
-            action="Correct the value.",
-        ) from cause
 
 
 def decode_row(
     data: bytes, types: Sequence[DataType], subject: str = "binary row"
-) -> tuple[Any, ...]:
+) -> tuple[PlainValue, ...]:
     """The values of one row. data: arity in front, as manifests hold it; subject: for messages."""
     arity = len(types)
     header = (arity + 71) // 64 * 8
     if len(data) < 4 + header + 8 * arity or int.from_bytes(data[:4], "big") != arity:
         raise _damaged(subject, f"{len(data)} bytes {data[:8].hex()}..", f"a row of {arity} fields")
     row = data[4:]
-    values: list[Any] = []
+    values: list[PlainValue] = []
     for index, kind in enumerate(types):
         if row[(index + 8) // 8] >> (index % 8) & 1:
             values.append(None)
@@ -138,20 +121,6 @@ def decode_row(
     return tuple(values)
 
 
-def from_epoch_day(day: int) -> datetime.date:
-    """The date of a day number. Raises ValueError or OverflowError outside of the years 1 to 9999."""
-    return datetime.date.fromordinal(_EPOCH_DAY + day)
-
-
-def unscaled_decimal(unscaled: int, kind: DataType) -> Decimal:
-    """The decimal of an unscaled value. Raises ValueError for more digits than the type has."""
-    # Built from its digits: arithmetic would round to the context's precision of 28.
-    digits = str(abs(unscaled))
-    if len(digits) > (kind.precision or 0):
-        raise ValueError(f"a decimal of {len(digits)} digits")
-    return Decimal((int(unscaled < 0), tuple(map(int, digits)), -(kind.scale or 0)))
-
-
 def _fixed(code: str) -> Callable[[bytes, int, DataType], Any]:
     unpack = struct.Struct("<" + code).unpack_from
 
@@ -161,21 +130,14 @@ def _fixed(code: str) -> Callable[[bytes, int, DataType], Any]:
     return decode
 
 
-def _int32(row: bytes, at: int, kind: DataType) -> Any:
-    (value,) = struct.unpack_from("<i", row, at)
-    return from_epoch_day(value) if kind.root == "DATE" else value
-
-
 def _bytes(row: bytes, at: int, kind: DataType) -> Any:
     mark = row[at + 7]
     if mark & 0x80:
         length = mark & 0x7F
         if length > 7:
             raise ValueError(f"{length} bytes in a slot of 7")
-        value = row[at : at + length]
-    else:
-        value = _variable(row, at)
-    return value.decode() if kind.root in ("CHAR", "VARCHAR") else value
+        return row[at : at + length]
+    return _variable(row, at)
 
 
 def _variable(row: bytes, at: int) -> bytes:
@@ -186,14 +148,20 @@ def _variable(row: bytes, at: int) -> bytes:
 
 
 def _compact_decimal(row: bytes, at: int, kind: DataType) -> Any:
-    return unscaled_decimal(struct.unpack_from("<q", row, at)[0], kind)
+    return _within_precision(struct.unpack_from("<q", row, at)[0], kind)
 
 
 def _wide_decimal(row: bytes, at: int, kind: DataType) -> Any:
     value = _variable(row, at)
     if not 0 < len(value) <= _WIDE_DECIMAL_BYTES:
         raise ValueError(f"a decimal of {len(value)} bytes")
-    return unscaled_decimal(int.from_bytes(value, "big", signed=True), kind)
+    return _within_precision(int.from_bytes(value, "big", signed=True), kind)
+
+
+def _within_precision(unscaled: int, kind: DataType) -> int:
+    if abs(unscaled) >= 10 ** (kind.precision or 0):
+        raise ValueError(f"a decimal of {len(str(abs(unscaled)))} digits")
+    return unscaled
 
 
 def _compact_timestamp(row: bytes, at: int, kind: DataType) -> Any:
@@ -214,7 +182,7 @@ _DECODERS: Final[dict[Layout, Callable[[bytes, int, DataType], Any]]] = {
     Layout.BOOL: _fixed("?"),
     Layout.INT8: _fixed("b"),
     Layout.INT16: _fixed("h"),
-    Layout.INT32: _int32,
+    Layout.INT32: _fixed("i"),
     Layout.INT64: _fixed("q"),
     Layout.FLOAT: _fixed("f"),
     Layout.DOUBLE: _fixed("d"),

@@ -1,22 +1,22 @@
 """Key ranges of a Parquet file's row groups: which groups a reader of some keys can skip.
 
 A file of one row group has the range that its meta says; only of several the statistics in the footer are asked, as
-pyarrow ends the process over statistics that are damaged. Values are as `binary_row.decode_row` gives them. A bound is
+pyarrow ends the process over statistics that are damaged. Values are plain (`plain_value`). A bound is
 None where nobody says (no statistics, as for int96, or another type than the table's). No I/O; damage raises
 DamagedError, ValueError or LookupError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow.parquet as pq
 
-from widetable.format.binary_row import decode_row, from_epoch_day, layout_of, unscaled_decimal
+from widetable.format.binary_row import decode_row
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.kernels.binary_rows import Layout
+from widetable.format.plain_value import FLOATS, PlainValue
 from widetable.schema import TableSchema, file_column
 from widetable.types import DataField, DataType, arrow_type
 
@@ -26,8 +26,8 @@ class KeyRange:
     """minima, maxima: of each trimmed key column by itself over the rows of the group."""
 
     rows: int
-    minima: tuple[Any, ...]
-    maxima: tuple[Any, ...]
+    minima: tuple[PlainValue, ...]
+    maxima: tuple[PlainValue, ...]
 
 
 def row_group_key_ranges(
@@ -70,7 +70,7 @@ def _whole_file(
 def _is_bounded(key: DataField, file_schema: TableSchema) -> bool:
     """Whether a range of the stored values is one of the column's: not of floats (no range holds a NaN)."""
     stored = file_column(key, file_schema)
-    if stored is None or layout_of(key.type) not in _READERS:
+    if stored is None or key.type.root in FLOATS:
         return False
     return stored.type.as_nullable() == key.type.as_nullable()
 
@@ -89,41 +89,15 @@ def _leaf(parquet: pq.ParquetFile, key: DataField, file_schema: TableSchema) -> 
     return paths.index(stored.name) if paths.count(stored.name) == 1 else None
 
 
-def _bounds(chunk: pq.ColumnChunkMetaData, kind: DataType) -> tuple[Any, Any]:
+def _bounds(chunk: pq.ColumnChunkMetaData, kind: DataType) -> tuple[PlainValue, PlainValue]:
     statistics = chunk.statistics
     if statistics is None or not statistics.has_min_max:
         return None, None
-    read = _READERS[layout_of(kind)]
-    return read(statistics.min_raw, kind), read(statistics.max_raw, kind)
+    return _plain(statistics.min_raw, kind), _plain(statistics.max_raw, kind)
 
 
-def _plain(raw: Any, kind: DataType) -> Any:
-    return raw
-
-
-def _date_or_number(raw: Any, kind: DataType) -> Any:
-    return from_epoch_day(raw) if kind.root == "DATE" else raw
-
-
-def _bytes(raw: Any, kind: DataType) -> Any:
-    return raw.decode() if kind.root in ("CHAR", "VARCHAR") else raw
-
-
-def _decimal(raw: Any, kind: DataType) -> Any:
-    unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-    return unscaled_decimal(unscaled, kind)
-
-
-# Raw values are those of the Arrow type's unit, as `_leaf` has made sure. Floats have no bounds.
-_READERS: Final[dict[Layout, Callable[[Any, DataType], Any]]] = {
-    Layout.BOOL: _plain,
-    Layout.INT8: _plain,
-    Layout.INT16: _plain,
-    Layout.INT32: _date_or_number,
-    Layout.INT64: _plain,
-    Layout.BYTES: _bytes,
-    Layout.DECIMAL_COMPACT: _decimal,
-    Layout.DECIMAL_WIDE: _decimal,
-    Layout.TIMESTAMP_COMPACT: _plain,
-    Layout.TIMESTAMP_WIDE: _plain,
-}
+def _plain(raw: Any, kind: DataType) -> PlainValue:
+    """Raw values are those of the Arrow type's unit, as `_leaf` has made sure."""
+    is_wide = kind.root == "DECIMAL" and isinstance(raw, bytes)
+    value: PlainValue = int.from_bytes(raw, "big", signed=True) if is_wide else raw
+    return value

@@ -7,29 +7,34 @@ manifest entry; out: (column, text) pairs for `paths.TablePaths.bucket_dir`, whi
     BOOLEAN, integers, DECIMAL      true, -5, 1.50
     CHAR, VARCHAR                   as it is
     DATE                            days since 1970-01-01; 2024-02-29 with partition.legacy-name=false
-    TIMESTAMP, TIMESTAMP_LTZ        2024-02-29T10:30, seconds and fraction only where not zero;
+    TIMESTAMP, TIMESTAMP_LTZ        2024-02-29T10:30, seconds and fraction only where not zero; +12024-.. after 9999;
                                     2024-02-29 10:30:00.000 with partition.legacy-name=false (not for TIMESTAMP_LTZ)
     TIME                            milliseconds of the day (only with partition.legacy-name=true)
 
-Raises UnsupportedError for the other types: their text depends on the Java version or the session's time zone.
+Bytes of a text that are no UTF-8 become U+FFFD, as in Java. Raises UnsupportedError for the other types, whose text
+depends on the Java version or the session's time zone, and for years that have no four digits where the text is one of
+partition.legacy-name=false: Java cuts them off.
 """
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Final
+
+import numpy as np
 
 from widetable import options as opt
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row
+from widetable.format.plain_value import TEXTS
 from widetable.schema import TableSchema
 from widetable.types import DataField, DataType, timestamp_unit
 
-_EPOCH_DAY: Final = datetime.date(1970, 1, 1)
-_EPOCH: Final = datetime.datetime(1970, 1, 1)
 _NANOS_PER: Final = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+_DAY_SECONDS: Final = 86_400
+_FOUR_DIGITS: Final = range(10_000)
 # Java's Character.isWhitespace: no-break spaces are not blank.
 _BLANK: Final = re.compile(
     "[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*"
@@ -70,7 +75,7 @@ def _text(field: DataField, value: Any, *, legacy: bool) -> str:
     return "" if value is None else writer(value, field.type)
 
 
-def _plain(value: Any, _: DataType) -> str:
+def _number(value: int, _: DataType) -> str:
     return str(value)
 
 
@@ -78,56 +83,88 @@ def _boolean(value: bool, _: DataType) -> str:
     return "true" if value else "false"
 
 
-def _day_number(value: datetime.date, _: DataType) -> str:
-    return str((value - _EPOCH_DAY).days)
+def _string(value: bytes, _: DataType) -> str:
+    return value.decode(errors="replace")
 
 
-def _iso_date(value: datetime.date, _: DataType) -> str:
-    return value.isoformat()
+def _decimal(unscaled: int, kind: DataType) -> str:
+    digits = tuple(map(int, str(abs(unscaled))))
+    return format(Decimal((int(unscaled < 0), digits, -(kind.scale or 0))), "f")
 
 
-def _split(value: int, type_: DataType) -> tuple[datetime.datetime, int]:
-    """The whole second, and the nanoseconds after it."""
-    nanos = value * _NANOS_PER[timestamp_unit(type_.precision or 0)]
+def _iso_date(day: int, kind: DataType) -> str:
+    year, month, day_of_month = _civil(day)
+    return f"{_four_digits(year, kind)}-{month:02d}-{day_of_month:02d}"
+
+
+def _civil(day: int) -> tuple[int, int, int]:
+    """Year, month and day of a day since 1970, in the proleptic Gregorian calendar."""
+    date = np.datetime64(day, "D")
+    months = int(date.astype("M8[M]").astype(np.int64))
+    return 1970 + months // 12, 1 + months % 12, 1 + int((date - date.astype("M8[M]")).astype(int))
+
+
+def _four_digits(year: int, kind: DataType) -> str:
+    if year not in _FOUR_DIGITS:
+        raise UnsupportedError(
+            f"partition value of the type {kind}",
+            found=f"the year {year} with partition.legacy-name=false",
+            expected="a year from 0 to 9999",
+            action="Leave such rows out, or make the table with partition.legacy-name=true.",
+        )
+    return f"{year:04d}"
+
+
+def _java_year(year: int) -> str:
+    """As Java's LocalDate prints it."""
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}"
+
+
+def _split(value: int, kind: DataType) -> tuple[int, int, int]:
+    """The day, the second of it, and the nanoseconds after that. Java keeps 32 bits of the day."""
+    nanos = value * _NANOS_PER[timestamp_unit(kind.precision or 0)]
     seconds, fraction = divmod(nanos, 1_000_000_000)
-    return _EPOCH + datetime.timedelta(seconds=seconds), fraction
+    day, second = divmod(seconds, _DAY_SECONDS)
+    return (day + (1 << 31)) % (1 << 32) - (1 << 31), second, fraction
 
 
-def _local_date_time(value: int, type_: DataType) -> str:
+def _local_date_time(value: int, kind: DataType) -> str:
     """As Java's LocalDateTime prints: the fraction in groups of three digits, zero seconds left out."""
-    second, fraction = _split(value, type_)
-    text = second.strftime(f"{second.year:04d}-%m-%dT%H:%M")
-    if not second.second and not fraction:
+    day, second, fraction = _split(value, kind)
+    year, month, day_of_month = _civil(day)
+    text = f"{_java_year(year)}-{month:02d}-{day_of_month:02d}T{second // 3600:02d}:{second // 60 % 60:02d}"
+    if not second % 60 and not fraction:
         return text
-    text += f":{second.second:02d}"
+    text += f":{second % 60:02d}"
     digits = f"{fraction:09d}"
     while digits.endswith("000"):
         digits = digits[:-3]
     return f"{text}.{digits}" if digits else text
 
 
-def _sql_timestamp(value: int, type_: DataType) -> str:
+def _sql_timestamp(value: int, kind: DataType) -> str:
     """As a cast to STRING prints: at least as many digits of the second as the type declares."""
-    second, fraction = _split(value, type_)
+    day, second, fraction = _split(value, kind)
     digits = f"{fraction:09d}"
-    while len(digits) > (type_.precision or 0) and digits.endswith("0"):
+    while len(digits) > (kind.precision or 0) and digits.endswith("0"):
         digits = digits[:-1]
-    text = second.strftime(f"{second.year:04d}-%m-%d %H:%M:%S")
+    clock = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+    text = f"{_iso_date(day, kind)} {clock}"
     return f"{text}.{digits}" if digits else text
 
 
 _Writer = Callable[[Any, DataType], str]
 _BOTH: Final[dict[str, _Writer]] = {
     "BOOLEAN": _boolean,
-    **dict.fromkeys(_INTEGERS, _plain),
-    "DECIMAL": _plain,
-    "CHAR": _plain,
-    "VARCHAR": _plain,
+    **dict.fromkeys(_INTEGERS, _number),
+    "DECIMAL": _decimal,
+    **dict.fromkeys(TEXTS, _string),
 }
 _LEGACY: Final[dict[str, _Writer]] = {
     **_BOTH,
-    "DATE": _day_number,
-    "TIME": _plain,
+    "DATE": _number,
+    "TIME": _number,
     "TIMESTAMP": _local_date_time,
     "TIMESTAMP_LTZ": _local_date_time,
 }

@@ -43,6 +43,7 @@ from widetable.kernels.arrow_buffers import (
     validity,
 )
 from widetable.kernels.bytes_lanes import bytes_lanes
+from widetable.kernels.float_order import order_bits
 from widetable.kernels.jit import kernel
 from widetable.kernels.merge_order import group_starts, sort_order
 
@@ -136,9 +137,7 @@ def _floating(column: ArrowColumn) -> Sequence[Lane]:
     values = np.concatenate(
         [fixed_values(chunk, dtype) for chunk in chunks_of(column)], dtype=np.float64
     )
-    lane = np.empty(len(values), np.uint64)
-    _total_order(values, values.view(np.uint64), lane)
-    return (lane,)
+    return (order_bits(values),)
 
 
 def _decimal(column: ArrowColumn) -> Sequence[Lane]:
@@ -239,18 +238,3 @@ def _place(
         right = np.uint64(-shift)
         for row in range(len(part)):
             lanes[row, column] |= ((part[row] - lowest) >> low_bits) >> right
-
-
-@kernel
-def _total_order(
-    values: npt.NDArray[np.float64], bits: npt.NDArray[np.uint64], lane: npt.NDArray[np.uint64]
-) -> None:
-    sign = np.uint64(1 << 63)
-    largest = np.uint64(0xFFFFFFFFFFFFFFFF)
-    for row in range(len(values)):
-        if values[row] != values[row]:
-            lane[row] = largest
-        elif bits[row] & sign:
-            lane[row] = ~bits[row]
-        else:
-            lane[row] = bits[row] | sign

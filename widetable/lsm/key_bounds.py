@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from widetable.format.binary_row import decode_row
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.parquet_statistics import KeyRange
+from widetable.format.plain_value import PlainValue, plain_column
 from widetable.kernels.key_match import Positions, slices_in_ranges
 from widetable.lsm.sorted_run import key_types
 from widetable.schema import TableSchema
-from widetable.types import DataType, arrow_type
+from widetable.types import DataType
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,10 @@ def bounds_of_row_groups(groups: Sequence[KeyRange], schema: TableSchema) -> Key
     return KeyBounds(_columns(lower, types), _columns(upper, types))
 
 
-def _columns(bounds: Iterable[tuple[Any, ...]], types: Sequence[DataType]) -> tuple[pa.Array, ...]:
+def _columns(
+    bounds: Iterable[tuple[PlainValue, ...]], types: Sequence[DataType]
+) -> tuple[pa.Array, ...]:
     rows = list(bounds)
     return tuple(
-        pa.array([row[index] for row in rows], arrow_type(kind)) for index, kind in enumerate(types)
+        plain_column([row[index] for row in rows], kind) for index, kind in enumerate(types)
     )

@@ -4,26 +4,22 @@ Source: Paimon `SortedRun`, `IntervalPartition`; format.md sections 7 and 9. Val
 In: the metadata of a bucket's files. Out: sections, disjoint in keys and in key order, each with the runs that must be
 merged there. Raises DamagedError for a level >= 1 whose files overlap (trap T2).
 
-Keys are compared as files are sorted (kernels.key_lanes): columns left to right, strings and binaries by unsigned
-bytes, floats in Java's total order, null first.
+Keys are compared as files are sorted (plain_value).
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 from widetable.errors import DamagedError
 from widetable.format.binary_row import decode_row
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.plain_value import row_order
 from widetable.schema import TableSchema
 from widetable.types import DataType
-
-_SIGN: Final = 1 << 63
-_NAN: Final = 1 << 64
 
 
 @dataclass(frozen=True)
@@ -71,25 +67,7 @@ def key_types(schema: TableSchema) -> tuple[DataType, ...]:
 
 def sort_key(key: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
     """A key of a manifest as a tuple that Python orders as files are sorted."""
-    return tuple(_ordered(value) for value in decode_row(key, types))
-
-
-def _ordered(value: Any) -> Any:
-    if value is None:
-        return (0,)
-    if isinstance(value, str):
-        value = value.encode()
-    elif isinstance(value, float):
-        value = _total_order(value)
-    return (1, value)
-
-
-def _total_order(value: float) -> int:
-    """Java's order of doubles: by value, -0.0 before 0.0, NaN last."""
-    if value != value:
-        return _NAN
-    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
-    return int(bits ^ (2 * _SIGN - 1)) if bits & _SIGN else int(bits | _SIGN)
+    return row_order(types)(decode_row(key, types))
 
 
 def level0_age(file: DataFileMeta) -> tuple[int, int, int, str]:

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from widetable import options as opt
 from widetable.merge.engine import MergeEngine
 from widetable.merge.gather import gather
 from widetable.merge.plan import MergePlan, Pick, PickList, unmerged
+from widetable.merge.row_equality import equal_values
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
 from widetable.schema import TableSchema
@@ -126,7 +126,7 @@ class _Images:
             now = self._after_of[name].indices[keys]
             suspects = np.flatnonzero(equal & (was != now))
             if len(suspects):
-                equal[suspects] = _same_values(
+                equal[suspects] = equal_values(
                     self._window.take(name, was[suspects]), self._window.take(name, now[suspects])
                 )
                 self._window.forget(name)
@@ -170,15 +170,3 @@ class _Images:
                 mixed[pair] = indices
             picks.add(name, mixed[pair])
         return picks.picks()
-
-
-def _same_values(a: pa.Array, b: pa.Array) -> _Mask:
-    """As Java's `equals`: null is null, NaN is NaN, -0.0 is not 0.0."""
-    if pa.types.is_nested(a.type):
-        return np.array([x == y for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True)])
-    if pa.types.is_floating(a.type):
-        bits = pa.int64() if a.type.bit_width == 64 else pa.int32()
-        a, b = a.view(bits), b.view(bits)
-    both_null = pc.and_(pc.is_null(a), pc.is_null(b))
-    same = pc.or_(pc.fill_null(pc.equal(a, b), False), both_null)
-    return np.asarray(same.to_numpy(zero_copy_only=False), dtype=np.bool_)

@@ -26,7 +26,7 @@ import pyarrow as pa
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.merge_order import group_starts, sort_order
-from widetable.operations.row_equality import equal_values
+from widetable.merge.row_equality import equal_values
 from widetable.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
 
 Rows: TypeAlias = npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ from widetable.errors import InvalidError
 from widetable.kernels.arrow_buffers import one_array
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
-from widetable.write.safe_cast import safe_cast
+from widetable.write.safe_cast import check_values, key_cast
 
 
 def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
@@ -111,7 +111,8 @@ def _array(values: list[Any], field: DataField) -> pa.Array:
 
 def _cast(array: pa.Array, field: DataField) -> pa.Array:
     try:
-        return safe_cast(array, field, arrow_type(field.type))
+        check_values(array, field.name)
+        return key_cast(array, field, arrow_type(field.type))
     except InvalidError as wrong:
         raise _invalid(wrong.subject, wrong.found, wrong.expected, "Correct the keys.") from wrong
 

@@ -243,7 +243,7 @@ def _starts_with(token: _Token, schema: TableSchema) -> Node:
     if column.type.root not in ("CHAR", "VARCHAR") or token.options["ignore_case"].as_py():
         raise _NotUnderstood("starts_with")
     prefix = token.options["pattern"].as_py()
-    return Like(column, "", prefix)
+    return Like(column, "", prefix.encode())
 
 
 def _not(token: _Token, schema: TableSchema) -> Node:

@@ -209,8 +209,8 @@ def _bare(e: Any) -> Any:
     return e.unnest() if isinstance(e, exp.Paren) else e
 
 
-def _like_pattern(text: str, escape: str) -> tuple[str, str]:
-    """(pattern with backslash as its escape, the literal text before the first wildcard)."""
+def _like_pattern(text: str, escape: str) -> tuple[str, bytes]:
+    """(pattern with backslash as its escape, the UTF-8 before the first wildcard)."""
     pattern, prefix, open_prefix, index = "", "", True, 0
     while index < len(text):
         char = text[index]
@@ -223,7 +223,7 @@ def _like_pattern(text: str, escape: str) -> tuple[str, str]:
         pattern += f"\\{char}" if char in "%_\\" else char
         prefix += char if open_prefix else ""
         index += 1
-    return pattern, prefix
+    return pattern, prefix.encode()
 
 
 _OPS: Final[dict[type, str]] = {

@@ -1,13 +1,12 @@
 """Values of a filter in a form that compares exactly with a column's values and its statistics.
 
-A *comparable* is what Python's `<` and `==` order as Paimon orders the type:
+A *comparable* is the plain value (`format.plain_value`), which Python's `<` and `==` order as Paimon orders the type,
+but where SQL's comparisons differ from the order of files:
 
-    integers, DECIMAL, DATE, TIME, TIMESTAMP   grid types: int, counted in the type's smallest step
-                                               (1, 10^-scale, day, millisecond, Arrow unit);
+    integers, DECIMAL, DATE, TIME, TIMESTAMP   grid types: plain values count the type's smallest step;
                                                a literal between two steps is a Fraction
-    FLOAT, DOUBLE                              (0, value); NaN is (1, 0.0): larger than all numbers
-                                               and equal to itself, as in Java and Spark
-    CHAR, VARCHAR: str    BINARY, VARBINARY: bytes    BOOLEAN: bool
+    FLOAT, DOUBLE                              (0, value), in which -0.0 is 0.0; NaN is (1, 0.0): larger than all
+                                               numbers and equal to itself, as in Spark
 
 No I/O. Raises InvalidError naming the column when a literal is not of the column's type.
 """
@@ -17,22 +16,22 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Sequence
-from decimal import Context, Decimal
+from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from widetable.errors import InvalidError
-from widetable.types import DataField, DataType, arrow_type, timestamp_unit
+from widetable.format.plain_value import FLOATS, TEXTS, plain_column
+from widetable.types import DataField, DataType, timestamp_unit
 
 # What Python's operators compare; the types are those of the module's docstring.
 Comparable: TypeAlias = Any
 
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _EPOCH_TIME: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
-_EXACT: Final = Context(prec=40)  # Python's default would round the 38 digits of the widest DECIMAL
 _NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _BITS: Final = {
     "TINYINT": 8,
@@ -44,7 +43,6 @@ _BITS: Final = {
     "TIMESTAMP": 64,
     "TIMESTAMP_LTZ": 64,
 }
-_FLOATS: Final = ("FLOAT", "DOUBLE")
 _TIMESTAMP: Final = re.compile(
     r"^(?P<day>\d{4}-\d{1,2}-\d{1,2})(?:[ T](?P<clock>\d{1,2}:\d{2}(?::\d{2})?)(?:\.(?P<fraction>\d{1,9}))?)?"
     r"\s*(?P<zone>Z|UTC|[+-]\d{2}:\d{2})?$"
@@ -62,20 +60,18 @@ def float_comparable(value: float) -> Comparable:
 
 
 def comparable_of(t: DataType, value: Any) -> Comparable:
-    """The comparable of a value that `format.binary_row.decode_row` gave."""
-    if t.root in _FLOATS:
-        return float_comparable(value)
-    if t.root == "DECIMAL":
-        return int(Fraction(value) * 10 ** (t.scale or 0))
-    if t.root == "DATE" and isinstance(value, dt.date):
-        return value.toordinal() - _EPOCH
-    return value
+    """The comparable of a plain value."""
+    return float_comparable(value) if t.root in FLOATS else value
 
 
 def scalar_comparable(t: DataType, scalar: pa.Scalar) -> Comparable:
     """The comparable of an Arrow scalar that has the Arrow type of `t` and is not null."""
     if t.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
         return scalar.value
+    if t.root in TEXTS:
+        return scalar.as_buffer().to_pybytes()
+    if t.root == "DECIMAL":
+        return int(Fraction(scalar.as_py()) * 10 ** (t.scale or 0))
     return comparable_of(t, scalar.as_py())
 
 
@@ -90,31 +86,9 @@ def grid_range(t: DataType) -> tuple[int, int]:
 
 def scalar_of(t: DataType, value: Comparable) -> pa.Scalar:
     """The Arrow scalar of a comparable that the type can hold; of DOUBLE for both float types."""
-    if t.root in _FLOATS:
-        return pa.scalar(value_of(t, value), pa.float64())
-    return column_array(t, [value])[0]
-
-
-def value_of(t: DataType, value: Comparable) -> Any:
-    """The inverse of `comparable_of`, as `format.binary_row.encode_row` takes it."""
-    if t.root in _FLOATS:
-        return math.nan if value[0] else value[1]
-    if t.root == "DECIMAL":
-        return Decimal(value).scaleb(-(t.scale or 0), _EXACT)
-    if t.root == "DATE":
-        return dt.date.fromordinal(value + _EPOCH)
-    return value
-
-
-def column_array(t: DataType, values: Sequence[Comparable]) -> pa.Array:
-    """Comparables that the type can hold, as an array of the column's Arrow type."""
-    if t.root in ("DECIMAL", *_FLOATS):
-        return pa.array([value_of(t, value) for value in values], arrow_type(t))
-    if t.root in ("TIME", "DATE"):
-        return pa.array(list(values), pa.int32()).view(arrow_type(t))
-    if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        return pa.array(list(values), pa.int64()).view(arrow_type(t))
-    return pa.array(list(values), arrow_type(t))
+    if t.root in FLOATS:
+        return pa.scalar(math.nan if value[0] else value[1], pa.float64())
+    return plain_column([value], t)[0]
 
 
 def holds(t: DataType, value: Comparable) -> bool:
@@ -177,6 +151,12 @@ def _floating(t: DataType, value: Any) -> Comparable:
     return float_comparable(float(_number(value)))
 
 
+def _text(t: DataType, value: Any) -> Comparable:
+    if not isinstance(value, str):
+        raise _refuse(value)
+    return value.encode()
+
+
 def _instance(kind: type) -> Callable[[DataType, Any], Comparable]:
     def convert(t: DataType, value: Any) -> Comparable:
         if not isinstance(value, kind):
@@ -235,7 +215,7 @@ def _epoch_nanos(value: Any) -> tuple[int, bool]:
 _LITERALS: Final[dict[str, Callable[[DataType, Any], Comparable]]] = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), _integer),
     **dict.fromkeys(("FLOAT", "DOUBLE"), _floating),
-    **dict.fromkeys(("CHAR", "VARCHAR"), _instance(str)),
+    **dict.fromkeys(TEXTS, _text),
     **dict.fromkeys(("BINARY", "VARBINARY"), _instance(bytes)),
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_LTZ"), _timestamp),
     "DECIMAL": _decimal,

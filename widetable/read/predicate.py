@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
-from widetable.read.literal import Comparable, column_array, grid_range, holds, is_grid, scalar_of
+from widetable.format.plain_value import FLOATS, plain_column
+from widetable.read.literal import Comparable, grid_range, holds, is_grid, scalar_of
 from widetable.types import DataField
 
 # Not pa.scalar: its first call imports pandas, half of the time that importing this package takes.
@@ -73,13 +74,11 @@ class IsNull:
 
 @dataclass(frozen=True)
 class Like:
-    """pattern: SQL's, `%` and `_`, with backslash as the escape. prefix: what every match starts
-    with.
-    """
+    """pattern: SQL's, `%` and `_`, with backslash as the escape. prefix: UTF-8 that every match starts with."""
 
     column: DataField
     pattern: str
-    prefix: str
+    prefix: bytes
 
 
 @dataclass(frozen=True)
@@ -297,7 +296,7 @@ def _unless_null(name: str, value: pc.Expression | bool) -> pc.Expression:
 
 def _compare_expression(node: Compare) -> pc.Expression:
     name, op, value = node.column.name, node.op, node.value
-    if node.column.type.root in ("FLOAT", "DOUBLE"):
+    if node.column.type.root in FLOATS:
         return _float_expression(name, op, value)
     if is_grid(node.column.type):
         lowest, highest = grid_range(node.column.type)
@@ -326,9 +325,9 @@ def _float_expression(name: str, op: str, value: Comparable) -> pc.Expression:
 
 def _in_expression(node: In) -> pc.Expression:
     t = node.column.type
-    if t.root in ("FLOAT", "DOUBLE"):
+    if t.root in FLOATS:
         return to_expression(Or(tuple(Compare(node.column, "=", value) for value in node.values)))
-    wanted = column_array(t, [value for value in node.values if holds(t, value)])
+    wanted = plain_column([value for value in node.values if holds(t, value)], t)
     return _unless_null(node.column.name, pc.field(node.column.name).isin(wanted))
 
 

@@ -20,15 +20,15 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.commit.live_files import LiveFiles
-from widetable.commit.row_order import value_order
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
+from widetable.format.plain_value import FLOATS, plain_column, row_order
 from widetable.format.snapshot import Snapshot
-from widetable.read.literal import Comparable, column_array, comparable_of, holds, value_of
+from widetable.read.literal import Comparable, comparable_of, holds
 from widetable.read.predicate import Bound, Predicate
 from widetable.read.split import Split, needs_merge
 from widetable.schema import TableSchema
@@ -99,16 +99,12 @@ def _split_order(schema: TableSchema) -> Callable[[Split], Any]:
 def partition_order(schema: TableSchema) -> Callable[[bytes], Any]:
     """Sorts partitions (BinaryRow, arity in front) by their values, null first."""
     types = _partition_types(schema)
-    orders = [value_order(t) for t in types]
+    order = row_order(types)
     memo: dict[bytes, tuple[Any, ...]] = {}
 
     def key(partition: bytes) -> Any:
         if partition not in memo:
-            values = decode_row(partition, types) if types else ()
-            memo[partition] = tuple(
-                (value is not None, None if value is None else order(value))
-                for value, order in zip(values, orders, strict=True)
-            )
+            memo[partition] = order(decode_row(partition, types) if types else ())
         return memo[partition]
 
     return key
@@ -145,13 +141,7 @@ class _Pruner:
         if not fields or choices is None:
             return None
         types = [column.type for column in fields]
-        return frozenset(
-            encode_row(
-                [value_of(column.type, value) for column, value in zip(fields, row, strict=True)],
-                types,
-            )
-            for row in choices
-        )
+        return frozenset(encode_row(row, types) for row in choices)
 
     def buckets(self, num_buckets: int) -> frozenset[int] | None:
         """The buckets of the keys that the filter names by equality, None when it leaves a bucket
@@ -169,7 +159,7 @@ class _Pruner:
         if not choices:
             return frozenset()
         columns = [
-            column_array(column.type, [row[i] for row in choices])
+            plain_column([row[i] for row in choices], column.type)
             for i, column in enumerate(fields)
         ]
         batch = pa.RecordBatch.from_arrays(columns, names=[column.name for column in fields])
@@ -186,7 +176,7 @@ class _Pruner:
         for column in fields:
             values = self._predicate.equal_values(column.name)
             # -0.0 = 0.0, but their bytes differ.
-            if values is None or column.type.root in ("FLOAT", "DOUBLE"):
+            if values is None or column.type.root in FLOATS:
                 return None
             per_column.append([value for value in values if holds(column.type, value)])
         if math.prod(len(values) for values in per_column) > _MAX_KEYS:

@@ -13,12 +13,16 @@ In: one Arrow array and the column's declaration; out: an array of `types.arrow_
     ARRAY, MAP, ROW   from what has parts that are taken; the fields of a ROW by name, in the declared order
     any               from dictionaries of these, and from columns of nulls alone
 
+Texts are UTF-8, times lie within a day, decimals within their precision: `check_values` looks, once for a whole array,
+as nothing behind it does. In a key every NaN becomes the same one, since buckets are hashes of bits (`key_cast`).
+
 Raises InvalidError naming the column, the type or the value that was found and the type that the table has. Nothing is
 padded, cut or rounded.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,6 +33,42 @@ from widetable.errors import InvalidError
 from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type
 
 _Test = Callable[[pa.DataType], bool]
+
+
+def check_values(array: pa.Array, name: str, first_row: int = 0) -> None:
+    """Refuse an array with a value that its Arrow type does not allow. first_row: the number of its first row."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowException as cause:
+        row = _first_wrong(array)
+        raise InvalidError(
+            f"column {name!r}",
+            found=f"a value that no {array.type} is, in row {first_row + row} (counted from 0): {cause}",
+            expected=f"values of the type {array.type}; texts as UTF-8",
+            action="Correct the rows; bytes that are no text belong into a column of binary type.",
+        ) from cause
+
+
+def _first_wrong(array: pa.Array) -> int:
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            # Taken, as a slice of nested values is validated with all that lies beside it.
+            array.take(pa.array(range(low, middle), pa.int64())).validate(full=True)
+        except pa.ArrowException:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def key_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array:
+    """As `safe_cast`, for a column of the primary key."""
+    array = safe_cast(array, field, target)
+    if pa.types.is_floating(target) and pc.any(pc.is_nan(array)).as_py():
+        return pc.if_else(pc.is_nan(array), pa.scalar(math.nan, target), array)
+    return array
 
 
 def safe_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array:

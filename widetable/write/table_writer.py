@@ -80,7 +80,7 @@ class TableWriter:
         self._check_open()
         try:
             for batch in user_batches(data):
-                self._normalizer.check_batch_columns(batch.schema.names)
+                self._normalizer.check_batch(batch)
                 for piece in self._slices(batch):
                     self._add(self._normalizer.records(piece))
         except BaseException:

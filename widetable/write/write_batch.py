@@ -27,7 +27,7 @@ from widetable.merge.engine import MergeEngine, engine_of
 from widetable.row_kind import INSERT, TEXTS, UPDATE_BEFORE, is_retraction, parse_texts
 from widetable.schema import TableSchema
 from widetable.types import DataField
-from widetable.write.safe_cast import safe_cast
+from widetable.write.safe_cast import check_values, key_cast, safe_cast
 from widetable.write.sequence import SequenceAllocator
 
 ROW_KIND_COLUMN: Final = "_row_kind"
@@ -159,11 +159,19 @@ class BatchNormalizer:
         extra = () if columns.kind_column is None else (columns.kind_column,)
         self._expected = frozenset(columns.names + extra)
         options = schema.typed_options
+        self._checked_rows = 0
         self._ignore_delete = options.get(opt.IGNORE_DELETE)
         self._ignore_update_before = options.get(opt.IGNORE_UPDATE_BEFORE)
 
-    def check_batch_columns(self, names: Sequence[str]) -> None:
-        """Every batch of a writer has the same columns, in any order: raises InvalidError for one that differs."""
+    def check_batch(self, batch: pa.RecordBatch) -> None:
+        """Raises InvalidError for a batch with other columns than the writer's, or values that no column has."""
+        self._check_columns(batch.schema.names)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            check_values(column, name, self._checked_rows)
+        self._checked_rows += batch.num_rows
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        """Every batch of a writer has the same columns, in any order."""
         if len(names) == len(self._expected) and self._expected == set(names):
             return
         wrong = sorted(self._expected.symmetric_difference(names)) or [names[0]]
@@ -184,7 +192,7 @@ class BatchNormalizer:
 
     def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One user batch as numbered records that passed the filters, with the values that were given."""
-        self.check_batch_columns(batch.schema.names)
+        self._check_columns(batch.schema.names)
         arrays = [self._column(batch, field, at) for at, field in enumerate(self._fields)]
         kinds = self._kinds(batch)
         keep = self._kept(kinds)
@@ -198,7 +206,8 @@ class BatchNormalizer:
         )
 
     def _column(self, batch: pa.RecordBatch, field: DataField, at: int) -> pa.Array:
-        array = safe_cast(batch.column(field.name), field, self._arrow.field(at + 2).type)
+        cast = key_cast if field.name in self._schema.primary_keys else safe_cast
+        array = cast(batch.column(field.name), field, self._arrow.field(at + 2).type)
         if array.null_count and not field.type.nullable:
             what = "key" if field.name in self._schema.primary_keys else "NOT NULL"
             raise _invalid(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.row_values import row_of
 from widetable.commit.committer import Committer
 from widetable.commit.schema_store import SchemaStore
-from widetable.format.binary_row import EMPTY_ROW, encode_row
+from widetable.format.binary_row import EMPTY_ROW
 from widetable.format.column_stats import EMPTY_STATS, Stats
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
@@ -53,11 +54,11 @@ def committer(paths: TablePaths, file_io: FileIO | None = None) -> Committer:
 
 def region(name: str | None) -> bytes:
     """The partition of that region."""
-    return encode_row([name], REGION_TYPES)
+    return row_of([name], REGION_TYPES)
 
 
 def key(id: int) -> bytes:
-    return encode_row([id], KEY_TYPES)
+    return row_of([id], KEY_TYPES)
 
 
 def data_file(

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.row_values import row_of
 from tests.scripts import check_script
 from tests.widetable.commit.fake_table import KEY_TYPES, added, data_file, region
 from widetable.commit.conflicts import check
 from widetable.errors import DamagedError
-from widetable.format.binary_row import encode_row
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.types import parse_type
 
@@ -69,7 +69,7 @@ def test_keys_are_ordered_as_files_are_sorted(type_text: str, values: list[Any])
     def file(name: str, low: Any, high: Any) -> ManifestEntry:
         from dataclasses import replace
 
-        bounds = encode_row([low, 5], types), encode_row([high, 5], types)
+        bounds = row_of([low, 5], types), row_of([high, 5], types)
         return added(replace(data_file(name, level=5), min_key=bounds[0], max_key=bounds[1]))
 
     beside = [file(str(index), value, value) for index, value in enumerate(values)]

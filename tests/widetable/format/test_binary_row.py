@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.damage import damaged_copies, refused_subject
+from tests.row_values import plain_values, row_of
 from widetable.errors import DamagedError, InvalidError, UnsupportedError
 from widetable.format.binary_row import (
     EMPTY_ROW,
@@ -56,7 +57,7 @@ PLAIN_TYPES = [
 
 
 def python_value(kind: DataType, json_value: Any) -> Any:
-    """The value of a vector as `decode_row` gives it."""
+    """The value of a vector."""
     if json_value is None:
         return None
     if kind.root == "DECIMAL":
@@ -82,8 +83,8 @@ def test_vector_is_encoded_and_decoded(vector: dict[str, Any]) -> None:
     pairs = zip(types, vector["values"], strict=True)
     values = tuple(python_value(kind, value) for kind, value in pairs)
     data = bytes.fromhex(vector["manifest_hex"])
-    assert encode_row(values, types) == data
-    assert decode_row(data, types) == values
+    assert row_of(values, types) == data
+    assert decode_row(data, types) == plain_values(values, types)
 
 
 def test_rows_of_columns_are_the_rows_of_their_values() -> None:
@@ -95,7 +96,7 @@ def test_rows_of_columns_are_the_rows_of_their_values() -> None:
     ]
     encoded = encode_rows(columns, types)
     for index, row in enumerate(rows):
-        assert with_arity(encoded.row(index), 3) == encode_row(row, types)
+        assert with_arity(encoded.row(index), 3) == row_of(row, types)
 
 
 def test_no_field_is_the_empty_row() -> None:
@@ -111,26 +112,20 @@ def test_null_row_is_a_row_of_nulls(arity: int) -> None:
 
 
 def values_of(kind: DataType) -> st.SearchStrategy[Any]:
-    """Values of a plain type, extremes included."""
+    """All plain values of a type."""
     if kind.root == "DECIMAL":
         digits = kind.precision or 0
-        unscaled = st.integers(-(10**digits) + 1, 10**digits - 1)
-        return unscaled.map(lambda value: Decimal(f"{value}e-{kind.scale}"))
-    if kind.root.startswith("TIMESTAMP"):
-        return st.integers(-(2**62), 2**62)
-    bits = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}.get(kind.root)
-    if bits is not None:
-        return st.integers(-(2**bits), 2**bits - 1)
+        return st.integers(-(10**digits) + 1, 10**digits - 1)
+    bits = {"TINYINT": 7, "SMALLINT": 15, "BIGINT": 63, "TIMESTAMP": 63, "TIMESTAMP_LTZ": 63}
     plain: dict[str, st.SearchStrategy[Any]] = {
         "BOOLEAN": st.booleans(),
         "FLOAT": st.floats(width=32, allow_nan=False),
         "DOUBLE": st.floats(allow_nan=False),
-        "VARCHAR": st.text(),
+        "VARCHAR": st.binary(),  # not always UTF-8
         "VARBINARY": st.binary(),
-        "DATE": st.dates(),
-        "TIME": st.integers(0, 86_399_999),
     }
-    return plain[kind.root]
+    limit = 2 ** bits.get(kind.root, 31)
+    return plain.get(kind.root, st.integers(-limit, limit - 1))
 
 
 @st.composite
@@ -168,11 +163,11 @@ def test_row_of_another_arity_is_refused() -> None:
 
 
 def test_value_that_its_type_cannot_hold_is_refused() -> None:
-    for kind, value in (("TINYINT", 300), ("INT", "x"), ("DECIMAL(4, 2)", Decimal("123.45"))):
+    for kind, value in (("TINYINT", 300), ("INT", b"x"), ("DECIMAL(4, 2)", 12345), ("DATE", 2**31)):
         with pytest.raises(InvalidError):
             encode_row([value], [parse_type(kind)])
 
 
 def test_nested_type_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedError, match="nested"):
-        encode_row([[1]], [parse_type({"type": "ARRAY", "element": "INT"})])
+        encode_row([b""], [parse_type({"type": "ARRAY", "element": "INT"})])

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.fixture_tables import JAVA_TABLES, TABLES, FixtureTable
+from tests.row_values import plain_value
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.column_stats import KeyStats
 from widetable.format.data_file_meta import DataFileMeta
@@ -71,7 +72,8 @@ def test_key_ranges_bound_the_keys(table: FixtureTable) -> None:
         for index, group in enumerate(ranges):
             rows = pa.Table.from_batches(file.batches(1000, [index]), file.schema)
             for name, low, high in zip(names, group.minima, group.maxima, strict=True):
-                values = rows.column(name).to_pylist()
+                kind = table.schema.field(name).type
+                values: list[Any] = [plain_value(v, kind) for v in rows.column(name).to_pylist()]
                 assert (low, high) == (min(values), max(values))
 
 

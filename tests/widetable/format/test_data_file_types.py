@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.row_values import row_of
 from tests.widetable.format.data_files import (
     IO,
     batch_of,
@@ -19,7 +20,7 @@ from tests.widetable.format.data_files import (
     write,
 )
 from widetable.format import data_file_writer
-from widetable.format.binary_row import decode_row, encode_row
+from widetable.format.binary_row import decode_row
 from widetable.format.data_file_reader import open_data_file
 from widetable.schema import TableSchema
 from widetable.types import DataType, parse_type
@@ -206,10 +207,10 @@ def test_keys_bound_the_meta_and_the_row_groups(
     rows = {"a": [low, middle, high, low], "b": [-1, -1, -1, 4], "v": [None] * 4}
     meta = write(path, schema, [batch_of(schema, rows)])
     types = [parse_type("TINYINT NOT NULL"), parse_type(text).not_null()]
-    assert meta.min_key == encode_row((-1, low), types)
-    assert meta.max_key == encode_row((4, low), types)
-    assert meta.key_stats.min_values == encode_row((-1, low), types)
-    assert meta.key_stats.max_values == encode_row((4, high), types)
+    assert meta.min_key == row_of((-1, low), types)
+    assert meta.max_key == row_of((4, low), types)
+    assert meta.key_stats.min_values == row_of((-1, low), types)
+    assert meta.key_stats.max_values == row_of((4, high), types)
     assert meta.key_stats.null_counts == (0, 0)
     with open_data_file(IO, str(path), meta, schema, schema) as file:
         groups = file.row_group_key_ranges()
@@ -225,8 +226,10 @@ def test_keys_bound_the_meta_and_the_row_groups(
     }
     assert [g.rows for g in groups] == [min(group_rows, 4)] * len(groups)
     for group, (least, greatest) in zip(groups, bounds[group_rows], strict=True):
-        assert group.minima == decode_row(encode_row(least, types), types)
-        assert group.maxima == decode_row(encode_row(greatest, types), types)
+        known = decode_row(row_of(least, types), types), decode_row(row_of(greatest, types), types)
+        if text == "TIMESTAMP(9)" and len(groups) > 1:  # int96 has no order of its own
+            known = (*known[0][:1], None), (*known[1][:1], None)
+        assert (group.minima, group.maxima) == known
 
 
 @pytest.mark.parametrize("group_rows", [1, 2])

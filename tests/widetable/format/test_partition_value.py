@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from tests.fixture_tables import TABLES
+from tests.row_values import row_of
 from widetable.errors import UnsupportedError
-from widetable.format.binary_row import encode_row
 from widetable.format.partition_value import partition_texts
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema, new_schema
@@ -27,7 +27,7 @@ def schema_of(kind: str, options: dict[str, str] | None = None) -> TableSchema:
 
 def text(kind: str, value: Any, options: dict[str, str] | None = None) -> str:
     schema = schema_of(kind, options)
-    ((name, found),) = partition_texts(encode_row([value], [schema.field("p").type]), schema)
+    ((name, found),) = partition_texts(row_of([value], [schema.field("p").type]), schema)
     assert name == "p"
     return found
 

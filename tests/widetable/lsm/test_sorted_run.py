@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.row_values import row_of
 from tests.widetable.lsm.test_universal_compaction import file_of
 from widetable.errors import DamagedError
-from widetable.format.binary_row import encode_row
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types, sections, sort_key
@@ -37,7 +37,7 @@ def ranged(
 ) -> DataFileMeta:
     types = key_types(schema)
     file = file_of(number, level, 1)
-    return replace(file, min_key=encode_row([low], types), max_key=encode_row([high], types))
+    return replace(file, min_key=row_of([low], types), max_key=row_of([high], types))
 
 
 @pytest.mark.parametrize("kind", ORDERED, ids=str)
@@ -45,7 +45,7 @@ def test_keys_compare_as_files_are_sorted(kind: pa.DataType) -> None:
     """Against the lanes that writers sort by."""
     schema = new_schema(pa.schema([("k", kind), ("v", pa.int32())]), primary_key=["k"])
     values = ORDERED[kind]
-    keys = [sort_key(encode_row([value], key_types(schema)), key_types(schema)) for value in values]
+    keys = [sort_key(row_of([value], key_types(schema)), key_types(schema)) for value in values]
     assert keys == sorted(keys)
     assert len(set(keys)) == len(keys)
     lanes = key_lanes([pa.array(values, kind)])
@@ -56,7 +56,7 @@ def test_composite_keys_compare_left_to_right() -> None:
     schema = new_schema(pa.schema([("a", pa.string()), ("b", pa.int32())]), primary_key=["b", "a"])
     types = key_types(schema)
     keys: Sequence[Any] = [(1, "z"), (2, ""), (2, "b"), (10, "a")]
-    ordered = [sort_key(encode_row(key, types), types) for key in keys]
+    ordered = [sort_key(row_of(key, types), types) for key in keys]
     assert ordered == sorted(ordered)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from widetable.operations.row_equality import equal_values
+from widetable.merge.row_equality import equal_values
 
 _ITEMS = pa.list_(pa.struct([("a", pa.int32()), ("b", pa.string())]))
 _MAP = pa.map_(pa.string(), pa.float64())

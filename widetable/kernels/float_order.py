@@ -1,0 +1,21 @@
+"""Java's total order of floats, as unsigned integers: -inf .. -0.0, 0.0 .. inf, NaN; all NaNs are one.
+
+Source: `Double.compare`, `Float.compare`. For columns (key_lanes), keys of lookup caches and values of manifests alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def order_bits(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """u4[n] of f4[n], u8[n] of f8[n]: integers in the order of the values, equal where these are."""
+    bits = values.view(np.dtype(f"u{values.dtype.itemsize}"))
+    sign = bits.dtype.type(1 << (8 * values.dtype.itemsize - 1))
+    ordered = np.where(bits & sign, ~bits, bits | sign)
+    # Every NaN behind infinity, whatever its sign and payload.
+    ordered[np.isnan(values)] = np.array(np.nan, values.dtype).view(bits.dtype) | sign
+    return ordered
