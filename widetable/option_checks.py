@@ -21,45 +21,77 @@ from widetable.options import (
 )
 
 # Options of Paimon that change what only *other* clients do or how fast, never which rows a table has:
-# they may stand in a schema and need nothing from us.
+# they may stand in a schema and need nothing from us (docs/facts/paimon-options.md).
 _HARMLESS: Final = frozenset(
-    {
-        "path",
-        "provider",
-        "type",
-        "owner",
-        "comment",
+    [
+        "async-file-write",
         "auto-create",
-        "metadata.stats-mode",
-        "metadata.stats-dense-store",
+        "branch",
+        "bucket-append-ordered",
+        "cache-page-size",
+        "changelog.num-retained.max",
+        "changelog.num-retained.min",
+        "changelog.time-retained",
+        "comment",
+        "commit.force-compact",
+        "commit.max-retry-wait",
+        "commit.min-retry-wait",
+        "commit.user-prefix",
+        "consumer-id",
+        "consumer.changelog-only",
+        "consumer.ignore-progress",
+        "consumer.mode",
+        "continuous.discovery-interval",
+        "file-index.read.enabled",
+        "file-operation.thread-num",
+        "file-reader-async-threshold",
+        "file.block-size",
+        "local-merge-buffer-size",
+        "local-sort.max-num-file-handles",
         "manifest.compression",
         "manifest.full-compaction-threshold-size",
+        "manifest.merge-optimize.enabled",
         "num-sorted-run.stop-trigger",
-        "commit.min-retry-wait",
-        "commit.max-retry-wait",
-        "sort-spill-threshold",
-        "write-buffer-spillable",
-        "changelog.num-retained.min",
-        "changelog.num-retained.max",
-        "changelog.time-retained",
-        "scan.plan-sort-partition",
-        "scan.manifest.parallelism",
-        "read.batch-size",
-        "write.batch-size",
-        "file.block-size",
+        "owner",
+        "page-size",
         "parquet.enable.dictionary",
-        "source.split.target-size",
+        "path",
+        "provider",
+        "read.batch-size",
+        "scan.ignore-corrupt-files",
+        "scan.ignore-lost-files",
+        "scan.manifest.parallelism",
+        "scan.max-splits-per-task",
+        "scan.plan-sort-partition",
+        "snapshot.clean-empty-directories",
+        "snapshot.expire.execution-mode",
+        "sort-engine",
+        "sort-spill-buffer-size",
+        "sort-spill-threshold",
         "source.split.open-file-cost",
-    }
+        "source.split.target-size",
+        "spill-compression",
+        "spill-compression.zstd-level",
+        "streaming.read.snapshot.delay",
+        "type",
+        "write-buffer-for-append",
+        "write-buffer-spill.max-disk-size",
+        "write-buffer-spillable",
+        "write-max-writers-to-spill",
+        "write.batch-memory",
+        "write.batch-size",
+    ]
 )
 _HARMLESS_PREFIXES: Final = (
-    "metadata.stats-mode.",
+    "dynamic-bucket.",
     "fields.stats-mode.",
-    "sink.",
-    "lookup.cache",
-    "user.",
-    "spark.",
     "flink.",
+    "lookup.cache",
+    "lookup.remote-file.",
+    "metadata.stats-",
+    "sink.",
+    "spark.",
+    "user.",
 )
 
 
@@ -83,11 +115,17 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
             )
 
 
-def check_alter(old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raises InvalidError when an immutable option changes, or ignore-delete/-update-before goes from true to false."""
+def check_alter(
+    old: Mapping[str, str], new: Mapping[str, str], *, mends: Mapping[str, str] | None = None
+) -> None:
+    """Raises InvalidError when an immutable option changes, or ignore-delete/-update-before goes from true to false.
+
+    mends: immutable options that may be given to a table without them, and the values.
+    """
     for option in OPTIONS:
         before, after = old.get(option.key), new.get(option.key)
-        if option.immutable and before != after:
+        is_mended = before is None and after is not None and (mends or {}).get(option.key) == after
+        if option.immutable and before != after and not is_mended:
             raise InvalidError(
                 f"option {option.key!r}",
                 found=f"a change from {before!r} to {after!r}",

@@ -15,19 +15,35 @@ from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import engine_of
 from widetable.option_checks import check_honoured
-from widetable.schema import TableSchema
+from widetable.schema import TableSchema, check_fixed_buckets
 
-# Options of Paimon that change which rows a batch reader sees, and the value that is harmless.
+# Options of Paimon that change which rows a reader sees, or where they lie, and the value that is harmless.
 _CHANGES_ROWS: Final[Mapping[str, str]] = {
+    "type": "table",
     "deletion-vectors.enabled": "false",
     "sequence.snapshot-ordering": "false",
     "row-tracking.enabled": "false",
     "data-evolution.enabled": "false",
+    "chain-table.enabled": "false",
+    "pk-clustering-override": "false",
+    "primary-key.nullable": "false",
+    "query-auth.enabled": "false",
     "batch-scan-mode": "none",
+    "stream-scan-mode": "none",
+    "streaming-read-overwrite": "false",
     "branch": "main",
     "force-lookup": "false",
 }
-_TRAVEL: Final = (
+# Readable: each bucket by itself has the rows of its keys.
+_DYNAMIC: Final = -1
+# The same of options that have no harmless value.
+_OTHER_ROWS: Final = (
+    "data-file.path-directory",
+    "record-level.expire-time",
+    "scan.bounded.watermark",
+    "scan.bucket",
+    "scan.creation-time-millis",
+    "scan.file-creation-time-millis",
     "scan.mode",
     "scan.snapshot-id",
     "scan.tag-name",
@@ -36,9 +52,9 @@ _TRAVEL: Final = (
     "scan.version",
     "scan.watermark",
 )
-_TRAVEL_PREFIXES: Final = (
-    "incremental-between",
-    "scan.fallback-branch",
+_OTHER_ROWS_PREFIXES: Final = (
+    "incremental-",
+    "scan.fallback-",
     "scan.primary-branch",
     "data-file.external-paths",
 )
@@ -52,20 +68,17 @@ def check_readable(schema: TableSchema) -> None:
         harmless = _CHANGES_ROWS.get(key)
         if harmless is not None and value.strip().lower() != harmless:
             raise _unsupported(f"option {key!r}", repr(value), repr(harmless))
-        if key in _TRAVEL or key.startswith(_TRAVEL_PREFIXES):
+        if key in _OTHER_ROWS or key.startswith(_OTHER_ROWS_PREFIXES):
             raise _unsupported(f"option {key!r}", repr(value), "no such option in the table")
-    if schema.num_buckets < 1:
-        raise _unsupported(
-            f"option {opt.BUCKET.key!r}",
-            f"{schema.num_buckets} (dynamic or postponed buckets)",
-            "1 or more",
-        )
+    if schema.num_buckets < _DYNAMIC or schema.num_buckets == 0:
+        check_fixed_buckets(schema)
     engine_of(schema)
 
 
 def check_writable(schema: TableSchema) -> None:
     """Refuse to write a table with options whose effects on files this version does not produce."""
     check_readable(schema)
+    check_fixed_buckets(schema)
     opt.check_values(schema.options)
     check_honoured(schema.options, made_here=False)
     check_changelog_producer(schema)
