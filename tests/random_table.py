@@ -201,10 +201,11 @@ def data_of(schema: TableSchema, commit: Commit) -> pa.Table:
     """The records as a user gives them: owned columns, and row kinds unless a field holds them."""
     rows = [row for _, row in commit.records]
     data = pa.Table.from_pylist(rows, schema=schema.arrow_schema(commit.columns))
-    if "rowkind.field" in schema.options:
-        return data
-    kinds = pa.array([kind for kind, _ in commit.records], pa.string())
-    return data.append_column(ROW_KIND_COLUMN, kinds)
+    if "rowkind.field" not in schema.options:
+        kinds = pa.array([kind for kind, _ in commit.records], pa.string())
+        data = data.append_column(ROW_KIND_COLUMN, kinds)
+    # In batches of two rows: a writer with a small buffer may spill after each.
+    return pa.Table.from_batches(data.to_batches(max_chunksize=2), data.schema)
 
 
 def has_effect(model: Model, records: Iterable[Record]) -> bool:

@@ -19,6 +19,7 @@ from widetable import options as opt
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.merge.engine import engine_of
+from widetable.operations.bucket_mending import mended_options
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange, changed_schema
 from widetable.operations.supported import check_changelog_producer
@@ -168,7 +169,9 @@ class Catalog:
         table = self.table(name)
         store = SchemaStore(self._file_io, TablePaths(table.path))
         while True:
-            new = changed_schema(store.latest(), change)
+            old = store.latest()
+            mends = mended_options(self._file_io, TablePaths(table.path), old)
+            new = changed_schema(old, change, mends)
             if change.drop_columns or _OF_CHANGELOGS.intersection(change.set_options):
                 check_changelog_producer(new)
             if store.publish(new):

@@ -1,15 +1,15 @@
-"""What an option is: key, kind, default, unit and sentence; and how its text becomes a value.
+"""What an option is: key, kind, default, unit, range and sentence; and how its text becomes a value.
 
-In: the text of one option in a schema. Out: its typed value. Raises InvalidError for text that is not
-of the option's kind.
+In: the text of one option in a schema. Out: its typed value. Source: Paimon `OptionsUtils`, `MemorySize`, `TimeUtils`.
+Raises InvalidError for text that is not of the option's kind, or a number out of its range.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from widetable.errors import InvalidError
 
@@ -20,7 +20,8 @@ T = TypeVar("T")
 class Option(Generic[T]):
     """One option. kind: how its text is read, one of `_PARSERS` or "enum"; unit: what a number counts, or "".
 
-    immutable: it may only be given when the table is made. choices: the values of an enum.
+    immutable: it may only be given when the table is made. choices: the values of an enum. least, most: the range of a
+    number, by default from 0 to what Java's type of that kind holds.
     """
 
     key: str
@@ -30,6 +31,19 @@ class Option(Generic[T]):
     sentence: str
     immutable: bool = False
     choices: tuple[str, ...] = ()
+    least: int = 0
+    most: int | None = None
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        """(smallest, largest) value; None for options that are no numbers."""
+        largest = _LARGEST.get(self.kind)
+        return (
+            None if largest is None else (self.least, largest if self.most is None else self.most)
+        )
+
+
+_LARGEST: Final = {"integer": 2**31 - 1, "memory size": 2**63 - 1, "duration": 2**63 - 1}
 
 
 def _boolean(text: str) -> bool:
@@ -39,34 +53,50 @@ def _boolean(text: str) -> bool:
     return lowered == "true"
 
 
-_SIZE: Final = re.compile(
-    r"^(\d+)\s*(b|bytes?|k|kb|kibibytes?|m|mb|mebibytes?|g|gb|gibibytes?|t|tb)?$"
-)
-_SIZE_UNITS: Final = {"b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_TIME: Final = re.compile(r"^(\d+)\s*(ms|s|sec|m|min|h|d)$")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_AMOUNT: Final = re.compile(r"([0-9]+)\s*([a-zµ]*)")
+_SIZE_UNITS: Final = {
+    unit: 1 << (10 * power)
+    for power, units in enumerate(
+        ("b byte bytes", "k kb kibibytes", "m mb mebibytes", "g gb gibibytes", "t tb tebibytes")
+    )
+    for unit in ["", *units.split()][power > 0 :]
+}
+# In milliseconds; what is shorter is rounded down.
 _TIME_UNITS: Final = {
-    "ms": 1,
-    "s": 1000,
-    "sec": 1000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
+    unit: millis
+    for millis, units in (
+        (1e-6, "ns nano nanos nanosecond nanoseconds"),
+        (1e-3, "µs micro micros microsecond microseconds"),
+        (1, " ms milli millis millisecond milliseconds"),
+        (1000, "s sec secs second seconds"),
+        (60_000, "min m minute minutes"),
+        (3_600_000, "h hour hours"),
+        (86_400_000, "d day days"),
+    )
+    for unit in units.split(" ")
 }
 
 
-def _memory_size(text: str) -> int:
-    match = _SIZE.match(text.strip().lower())
-    if match is None:
+def _integer(text: str) -> int:
+    if _INTEGER.fullmatch(text.strip()) is None:
         raise ValueError(text)
-    return int(match[1]) << (10 * _SIZE_UNITS[(match[2] or "b")[0]])
+    return int(text)
+
+
+def _memory_size(text: str) -> int:
+    return int(_amount(text, _SIZE_UNITS))
 
 
 def _duration(text: str) -> int:
-    match = _TIME.match(text.strip().lower())
-    if match is None:
+    return int(_amount(text, _TIME_UNITS))
+
+
+def _amount(text: str, units: Mapping[str, float]) -> float:
+    match = _AMOUNT.fullmatch(text.strip().lower())
+    if match is None or match[2] not in units:
         raise ValueError(text)
-    return int(match[1]) * _TIME_UNITS[match[2]]
+    return int(match[1]) * units[match[2]]
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -81,7 +111,7 @@ def _raw_names(text: str) -> tuple[str, ...]:
 
 _PARSERS: Final[dict[str, Callable[[str], Any]]] = {
     "boolean": _boolean,
-    "integer": int,
+    "integer": _integer,
     "memory size": _memory_size,
     "duration": _duration,
     "names": _names,
@@ -91,20 +121,21 @@ _PARSERS: Final[dict[str, Callable[[str], Any]]] = {
 
 
 def parse_value(option: Option[T], text: str) -> T:
-    """The typed value of one option's text; raises InvalidError when the text is not of its kind."""
+    """The typed value of one option's text; raises InvalidError when it is none of the option's values."""
     try:
         if option.kind != "enum":
-            value: T = _PARSERS[option.kind](text)
-            return value
-        if text.strip().lower() in option.choices:
-            return text.strip().lower()  # type: ignore[return-value]
+            value: Any = _PARSERS[option.kind](text)
+            if option.range is None or option.range[0] <= value <= option.range[1]:
+                return cast("T", value)
+        elif text.strip().lower() in option.choices:
+            return cast("T", text.strip().lower())
     except ValueError:
         pass
-    expected = (
-        f"one of {', '.join(option.choices)}"
-        if option.choices
-        else f"a value of kind {option.kind}"
-    )
+    expected = f"a value of kind {option.kind}"
+    if option.choices:
+        expected = f"one of {', '.join(option.choices)}"
+    elif option.range is not None:
+        expected += f" from {option.range[0]} to {option.range[1]} {option.unit}"
     raise InvalidError(
         f"option {option.key!r}",
         found=repr(text),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
+from widetable.errors import InvalidError
 from widetable.option import Option, parse_value
 
 T = TypeVar("T")
@@ -17,10 +18,13 @@ T = TypeVar("T")
 BUCKET: Final = Option[int](
     "bucket",
     "integer",
-    1,
+    -1,
     "buckets per partition",
-    "Number of buckets of every partition; a row's bucket is a hash of its bucket key. Only fixed numbers, 1 or more.",
+    "Number of buckets of every partition; a row's bucket is a hash of its bucket key. A table that is made without it "
+    "gets 1, written down. Where it is absent, or -1, buckets are dynamic: such a table can be read, but neither "
+    "written nor asked for keys.",
     immutable=True,
+    least=-2,
 )
 BUCKET_KEY: Final = Option[tuple[str, ...]](
     "bucket-key",
@@ -147,6 +151,7 @@ LOOKUP_COMPACT_MAX_INTERVAL: Final = Option[int | None](
     "level-0 files",
     "How many level-0 files of a bucket may wait with `gentle`; by default twice the compaction trigger, "
     "never less than it.",
+    least=1,
 )
 LOOKUP_STRATEGY: Final = Option[str](
     "widetable.lookup-strategy",
@@ -190,6 +195,7 @@ NUM_SORTED_RUN_COMPACTION_TRIGGER: Final = Option[int](
     5,
     "sorted runs",
     "Sorted runs of a bucket from which on it is compacted.",
+    least=1,
 )
 NUM_LEVELS: Final = Option[int | None](
     "num-levels",
@@ -198,6 +204,7 @@ NUM_LEVELS: Final = Option[int | None](
     "levels",
     "Levels of a bucket, level 0 included; by default the compaction trigger plus 1, "
     "with the producer lookup plus 5, 7 at least.",
+    least=2,
 )
 MAX_SIZE_AMPLIFICATION_PERCENT: Final = Option[int](
     "compaction.max-size-amplification-percent",
@@ -219,6 +226,7 @@ TARGET_FILE_SIZE: Final = Option[int](
     128 << 20,
     "bytes",
     "A data file is closed when it has reached this size.",
+    least=1,
 )
 WRITE_BUFFER_SIZE: Final = Option[int](
     "write-buffer-size",
@@ -226,6 +234,7 @@ WRITE_BUFFER_SIZE: Final = Option[int](
     256 << 20,
     "bytes",
     "Memory that a writer, and a compaction, may fill with rows before it spills or goes key range by key range.",
+    least=1 << 10,
 )
 FILE_COMPRESSION: Final = Option[str](
     "file.compression",
@@ -236,7 +245,13 @@ FILE_COMPRESSION: Final = Option[str](
     choices=("zstd", "snappy", "lz4", "gzip", "none"),
 )
 FILE_COMPRESSION_ZSTD_LEVEL: Final = Option[int](
-    "file.compression.zstd-level", "integer", 1, "level", "Level of the zstd codec."
+    "file.compression.zstd-level",
+    "integer",
+    1,
+    "level",
+    "Level of the zstd codec.",
+    least=1,
+    most=22,
 )
 CHANGELOG_FILE_COMPRESSION: Final = Option[str | None](
     "changelog-file.compression",
@@ -260,6 +275,7 @@ MANIFEST_TARGET_FILE_SIZE: Final = Option[int](
     8 << 20,
     "bytes",
     "A manifest of this size is not merged any more.",
+    least=1 << 10,
 )
 MANIFEST_MERGE_MIN_COUNT: Final = Option[int](
     "manifest.merge-min-count",
@@ -267,6 +283,7 @@ MANIFEST_MERGE_MIN_COUNT: Final = Option[int](
     30,
     "manifests",
     "So many small manifests of like size in a row are merged into one.",
+    least=1,
 )
 PARTITION_DEFAULT_NAME: Final = Option[str](
     "partition.default-name",
@@ -294,9 +311,9 @@ DYNAMIC_PARTITION_OVERWRITE: Final = Option[bool](
 COMMIT_MAX_RETRIES: Final = Option[int](
     "commit.max-retries",
     "integer",
-    1000,
+    10,
     "tries",
-    "How often a compaction or overwrite that lost the race is tried again. An append has no limit but the timeout.",
+    "How often an overwrite that lost the race is tried again. Appends and compactions have no limit but the timeout.",
 )
 COMMIT_TIMEOUT: Final = Option[int | None](
     "commit.timeout",
@@ -320,13 +337,15 @@ SNAPSHOT_NUM_RETAINED_MIN: Final = Option[int](
     10,
     "snapshots",
     "Expiry keeps at least so many snapshots.",
+    least=1,
 )
-SNAPSHOT_NUM_RETAINED_MAX: Final = Option[int | None](
+SNAPSHOT_NUM_RETAINED_MAX: Final = Option[int](
     "snapshot.num-retained.max",
     "integer",
-    None,
+    2**31 - 1,
     "snapshots",
-    "Expiry keeps at most so many snapshots, however young; by default no limit.",
+    "Expiry keeps at most so many snapshots, however young.",
+    least=1,
 )
 SNAPSHOT_TIME_RETAINED: Final = Option[int](
     "snapshot.time-retained",
@@ -341,6 +360,7 @@ SNAPSHOT_EXPIRE_LIMIT: Final = Option[int](
     50,
     "snapshots",
     "Snapshots that one expiry removes at most.",
+    least=1,
 )
 CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
     "consumer.expiration-time",
@@ -358,59 +378,16 @@ FSYNC: Final = Option[bool](
     "false: left to the operating system.",
 )
 
-OPTIONS: Final[tuple[Option[Any], ...]] = (
-    BUCKET,
-    BUCKET_KEY,
-    BUCKET_FUNCTION,
-    MERGE_ENGINE,
-    IGNORE_DELETE,
-    IGNORE_UPDATE_BEFORE,
-    SEQUENCE_FIELD,
-    SEQUENCE_SORT_ORDER,
-    ROWKIND_FIELD,
-    REMOVE_RECORD_ON_DELETE,
-    REMOVE_RECORD_ON_SEQUENCE_GROUP,
-    CHANGELOG_PRODUCER,
-    ROW_DEDUPLICATE,
-    ROW_DEDUPLICATE_IGNORE_FIELDS,
-    LOOKUP_WAIT,
-    INLINE_COMPACTION_SIZE,
-    LOOKUP_COMPACT,
-    LOOKUP_COMPACT_MAX_INTERVAL,
-    LOOKUP_STRATEGY,
-    LOOKUP_CACHE_MAX_DISK_SIZE,
-    LOOKUP_CACHE_MAX_MEMORY_SIZE,
-    LOOKUP_CACHE_FILE_RETENTION,
-    WRITE_ONLY,
-    NUM_SORTED_RUN_COMPACTION_TRIGGER,
-    NUM_LEVELS,
-    MAX_SIZE_AMPLIFICATION_PERCENT,
-    SIZE_RATIO,
-    TARGET_FILE_SIZE,
-    WRITE_BUFFER_SIZE,
-    FILE_COMPRESSION,
-    FILE_COMPRESSION_ZSTD_LEVEL,
-    CHANGELOG_FILE_COMPRESSION,
-    FILE_FORMAT,
-    MANIFEST_TARGET_FILE_SIZE,
-    MANIFEST_MERGE_MIN_COUNT,
-    PARTITION_DEFAULT_NAME,
-    PARTITION_LEGACY_NAME,
-    DYNAMIC_PARTITION_OVERWRITE,
-    COMMIT_MAX_RETRIES,
-    COMMIT_TIMEOUT,
-    LEVEL0_COLUMNS,
-    SNAPSHOT_NUM_RETAINED_MIN,
-    SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_TIME_RETAINED,
-    SNAPSHOT_EXPIRE_LIMIT,
-    CONSUMER_EXPIRATION_TIME,
-    FSYNC,
+# All of the above, in that order.
+OPTIONS: Final[tuple[Option[Any], ...]] = tuple(
+    value for value in tuple(globals().values()) if isinstance(value, Option)
 )
 BY_KEY: Final[dict[str, Option[Any]]] = {option.key: option for option in OPTIONS}
 
 # Paimon's older names of the same option.
 OLD_KEYS: Final = {
+    "write.compaction-skip": WRITE_ONLY.key,
+    "changelog-producer.lookup-wait": LOOKUP_WAIT.key,
     "partial-update.ignore-delete": IGNORE_DELETE.key,
     "deduplicate.ignore-delete": IGNORE_DELETE.key,
     "first-row.ignore-delete": IGNORE_DELETE.key,
@@ -421,7 +398,8 @@ class TableOptions:
     """A table's options, typed. In: the string map of a schema. A wrong value raises InvalidError naming the option."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._texts = {OLD_KEYS.get(key, key): value for key, value in options.items()}
+        old = {OLD_KEYS[key]: value for key, value in options.items() if key in OLD_KEYS}
+        self._texts = {**old, **options}
 
     def get(self, option: Option[T]) -> T:
         text = self._texts.get(option.key)
@@ -430,8 +408,24 @@ class TableOptions:
         return parse_value(option, text)
 
 
+# What a table gets that is made here without it: where these are absent, Paimon means something else than we would.
+WRITTEN_OUT: Final[Mapping[str, str]] = {BUCKET.key: "1"}
+
+
 def check_values(options: Mapping[str, str]) -> None:
-    """Raises InvalidError for the first declared option whose text is not of its kind."""
+    """Raises InvalidError for the first declared option whose text is none of its values, or contradicts another."""
     typed = TableOptions(options)
     for option in OPTIONS:
         typed.get(option)
+    check_retained(typed.get(SNAPSHOT_NUM_RETAINED_MIN), typed.get(SNAPSHOT_NUM_RETAINED_MAX))
+
+
+def check_retained(num_min: int, num_max: int) -> None:
+    """Raises InvalidError for numbers of retained snapshots that exclude each other."""
+    if num_min < 1 or num_max < num_min:
+        raise InvalidError(
+            f"options {SNAPSHOT_NUM_RETAINED_MIN.key!r} and {SNAPSHOT_NUM_RETAINED_MAX.key!r}",
+            found=f"{num_min} and {num_max}",
+            expected="a minimum of 1 or more, and a maximum that is not below it",
+            action="Correct one of them.",
+        )

@@ -23,6 +23,7 @@ from widetable.field_options import field_option_columns, sequence_group_options
 from widetable.options import TableOptions
 from widetable.types import (
     DataField,
+    DataType,
     arrow_field,
     assign_field_ids,
     field_from_json,
@@ -100,6 +101,7 @@ class TableSchema:
 
     @property
     def num_buckets(self) -> int:
+        """-1: dynamic, as in Paimon where nothing is said; -2: postponed (`check_fixed_buckets`)."""
         return self.typed_options.get(opt.BUCKET)
 
     @property
@@ -141,7 +143,7 @@ def schema_from_json(text: str | bytes, subject: str) -> TableSchema:
     try:
         body = json.loads(text)
         version = int(body.get("version", 1))
-    except (ValueError, AttributeError, TypeError) as cause:
+    except (ValueError, AttributeError, TypeError, RecursionError) as cause:
         raise _damaged(subject, "bytes that are no schema JSON") from cause
     if version > SCHEMA_VERSION:
         raise UnsupportedError(
@@ -161,6 +163,8 @@ def schema_from_json(text: str | bytes, subject: str) -> TableSchema:
             comment=body.get("comment"),
             time_millis=int(body.get("timeMillis") or 0),
         )
+    except InvalidError as cause:
+        raise _damaged(subject, f"{cause.subject}: {cause.found}") from cause
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
         raise _damaged(subject, f"a schema without a right {cause}") from cause
 
@@ -190,9 +194,7 @@ def new_schema(
     for column in arrow:
         nullable = column.nullable and column.name not in primary_key
         parent_id, next_id = next_id, next_id + 1
-        numbered, next_id = assign_field_ids(
-            type_from_arrow(column.type, nullable=nullable), next_id
-        )
+        numbered, next_id = assign_field_ids(column_type(column, nullable=nullable), next_id)
         fields.append(DataField(parent_id, column.name, numbered))
     schema = TableSchema(
         id=0,
@@ -200,7 +202,7 @@ def new_schema(
         highest_field_id=next_id - 1,
         partition_keys=tuple(partition_by),
         primary_keys=tuple(primary_key),
-        options={str(k): str(v) for k, v in (options or {}).items()},
+        options={**opt.WRITTEN_OUT, **{str(k): str(v) for k, v in (options or {}).items()}},
         comment=comment,
         time_millis=int(time.time() * 1000),
     )
@@ -208,8 +210,22 @@ def new_schema(
     return schema
 
 
+def column_type(column: pa.Field, *, nullable: bool) -> DataType:
+    """The type of a new column. Raises UnsupportedError naming it."""
+    try:
+        return type_from_arrow(column.type, nullable=nullable)
+    except UnsupportedError as cause:
+        raise UnsupportedError(
+            f"column {column.name!r}",
+            found=f"{cause.subject}: {cause.found}",
+            expected=cause.expected,
+            action=cause.action,
+        ) from cause
+
+
 def check_schema(schema: TableSchema) -> None:
     """Rules that hold for every table, whatever its merge engine. Raises InvalidError or UnsupportedError."""
+    _check_texts(schema)
     _check_names(schema)
     _check_keys(schema)
     opt.check_values(schema.options)
@@ -224,6 +240,19 @@ def check_schema(schema: TableSchema) -> None:
     _check_bucket(schema)
     _check_sequence_fields(schema)
     _check_rowkind_field(schema)
+
+
+def _check_texts(schema: TableSchema) -> None:
+    """Half of a surrogate pair stands for no character: no file can hold it."""
+    try:
+        schema.to_json().encode()
+    except UnicodeEncodeError as cause:
+        raise _invalid(
+            "table schema",
+            f"a name, option or comment with {cause.object[cause.start]!r}",
+            "texts that are Unicode",
+            "Correct the text.",
+        ) from cause
 
 
 def _check_names(schema: TableSchema) -> None:
@@ -291,14 +320,21 @@ def _check_keys(schema: TableSchema) -> None:
         )
 
 
-def _check_bucket(schema: TableSchema) -> None:
+def check_fixed_buckets(schema: TableSchema) -> None:
+    """Refuse dynamic buckets for what has to know the bucket of a key. Raises UnsupportedError."""
     if schema.num_buckets < 1:
+        found = schema.options.get(opt.BUCKET.key, f"no such option, which is {schema.num_buckets}")
         raise UnsupportedError(
-            "option 'bucket'",
-            found=f"{schema.num_buckets} (dynamic or postponed buckets)",
+            f"option {opt.BUCKET.key!r}",
+            found=f"{found} (dynamic or postponed buckets, where any bucket may have a key)",
             expected="a fixed number, 1 or more",
-            action="Make the table with a fixed number of buckets.",
+            action="Use another client, or read without naming keys. If widetable alone wrote the table, before it "
+            "noted this option: Catalog.alter_table(name, set_options={'bucket': '1'}).",
         )
+
+
+def _check_bucket(schema: TableSchema) -> None:
+    check_fixed_buckets(schema)
     for name in schema.bucket_keys:
         if name not in schema.trimmed_primary_key:
             raise _invalid(

@@ -9,6 +9,7 @@ Knows nothing of files. STRING is VARCHAR(2147483647), BYTES is VARBINARY(214748
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,6 +23,10 @@ MAX_LENGTH: Final = 2147483647
 _PLAIN: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE")
 _SIZED: Final = {"CHAR": 1, "VARCHAR": 1, "BINARY": 1, "VARBINARY": 1}
 _ALIASES: Final = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
+_MOST_DIGITS: Final = 38
+_SECOND_DIGITS: Final = dict.fromkeys(("TIME", "TIMESTAMP", "TIMESTAMP_LTZ"), range(10))
+# Readers of Parquet and of JSON go as deep as their stack.
+_MOST_NESTED: Final = 32
 _LEFT_OUT: Final = ("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY")
 _TEXT: Final = re.compile(
     r"^(?P<root>[A-Z_]+)\s*(?:\(\s*(?P<args>\d+(?:\s*,\s*\d+)?)\s*\))?"
@@ -92,6 +97,8 @@ def _simple_type(
 ) -> DataType:
     if root in _PLAIN and not args:
         return DataType(root, nullable)
+    if not _fits(root, args):
+        raise _no_type(text)
     if root in _SIZED:
         return DataType(root, nullable, length=args[0] if args else _SIZED[root])
     if root == "STRING":
@@ -116,6 +123,14 @@ def _simple_type(
             action="Leave the column out of the table, or read the table with another client.",
         )
     raise _no_type(text)
+
+
+def _fits(root: str, args: Sequence[int]) -> bool:
+    """Whether the arguments are in the ranges that Paimon's types have."""
+    if root == "DECIMAL" and args:
+        return 1 <= args[0] <= _MOST_DIGITS and all(scale <= args[0] for scale in args[1:])
+    ranges = {**dict.fromkeys(_SIZED, range(1, MAX_LENGTH + 1)), **_SECOND_DIGITS}
+    return len(args) < 2 and all(arg in ranges.get(root, ()) for arg in args)
 
 
 def _parse_nested(json: dict[str, Any]) -> DataType:
@@ -267,17 +282,26 @@ _FROM_ARROW: Final[tuple[tuple[Any, DataType], ...]] = (
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
-def type_from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
+def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) -> DataType:
     """The Paimon type of an Arrow type. Nested ROW fields get id 0: `assign_field_ids` numbers them.
 
-    Raises UnsupportedError for Arrow types without a counterpart (unsigned, intervals, unions, ...).
+    Raises UnsupportedError for Arrow types without a counterpart (unsigned, intervals, unions, ...), or one that no
+    client could open: decimals of negative scale, binaries of no byte, structs of no field, types too deep. depth: how
+    many types are around it.
     """
+    if depth > _MOST_NESTED:
+        raise UnsupportedError(
+            "Arrow type",
+            found=f"more than {_MOST_NESTED} types within each other",
+            expected="at most as many",
+            action="Store such values as text or bytes.",
+        )
     for matches, found in _FROM_ARROW:
         if matches(t):
             return replace(found, nullable=nullable)
-    if pa.types.is_decimal128(t):
+    if pa.types.is_decimal128(t) and 0 <= t.scale <= t.precision:
         return DataType("DECIMAL", nullable, precision=t.precision, scale=t.scale)
-    if pa.types.is_fixed_size_binary(t):
+    if pa.types.is_fixed_size_binary(t) and t.byte_width > 0:
         return DataType("BINARY", nullable, length=t.byte_width)
     if pa.types.is_time(t):
         return DataType("TIME", nullable, precision=3)
@@ -286,33 +310,30 @@ def type_from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
             "TIMESTAMP_LTZ" if t.tz else "TIMESTAMP", nullable, precision=_DIGITS[t.unit]
         )
     if pa.types.is_dictionary(t):
-        return type_from_arrow(t.value_type, nullable=nullable)
-    return _nested_from_arrow(t, nullable=nullable)
+        return type_from_arrow(t.value_type, nullable=nullable, depth=depth)
+    return _nested_from_arrow(t, nullable=nullable, depth=depth + 1)
 
 
-def _nested_from_arrow(t: pa.DataType, *, nullable: bool) -> DataType:
+def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataType:
+    """depth: of the types within."""
+
+    def within(part: pa.Field) -> DataType:
+        return type_from_arrow(part.type, nullable=part.nullable, depth=depth)
+
     if pa.types.is_list(t) or pa.types.is_large_list(t):
-        element = t.value_field
-        return DataType(
-            "ARRAY", nullable, element=type_from_arrow(element.type, nullable=element.nullable)
-        )
+        return DataType("ARRAY", nullable, element=within(t.value_field))
     if pa.types.is_map(t):
-        value = type_from_arrow(t.item_type, nullable=t.item_field.nullable)
-        return DataType(
-            "MAP", nullable, key=type_from_arrow(t.key_type, nullable=False), value=value
-        )
-    if pa.types.is_struct(t):
-        fields = tuple(
-            DataField(
-                0, t.field(i).name, type_from_arrow(t.field(i).type, nullable=t.field(i).nullable)
-            )
-            for i in range(t.num_fields)
-        )
+        key = type_from_arrow(t.key_type, nullable=False, depth=depth)
+        return DataType("MAP", nullable, key=key, value=within(t.item_field))
+    names = [part.name for part in t] if pa.types.is_struct(t) else []
+    if names and all(names) and len(set(names)) == len(names):
+        fields = tuple(DataField(0, part.name, within(part)) for part in t)
         return DataType("ROW", nullable, fields=fields)
     raise UnsupportedError(
         f"Arrow type {t}",
         found="a type without a counterpart in Paimon",
-        expected="integers, floats, decimal128, strings, binary, date32, time, timestamp, list, map or struct",
+        expected="integers, floats, decimal128 whose scale is 0 to its precision, strings, binary, date32, time, "
+        "timestamp, list, map, or a struct of one field or more with names of their own",
         action="Cast the column before you write it.",
     )
 

@@ -189,10 +189,13 @@ def test_a_snapshot_of_a_newer_version(tmp_path: Path) -> None:
         {"deletion-vectors.enabled": "true"},
         {"merge-engine": "first-row"},
         {"merge-engine": "aggregation"},
-        {"bucket": "-1"},
         {"bucket": "-2"},
+        {"bucket": "0"},
+        {"type": "format-table"},
+        {"record-level.expire-time": "1 d"},
         {"sequence.snapshot-ordering": "true"},
         {"data-file.external-paths": "file:/elsewhere"},
+        {"data-file.path-directory": "data"},
     ],
     ids=str,
 )
@@ -206,7 +209,10 @@ def test_a_table_made_with_an_option_that_changes_rows(
 
 def test_a_table_made_with_an_option_that_only_writers_honour(tmp_path: Path) -> None:
     table = create(tmp_path)
-    edit(Path(table.path, "schema/schema-0"), options={"file-index.bloom-filter.columns": "a"})
+    edit(
+        Path(table.path, "schema/schema-0"),
+        options={"bucket": "1", "file-index.bloom-filter.columns": "a"},
+    )
     opened = wt.Table.open(table.path)
     assert opened.scan().to_arrow().num_rows == 4
     uses: list[Callable[[], object]] = [lambda: opened.write(keyed([7])), opened.compact]

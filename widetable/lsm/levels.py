@@ -17,6 +17,8 @@ from widetable.options import TableOptions
 # So many commits fit beside a rewriting of the old levels. Paimon too lets writers go on for three runs above the
 # trigger (`num-sorted-run.stop-trigger`).
 _MOST_COMMIT_LEVELS: Final = 3
+# A level is an int of manifests; who never wants to compact sets the trigger to the largest one.
+_MOST_LEVELS: Final = 2**31 - 1
 # With fewer runs the base would be rewritten behind every commit.
 _LEAST_REST_TRIGGER: Final = 2
 
@@ -75,7 +77,7 @@ def levels_of(files: Iterable[DataFileMeta], options: TableOptions) -> Levels:
         if options.get(opt.CHANGELOG_PRODUCER) == "lookup":
             wanted = 1 + _MOST_COMMIT_LEVELS + _old_levels(options)
     deepest = max((file.level for file in files), default=0)
-    return Levels(max(wanted, deepest + 1, 2), files)
+    return Levels(min(max(wanted, deepest + 1, 2), _MOST_LEVELS), files)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
 from widetable import options as opt
-from widetable.errors import InvalidError
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.options import TableOptions
 
@@ -19,23 +18,17 @@ TimeOf = Callable[[int], int | None]
 
 @dataclass(frozen=True)
 class Retention:
-    """num_min, num_max: snapshots that stay at least and, when given, at most. time_millis: how long one stays after
+    """num_min, num_max: snapshots that stay at least and at most. time_millis: how long one stays after
     the next one has come. limit: how many go at once.
     """
 
     num_min: int
-    num_max: int | None
+    num_max: int
     time_millis: int
     limit: int
 
     def __post_init__(self) -> None:
-        if self.num_min < 1 or (self.num_max is not None and self.num_max < self.num_min):
-            raise InvalidError(
-                f"options {opt.SNAPSHOT_NUM_RETAINED_MIN.key!r} and {opt.SNAPSHOT_NUM_RETAINED_MAX.key!r}",
-                found=f"{self.num_min} and {self.num_max}",
-                expected="a minimum of 1 or more, and a maximum that is not below it",
-                action="Correct one of them.",
-            )
+        opt.check_retained(self.num_min, self.num_max)
 
 
 def retention_of(
@@ -47,10 +40,9 @@ def retention_of(
     limit: int | None = None,
 ) -> Retention:
     """The table's options, or what is given instead of each."""
-    options_max = options.get(opt.SNAPSHOT_NUM_RETAINED_MAX)
     return Retention(
         num_min=options.get(opt.SNAPSHOT_NUM_RETAINED_MIN) if num_min is None else num_min,
-        num_max=options_max if num_max is None else num_max,
+        num_max=options.get(opt.SNAPSHOT_NUM_RETAINED_MAX) if num_max is None else num_max,
         time_millis=options.get(opt.SNAPSHOT_TIME_RETAINED) if time_millis is None else time_millis,
         limit=options.get(opt.SNAPSHOT_EXPIRE_LIMIT) if limit is None else limit,
     )
@@ -83,9 +75,7 @@ def choose_snapshots(
     as the one that came after it, and goes when that is as old as `time_millis`, or when more than num_max would stay.
     """
     end = min([latest - retention.num_min + 1, earliest + retention.limit, *needed])
-    at = earliest
-    if retention.num_max is not None:
-        at = max(earliest, min(end, latest - retention.num_max + 1))
+    at = max(earliest, min(end, latest - retention.num_max + 1))
     while at < end:
         next_millis = time_of(at + 1)
         if next_millis is None or now_millis - next_millis < retention.time_millis:

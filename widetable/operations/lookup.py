@@ -42,7 +42,7 @@ from widetable.operations.lookup_keys import key_rows
 from widetable.read.merge_read import batch_rows
 from widetable.read.scan_plan import check_entry
 from widetable.read.split import needs_merge
-from widetable.schema import TableSchema
+from widetable.schema import TableSchema, check_fixed_buckets
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.table_state import TableState
 from widetable.write.write_buffer import BucketId
@@ -67,6 +67,7 @@ def lookup_rows(
     rescaled: the number of buckets may differ between partitions.
     """
     schema = table.schema
+    check_fixed_buckets(schema)
     names = schema.names if columns is None else tuple(schema.field(name).name for name in columns)
     given = key_rows(keys, schema)
     parts = _parts(schema, live_files, snapshot, _numbered(given), rescaled=rescaled)

@@ -16,13 +16,20 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.field_options import FIELD_OPTION
 from widetable.format.column_cast import column_cast
 from widetable.merge.engine import engine_of
 from widetable.option_checks import check_alter, check_honoured
-from widetable.schema import TableSchema, check_schema
-from widetable.types import DataField, arrow_type, assign_field_ids, type_from_arrow
+from widetable.schema import TableSchema, check_schema, column_type
+from widetable.types import (
+    DataField,
+    DataType,
+    arrow_type,
+    assign_field_ids,
+    timestamp_unit,
+    type_from_arrow,
+)
 
 
 @dataclass(frozen=True)
@@ -39,8 +46,10 @@ class SchemaChange:
     change_types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
 
-def changed_schema(schema: TableSchema, change: SchemaChange) -> TableSchema:
-    """The next schema of the table. Raises before anything is written."""
+def changed_schema(
+    schema: TableSchema, change: SchemaChange, mends: Mapping[str, str] | None = None
+) -> TableSchema:
+    """The next schema of the table. Raises before anything is written. mends: see `check_alter`."""
     _check_changed_columns(schema, change)
     check_honoured(change.set_options, made_here=True)
     fields = [
@@ -57,7 +66,7 @@ def changed_schema(schema: TableSchema, change: SchemaChange) -> TableSchema:
         options=_changed_options(schema.options, change),
         time_millis=int(time.time() * 1000),
     )
-    check_alter(schema.options, new.options)
+    check_alter(schema.options, new.options, mends=mends)
     check_schema(new)
     engine_of(new)
     return new
@@ -101,8 +110,24 @@ def _changed_field(column: DataField, change: SchemaChange) -> DataField:
             )
         # The reader of old files is asked: it raises for a type that their values do not widen to.
         column_cast(arrow_type(column.type), column.type, new_type, f"column {column.name!r}")
+        _check_time_range(column, new_type)
         column = replace(column, type=new_type)
     return replace(column, name=change.rename_columns.get(column.name, column.name))
+
+
+def _check_time_range(column: DataField, new_type: DataType) -> None:
+    """Nanoseconds hold the years 1677 to 2262 only: a 9999-12-31 would make the column unreadable."""
+    old_unit, new_unit = (
+        timestamp_unit(kind.precision or 0) if kind.root.startswith("TIMESTAMP") else None
+        for kind in (column.type, new_type)
+    )
+    if new_unit == "ns" and old_unit != "ns":
+        raise UnsupportedError(
+            f"column {column.name!r}",
+            found=f"a change from {column.type} to {new_type}",
+            expected="at most 6 digits of the second: more of them hold the years 1677 to 2262 only",
+            action="Add a column of the new type instead.",
+        )
 
 
 def _added_fields(schema: TableSchema, change: SchemaChange) -> tuple[list[DataField], int]:
@@ -116,7 +141,7 @@ def _added_fields(schema: TableSchema, change: SchemaChange) -> tuple[list[DataF
                 action="Add it as nullable.",
             )
         own_id, next_id = next_id, next_id + 1
-        numbered, next_id = assign_field_ids(type_from_arrow(column.type), next_id)
+        numbered, next_id = assign_field_ids(column_type(column, nullable=True), next_id)
         added.append(DataField(own_id, column.name, numbered))
     return added, next_id - 1
 

@@ -31,7 +31,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.read.literal import Comparable, comparable_of, holds
 from widetable.read.predicate import Bound, Predicate
 from widetable.read.split import Split, needs_merge
-from widetable.schema import TableSchema
+from widetable.schema import TableSchema, check_fixed_buckets
 from widetable.types import DataField, DataType
 
 # A filter that names more keys than this is not turned into buckets.
@@ -156,6 +156,7 @@ class _Pruner:
         choices = self._choices(fields)
         if choices is None:
             return None
+        check_fixed_buckets(self._schema)
         if not choices:
             return frozenset()
         columns = [

@@ -34,9 +34,11 @@ from widetable.write.write_batch import (
 )
 from widetable.write.write_buffer import BucketId, Run, WriteBuffer
 
-# A user's batch goes through in slices of this part of the budget, at most this large.
+# A user's batch goes through in slices of this part of the budget, at most this large; and not smaller, lest each few
+# rows be spilled by themselves.
 _SLICES_PER_BUDGET: Final = 16
 _MAX_SLICE_BYTES: Final = 16 << 20
+_MIN_SLICE_BYTES: Final = 4 << 10
 # Of the budget, for the records of an `input` changelog: they wait in memory, and are sorted in a copy.
 _CHANGELOG_PART_OF_BUDGET: Final = 6
 
@@ -61,7 +63,8 @@ class TableWriter:
         chosen = write_columns(schema, columns, row_kind, state.engine)
         self._normalizer = BatchNormalizer(schema, chosen, allocator, state.engine)
         budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
-        self._slice_bytes = max(1, min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET))
+        wanted_bytes = min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET)
+        self._slice_bytes = max(_MIN_SLICE_BYTES, wanted_bytes)
         self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes)
         all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         self._file_columns = schema.names if all_columns else chosen.names

@@ -35,7 +35,7 @@ LAYOUTS = st.fixed_dictionaries(
         "bucket": st.sampled_from(["1", "1", "3"]),
         "num-sorted-run.compaction-trigger": st.sampled_from(["1", "2", "3", "5"]),
         "target-file-size": st.sampled_from(["1b", "1500b", "128mb"]),
-        "write-buffer-size": st.sampled_from(["1b", "2kb", "256mb"]),
+        "write-buffer-size": st.sampled_from(["1kb", "2kb", "256mb"]),
         "widetable.level0-columns": st.sampled_from(["written", "all"]),
         "widetable.fsync": st.just("false"),
     }

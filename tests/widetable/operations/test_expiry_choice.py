@@ -20,7 +20,8 @@ from widetable.operations.expiry_choice import (
 from widetable.options import TableOptions
 
 NOW = 100_000
-KEEP = Retention(num_min=2, num_max=None, time_millis=0, limit=1000)
+NO_LIMIT = 2**31 - 1
+KEEP = Retention(num_min=2, num_max=NO_LIMIT, time_millis=0, limit=1000)
 
 
 def chosen(retention: Retention, times: dict[int, int], needed: tuple[int, ...] = ()) -> list[int]:
@@ -104,7 +105,7 @@ def test_the_choice_is_what_the_rules_say_one_by_one(rng: random.Random) -> None
         num_min = rng.randrange(1, 5)
         retention = Retention(
             num_min,
-            rng.choice([None, num_min, num_min + 2]),
+            rng.choice([NO_LIMIT, num_min, num_min + 2]),
             rng.randrange(10),
             rng.randrange(1, 6),
         )
@@ -114,7 +115,7 @@ def test_the_choice_is_what_the_rules_say_one_by_one(rng: random.Random) -> None
             left = max(times) - id
             if left < num_min or len(expected) == retention.limit or any(n <= id for n in needed):
                 break
-            beyond = retention.num_max is not None and left >= retention.num_max
+            beyond = left >= retention.num_max
             if not beyond and NOW - times[id + 1] < retention.time_millis:
                 break
             expected.append(id)
@@ -122,7 +123,7 @@ def test_the_choice_is_what_the_rules_say_one_by_one(rng: random.Random) -> None
 
 
 def test_options_and_what_is_given_instead() -> None:
-    assert retention_of(TableOptions({})) == Retention(10, None, 3_600_000, 50)
+    assert retention_of(TableOptions({})) == Retention(10, NO_LIMIT, 3_600_000, 50)
     options = TableOptions(
         {
             "snapshot.num-retained.min": "3",
@@ -136,8 +137,8 @@ def test_options_and_what_is_given_instead() -> None:
     assert given == Retention(1, 1, 0, 0)
 
 
-@pytest.mark.parametrize(("num_min", "num_max"), [(0, None), (-1, None), (3, 2)])
-def test_numbers_that_exclude_each_other(num_min: int, num_max: int | None) -> None:
+@pytest.mark.parametrize(("num_min", "num_max"), [(0, NO_LIMIT), (-1, NO_LIMIT), (3, 2)])
+def test_numbers_that_exclude_each_other(num_min: int, num_max: int) -> None:
     with pytest.raises(InvalidError, match=r"snapshot\.num-retained\.min"):
         Retention(num_min, num_max, 0, 1)
 

@@ -102,7 +102,7 @@ def test_rows_of_a_commit_are_collapsed_and_numbers_tell_the_first(tmp_path: Pat
     assert (row["a"], row["b"], row[SEQUENCE_NUMBER]) == (3, "new", 4)
 
 
-@pytest.mark.parametrize(("budget", "rows"), [("1b", 50), ("64kb", 3000), ("1mb", 20_000)])
+@pytest.mark.parametrize(("budget", "rows"), [("1kb", 50), ("64kb", 3000), ("1mb", 20_000)])
 @pytest.mark.parametrize("buckets", ["1", "5"])
 def test_rows_do_not_depend_on_the_budget(
     tmp_path: Path, spills: Path, budget: str, rows: int, buckets: str
@@ -131,7 +131,7 @@ def test_spilled_rows_of_one_bucket_are_merged_into_one_run(tmp_path: Path, spil
 
 def test_a_removal_in_another_spill_is_not_forgotten(tmp_path: Path, spills: Path) -> None:
     """A -D and the +I after it stay apart, also when each was spilled by itself (decision 0003)."""
-    options = {"partial-update.remove-record-on-delete": "true", "write-buffer-size": "1b"}
+    options = {"partial-update.remove-record-on-delete": "true", "write-buffer-size": "1kb"}
     table = make(tmp_path / "t", options)
     table.write(["k", "a", "b"], [("+I", {"k": 1, "a": 1, "b": "old"})])
     table.write(["k", "a", "b"], [("-D", {"k": 1}), ("+I", {"k": 1, "a": 2})], batch_rows=1)
@@ -183,7 +183,7 @@ def test_a_full_disk_leaves_nothing_behind(
 
 
 def test_a_spill_that_cannot_be_written_is_a_storage_error(tmp_path: Path, spills: Path) -> None:
-    table = make(tmp_path / "t", {"write-buffer-size": "1b"})
+    table = make(tmp_path / "t", {"write-buffer-size": "1kb"})
     writer = table.writer(["k", "a", "b"])
     spills.rmdir()
     with pytest.raises(StorageError, match="TMPDIR"):
@@ -192,7 +192,7 @@ def test_a_spill_that_cannot_be_written_is_a_storage_error(tmp_path: Path, spill
 
 
 def test_a_refused_batch_aborts_the_writer(tmp_path: Path, spills: Path) -> None:
-    table = make(tmp_path / "t", {"write-buffer-size": "1b"})
+    table = make(tmp_path / "t", {"write-buffer-size": "1kb"})
     writer = table.writer(["k", "a", "b"])
     right = user_batch(table.schema, ["k", "a", "b"], adds(range(10)))
     writer.write(right)
@@ -215,7 +215,7 @@ def test_abort_after_finish_deletes_the_files(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_is_left_aborts(tmp_path: Path, spills: Path) -> None:
-    table = make(tmp_path / "t", {"write-buffer-size": "1b"})
+    table = make(tmp_path / "t", {"write-buffer-size": "1kb"})
     right = user_batch(table.schema, ["k", "a", "b"], adds(range(10)))
     with table.writer(["k", "a", "b"]) as writer:
         writer.write(right)

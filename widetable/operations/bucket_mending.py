@@ -1,0 +1,40 @@
+"""Tables that widetable made before it wrote the option `bucket` down: which of them may be given it.
+
+They were written as if it were 1; for every other client a table without it has dynamic buckets (-1), and keys in any
+of them. So only a table that nobody else has written may get it: each of its snapshots and tags is by widetable, and
+all live files lie in bucket 0 of 1. Raises what reading snapshots and manifests raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from widetable import options as opt
+from widetable.commit.committer import Committer
+from widetable.commit.next_snapshot import WRITER_VERSION
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import Snapshot
+from widetable.operations.tags import TagStore
+from widetable.paths import TablePaths
+from widetable.schema import TableSchema
+from widetable.storage.file_io import FileIO
+
+_ONE: Final = "1"
+
+
+def is_of_one_bucket(snapshots: Iterable[Snapshot], live: Iterable[ManifestEntry]) -> bool:
+    """Whether a table with these snapshots and live files was written as one of a single fixed bucket. Pure."""
+    is_ours = all(snapshot.writer_version == WRITER_VERSION for snapshot in snapshots)
+    return is_ours and all((entry.bucket, entry.total_buckets) == (0, 1) for entry in live)
+
+
+def mended_options(file_io: FileIO, paths: TablePaths, schema: TableSchema) -> Mapping[str, str]:
+    """The options that a table of this newest schema may be given although they are immutable."""
+    if opt.BUCKET.key in schema.options:
+        return {}
+    committer, tags = Committer(file_io, paths), TagStore(file_io, paths)
+    store = committer.snapshots
+    snapshots = [store.load(id) for id in store.ids()] + [tags.load(name) for name in tags.names()]
+    live = committer.live_files.live_entries(store.latest())
+    return {opt.BUCKET.key: _ONE} if is_of_one_bucket(snapshots, live) else {}
