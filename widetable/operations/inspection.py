@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from widetable import options as opt
 from widetable.commit.committer import Committer
@@ -44,8 +44,8 @@ class LevelFiles:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Level 0. most_in_a_bucket: files. oldest_age_millis: since the oldest was written, by the writer's clock; None:
-    there is none, or its writer did not say.
+    """Level 0. most_in_a_bucket: files. oldest_age_millis: since the first commit behind the last compaction (since that
+    one, when it has left files); None: nothing waits.
     """
 
     files: int
@@ -107,8 +107,9 @@ def inspect(state: TableState, committer: Committer) -> Inspection:
     latest = store.latest()
     earliest_id = None if latest is None else store.earliest_id()
     entries = committer.live_files.live_entries(latest)
-    backlog = _backlog(entries)
-    compaction, commits = _last_compaction(committer, latest, earliest_id)
+    since = _since_compaction(committer, latest, earliest_id)
+    compaction, commits = since.compaction, since.commits
+    backlog = _backlog(entries, since.began_millis)
     lease = holder(state.file_io, state.paths)
     consumers = _consumers(state, latest)
     waiting = Waiting(
@@ -160,40 +161,46 @@ def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:
     )
 
 
-def _backlog(entries: Sequence[ManifestEntry]) -> Backlog:
+def _backlog(entries: Sequence[ManifestEntry], began_millis: int | None) -> Backlog:
     fresh = [entry for entry in entries if entry.file.level == 0]
     per_bucket = Counter((entry.partition, entry.bucket) for entry in fresh)
-    created = [e.file.creation_time_millis for e in fresh if e.file.creation_time_millis]
+    # By times of snapshots: those of files are local times of whoever wrote them.
+    age_millis = None if began_millis is None else max(int(time.time() * 1000) - began_millis, 0)
     return Backlog(
         files=len(fresh),
         rows=sum(entry.file.row_count for entry in fresh),
         buckets=len(per_bucket),
         most_in_a_bucket=max(per_bucket.values(), default=0),
-        oldest_age_millis=max(_local_millis() - min(created), 0) if created else None,
+        oldest_age_millis=age_millis if fresh else None,
     )
 
 
-def _local_millis() -> int:
-    """Local time read as if it were UTC, as files have it."""
-    now = time.time()
-    return int((now + time.localtime(now).tm_gmtoff) * 1000)
+class _SinceCompaction(NamedTuple):
+    """compaction: the newest, None when none is kept. commits: that are newer. began_millis: time of the oldest of
+    these, or of the compaction.
+    """
+
+    compaction: Snapshot | None
+    commits: int
+    began_millis: int | None
 
 
-def _last_compaction(
+def _since_compaction(
     committer: Committer, latest: Snapshot | None, earliest_id: int | None
-) -> tuple[Snapshot | None, int]:
-    """The newest COMPACT snapshot, and how many are newer."""
+) -> _SinceCompaction:
     if latest is None or earliest_id is None:
-        return None, 0
+        return _SinceCompaction(None, 0, None)
     snapshot = latest
+    began_millis = latest.time_millis
     while snapshot.commit_kind != COMMIT_KIND_COMPACT:
+        began_millis, newer = snapshot.time_millis, latest.id - snapshot.id + 1
         if snapshot.id <= earliest_id:
-            return None, latest.id - earliest_id + 1
+            return _SinceCompaction(None, newer, began_millis)
         try:
             snapshot = committer.snapshots.load(snapshot.id - 1)
         except NotFoundError:  # expired since the ends were looked up
-            return None, latest.id - snapshot.id + 1
-    return snapshot, latest.id - snapshot.id
+            return _SinceCompaction(None, newer, began_millis)
+    return _SinceCompaction(snapshot, latest.id - snapshot.id, began_millis)
 
 
 def _consumers(state: TableState, latest: Snapshot | None) -> dict[str, ConsumerLag]:

@@ -68,6 +68,39 @@ def test_files_by_level_and_what_waits(make: Callable[..., wt.Table]) -> None:
     assert (found.latest_kind, found.merge_engine) == ("APPEND", "deduplicate")
 
 
+@pytest.mark.parametrize("zones", [("Asia/Tokyo", "America/Lima"), ("America/Lima", "Asia/Tokyo")])
+def test_ages_do_not_depend_on_time_zones(
+    make: Callable[..., wt.Table], monkeypatch: pytest.MonkeyPatch, zones: tuple[str, str]
+) -> None:
+    """Data files note local times of their writers."""
+    table, before, ages = make(), time.time(), []
+    try:
+        for zone in zones:
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            table.write(rows(1))
+            ages.append(table.inspect().backlog.oldest_age_millis)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert ages[0] is not None and ages[1] is not None
+    assert 0 <= ages[0] <= ages[1] <= (time.time() - before) * 1000 + 1
+
+
+def test_files_that_a_compaction_left_wait_since_then_at_least(
+    make: Callable[..., wt.Table],
+) -> None:
+    table = make(**{"num-sorted-run.compaction-trigger": "2"})
+    for key in (0, 1, 2, 5):  # three of them are in one bucket
+        table.write(rows(key))
+    compacted = table.compact()
+    assert compacted.committed
+    found = table.inspect()
+    assert found.last_compaction_id == compacted.snapshot_id
+    assert (found.commits_since_compaction, found.backlog.files > 0) == (0, True)
+    assert found.backlog.oldest_age_millis is not None
+
+
 def test_who_reads_and_who_compacts(make: Callable[..., wt.Table]) -> None:
     table = make()
     for key in range(3):
