@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tests.model import Record, Row
 from widetable.format.row_batch import row_batch_schema
+from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.merge.sorted_merge import collapse, merge_runs
 from widetable.row_kind import TEXTS, is_retraction, parse_texts
@@ -24,11 +25,11 @@ Run = list[pa.RecordBatch]
 class Bucket:
     """`runs` are the sorted runs, oldest first; `keeps_deletes` notes for the oldest whether anything was dropped."""
 
-    def __init__(self, schema: TableSchema, batch_rows: int = 1000) -> None:
+    def __init__(self, schema: TableSchema, batch_bytes: int = BATCH_BYTES) -> None:
         self.schema = schema
         self.engine = engine_of(schema)
         self.runs: list[Run] = []
-        self.batch_rows = batch_rows
+        self.batch_bytes = batch_bytes
         self._next_number = 1
 
     def write(
@@ -49,9 +50,7 @@ class Bucket:
             self._next_number += batch.num_rows
             batches.append(self.engine.normal_form(self.schema, batch))
         for layer in collapse(batches, self.schema, self.engine):
-            self.runs.append(
-                list(_checked(iter(_in_pieces(layer, self.batch_rows)), self.batch_rows))
-            )
+            self.runs.append(list(_checked(pieces(layer, self.batch_bytes))))
 
     def compact(self, first: int, last: int) -> bool:
         """Merge the neighbouring runs first to last (exclusive) as far as that is allowed; False if it is not."""
@@ -93,9 +92,9 @@ class Bucket:
             self.engine,
             self.schema.names if columns is None else columns,
             keep_deletes=keep_deletes,
-            batch_rows=self.batch_rows,
+            batch_bytes=self.batch_bytes,
         )
-        return list(_checked(merged, self.batch_rows))
+        return list(_checked(merged))
 
     def _passes_filters(self, record: Record) -> bool:
         kind = self._kind(record)
@@ -136,14 +135,10 @@ def records_of(run: Run) -> list[Record]:
     ]
 
 
-def _in_pieces(batch: pa.RecordBatch, rows: int) -> Run:
-    return [batch.slice(start, rows) for start in range(0, batch.num_rows, rows)]
-
-
-def _checked(batches: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _checked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         batch.validate(full=True)
-        assert 0 < batch.num_rows <= batch_rows
+        assert batch.num_rows
         assert not any(
             column.null_count
             for field, column in zip(batch.schema, batch.columns, strict=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.row_budget import pieces
 from widetable.kernels.key_match import match_keys
 from widetable.lsm.file_rows import CachedFile, CacheWriter, Found
 from widetable.schema import TableSchema
@@ -64,12 +65,12 @@ class _Rows:
         hits, positions = match_keys(keys.columns, [self._rows.column(n) for n in self._key])
         return Found(hits, self._rows.take(pa.array(positions)))
 
-    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, batch_bytes: int) -> Iterator[pa.RecordBatch]:
         """Fails, when it is to, after the first of several batches."""
-        for number, first in enumerate(range(0, self._rows.num_rows, batch_rows)):
+        for number, piece in enumerate(pieces(self._rows, batch_bytes)):
             if number:
                 self._caches.check("batches")
-            yield self._rows.slice(first, batch_rows)
+            yield piece
 
     def close(self) -> None:
         self._caches.check("close")

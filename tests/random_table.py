@@ -302,7 +302,7 @@ def stored_rows(path: str) -> Iterator[Row]:
             with open_data_file(
                 file_io, where, file, schema, committer.schemas.load(file.schema_id)
             ) as data:
-                for batch in data.batches(1000):
+                for batch in data.batches():
                     for row in pa.Table.from_batches([batch]).to_pylist():
                         (key,) = texts([row], schema.primary_keys)
                         newest[key] = dict.fromkeys(schema.names) | row

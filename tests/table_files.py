@@ -18,6 +18,7 @@ from widetable import options as opt
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
+from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import key_types, sections, sort_key
 from widetable.merge.sorted_merge import merge_runs
 from widetable.paths import TablePaths
@@ -102,14 +103,14 @@ class TableFiles:
                 self.state.engine,
                 self.schema.names,
                 keep_deletes=False,
-                batch_rows=1000,
+                batch_bytes=BATCH_BYTES,
             ):
                 yield from batch.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]).to_pylist()
 
     def batches(self, key: BucketKey, file: DataFileMeta) -> list[pa.RecordBatch]:
         path = self.state.data_file(*key, file.file_name)
         with open_data_file(self.file_io, path, file, self.schema, self.schema) as data:
-            return list(data.batches(1000))
+            return list(data.batches())
 
     def check(self) -> None:
         """What every reader relies on (format.md T1 to T4): metadata is exact, keys are unique, levels are disjoint."""

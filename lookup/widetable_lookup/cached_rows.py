@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from widetable import DamagedError
 from widetable.format.row_batch import row_batch_schema
+from widetable.format.row_budget import pieces
 from widetable.lsm.file_rows import Found
 from widetable.schema import TableSchema
 from widetable_lookup.cache_fault import CacheFault
@@ -52,15 +53,14 @@ class CachedRows:
             columns = cache.rows.take(self._choice, positions)
         return Found(hits, pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """All rows in file order, at most batch_rows in a batch. They lie in the map, and keep it."""
+    def batches(self, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+        """All rows in file order, about batch_bytes at once. They lie in the map, and keep it."""
         cache = self._opened()
         for index in range(cache.rows.batches):
             with self._damage_told(cache):
                 columns = cache.rows.batch(index, self._schema.names)
             rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-            for first in range(0, rows.num_rows, batch_rows):
-                yield rows.slice(first, batch_rows)
+            yield from pieces(rows, batch_bytes)
 
     def close(self) -> None:
         """Let go of the cache. May be called more than once."""

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from widetable import Table
+from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, cast_batch
 
@@ -42,5 +43,5 @@ class BatchReader(DataSourceReader):
         if partition.value is None:
             return  # Spark makes one partition without a value of an empty list
         for batch in partition.value.to_batches():
-            for start in range(0, batch.num_rows, ROWS_PER_BATCH):
-                yield cast_batch(batch.slice(start, ROWS_PER_BATCH), target)
+            for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
+                yield cast_batch(piece, target)

@@ -16,6 +16,7 @@ from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFunction
 
 from widetable import InvalidError, Table
+from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
 
@@ -53,8 +54,8 @@ class ChangesFunction:
         schema = _schema(path)
         target = arrow_schema(schema)
         for batch in Table.open(path).change_batches(start, end):
-            for first in range(0, batch.num_rows, ROWS_PER_BATCH):
-                rows = cast_batch(batch.slice(first, ROWS_PER_BATCH), target)
+            for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
+                rows = cast_batch(piece, target)
                 yield from ArrowTableToRowsConversion.convert(pa.Table.from_batches([rows]), schema)
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -23,6 +25,8 @@ from pyspark.sql.streaming.listener import (
 from widetable import Table
 
 _log = logging.getLogger("widetable.spark")
+
+_KEPT_COMMITS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class CommitProgress:
 
 class CommitProgressListener(StreamingQueryListener):
     """Add it with `spark.streams.addListener(CommitProgressListener(path))`; `commits` holds what
-    was seen, oldest first.
+    was seen last, oldest first: 1,000 at most, so that a query may run for years.
 
     path: the table; commit_user: only if the query sets the option of that name; on_commit: called
     from Spark's listener thread.
@@ -60,7 +64,7 @@ class CommitProgressListener(StreamingQueryListener):
         self._commit_user = commit_user
         self._on_commit = on_commit
         self._lock = threading.Lock()
-        self.commits: list[CommitProgress] = []
+        self.commits: deque[CommitProgress] = deque(maxlen=_KEPT_COMMITS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Nothing to do."""

@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from widetable import InvalidError, Table
+from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
 
 if TYPE_CHECKING:
     from widetable.read.split import SplitRead
-
-ROWS_PER_BATCH = 10_000
 
 
 def read(
@@ -118,7 +118,7 @@ def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for merged in splits[index].to_batches():
-                    for start in range(0, merged.num_rows, ROWS_PER_BATCH):
-                        yield cast_batch(merged.slice(start, ROWS_PER_BATCH), expected)
+                    for piece in pieces(merged, BATCH_BYTES, ROWS_PER_BATCH):
+                        yield cast_batch(piece, expected)
 
     return spark.range(0, len(splits), 1, len(splits)).mapInArrow(merge, target)

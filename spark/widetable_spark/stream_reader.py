@@ -30,6 +30,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.read.change_source import StreamRead
 from widetable.read.stream_plan import Limits
 from widetable.write.write_batch import ROW_KIND_COLUMN
@@ -99,8 +100,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for batch in read.to_batches():
                 if not self._options.read_changelog:
                     batch = _new_values(batch)
-                for start in range(0, batch.num_rows, ROWS_PER_BATCH):
-                    yield cast_batch(batch.slice(start, ROWS_PER_BATCH), target)
+                for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
+                    yield cast_batch(piece, target)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._position.record(end)

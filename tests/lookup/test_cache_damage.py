@@ -85,7 +85,7 @@ def _reads_all(directory: Path, table: TableState, file: DataFileMeta) -> str:
     if opened is not None:
         read: list[pa.RecordBatch] = []
         try:
-            read += opened.batches(700)
+            read += opened.batches(20_000)
         except wt.DamagedError:
             opened.close()
         else:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.listener import QueryProgressEvent
 from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
@@ -172,6 +174,23 @@ def test_progress_tells_rows_files_and_retries(
         (1, 7, 0, appends[1].id),
     ]
     assert all(1 <= c.files <= 2 for c in listener.commits)
+
+
+def test_a_listener_of_a_long_query_keeps_the_last_commits(tmp_path: Path) -> None:
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "d.t", pa.schema([("k", pa.int64())]), primary_key=["k"]
+    )
+    for batch_id in range(2):
+        table.write(pa.table({"k": [1]}), "query", batch_id)
+    seen: list[int] = []
+    listener = widetable_spark.CommitProgressListener(
+        table.path, "query", lambda commit: seen.append(commit.batch_id)
+    )
+    for number in range(1100):
+        progress = SimpleNamespace(id="-", name=None, batchId=number // 1000, batchDuration=1)
+        listener.onQueryProgress(cast("QueryProgressEvent", SimpleNamespace(progress=progress)))
+    assert len(seen) == 1100
+    assert [commit.batch_id for commit in listener.commits] == [0] * 900 + [1] * 100
 
 
 def test_an_empty_batch_commits_nothing(

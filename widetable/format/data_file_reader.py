@@ -26,12 +26,16 @@ from widetable.format.column_cast import Step, cast_to, column_cast
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.parquet_statistics import KeyRange, row_group_key_ranges
 from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order, row_batch_schema
+from widetable.format.row_budget import BATCH_BYTES, RowBudget, row_bytes, rows_within
+from widetable.format.row_group_width import Leaf, group_bytes, leaves_of
 from widetable.row_kind import DELETE, INSERT
 from widetable.schema import VALUE_KIND, TableSchema, file_column
 from widetable.storage.file_io import FileIO
 from widetable.types import DataField, timestamp_unit
 
 _ARROW: Final = "parquet-cpp-arrow"
+# So many rows show how wide they are, where the footer cannot tell.
+_PROBED_ROWS: Final = 256
 _ACTION: Final = "Restore the file, or go back to an older snapshot."
 
 
@@ -54,7 +58,7 @@ class _WideTimes:
         self._names = frozenset(names)
 
     def batches(
-        self, batch_rows: int, row_groups: Sequence[int] | None, columns: Sequence[str]
+        self, batch_rows: int, row_groups: Sequence[int], columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch] | None:
         """The same rows in microseconds; None when none of these columns is one of them."""
         names = [name for name in columns if name in self._names]
@@ -100,30 +104,42 @@ class DataFile:
         self._table_schema = schema
         self._columns = tuple(columns)
         self._key_ranges = key_ranges
+        self._leaves: tuple[Leaf, ...] = ()
         self.columns: Final = tuple(c.name for c in columns[len(SYSTEM_FIELDS) :])
         self.schema: Final = row_batch_schema(schema, self.columns)
 
     def batches(
         self,
-        batch_rows: int,
+        batch_bytes: int = BATCH_BYTES,
         row_groups: Sequence[int] | None = None,
         *,
         use_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Row batches of at most `batch_rows` rows, in file order. row_groups: indices, in order; None for all."""
+        """Row batches of about `batch_bytes` in memory (row_budget), in file order. row_groups: indices, in order; None
+        for all.
+        """
         if self._source.closed:
             raise InvalidError(
                 self._path, found="a closed file", expected="an open one", action="Open it again."
             )
-        if row_groups is not None and not len(row_groups):
-            return
+        groups = range(self._parquet.num_row_groups) if row_groups is None else row_groups
+        budget = RowBudget(batch_bytes)
+        for group in groups:
+            for batch in self._group_batches(group, batch_bytes, budget, use_threads=use_threads):
+                budget.saw(batch)
+                yield batch
+
+    def _group_batches(
+        self, group: int, batch_bytes: int, budget: RowBudget, *, use_threads: bool
+    ) -> Iterator[pa.RecordBatch]:
         names = [column.file_name for column in self._columns]
         wide = self._wide_times
         with _mapped_errors(self._path):
+            rows = min(budget.rows, self._rows_at_once(group, names, batch_bytes))
             found = self._parquet.iter_batches(
-                batch_rows, row_groups=row_groups, columns=names, use_threads=use_threads
+                rows, row_groups=[group], columns=names, use_threads=use_threads
             )
-            micros = None if wide is None else wide.batches(batch_rows, row_groups, names)
+            micros = None if wide is None else wide.batches(rows, [group], names)
         while True:
             with _mapped_errors(self._path):
                 batch = next(found, None)
@@ -133,6 +149,19 @@ class DataFile:
                     _WideTimes.check(next(micros), batch, self._path)
                 row_batch = self._row_batch(batch)
             yield row_batch
+
+    def _rows_at_once(self, group: int, names: Sequence[str], batch_bytes: int) -> int:
+        """By what the footer says of a row group, and by its first rows where it cannot tell."""
+        self._leaves = self._leaves or leaves_of(self._parquet.schema, frozenset(names))
+        metadata = self._parquet.metadata
+        size = group_bytes(metadata, group, self._leaves, batch_bytes)
+        width = size.bytes / max(metadata.row_group(group).num_rows, 1)
+        if size.hidden:
+            first = self._parquet.iter_batches(
+                _PROBED_ROWS, row_groups=[group], columns=size.hidden, use_threads=False
+            )
+            width += row_bytes(next(first))
+        return rows_within(batch_bytes, width)
 
     def narrowed(self, columns: Collection[str]) -> DataFile:
         """The same open file with the key and, of its other columns, these only. Closing one closes both."""

@@ -33,18 +33,23 @@ from widetable.format.column_stats import KeyStats, value_stats
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.held_tail import HeldTail
 from widetable.format.int96 import marked_footer, stored_column, stored_field
-from widetable.format.parquet_layout import dictionary_columns, file_schema, statistics_columns
+from widetable.format.parquet_layout import (
+    ROW_GROUP_BYTES,
+    ROW_GROUP_ROWS,
+    dictionary_columns,
+    file_schema,
+    statistics_columns,
+)
 from widetable.format.row_batch import in_schema_order, row_batch_schema
+from widetable.format.row_budget import row_bytes, rows_within
 from widetable.kernels.key_lanes import key_lanes
 from widetable.options import TableOptions
 from widetable.row_kind import is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.file_io import FileIO
 
-ROW_GROUP_BYTES: Final = 16 << 20
 # The length of the footer, and PAR1.
 _AFTER_FOOTER_BYTES: Final = 8
-ROW_GROUP_ROWS: Final = 128 << 10
 
 
 class DataFileWriter:
@@ -106,15 +111,15 @@ class DataFileWriter:
         batch = self._conform(row_batch)
         self._facts.add(batch, self._path)
         # Pieces no larger than a row group, so that neither memory nor groups grow with the batch.
-        bytes_per_row = max(1, batch.nbytes // batch.num_rows)
-        group_rows = min(ROW_GROUP_ROWS, max(1, ROW_GROUP_BYTES // bytes_per_row))
+        bytes_per_row = row_bytes(batch)
+        group_rows = rows_within(ROW_GROUP_BYTES, bytes_per_row, ROW_GROUP_ROWS)
         for start in range(0, batch.num_rows, group_rows):
             piece = batch.slice(start, group_rows)
             if self._pending_rows + piece.num_rows > group_rows:
                 self._flush()
             self._pending.append(piece)
             self._pending_rows += piece.num_rows
-            self._pending_bytes += bytes_per_row * piece.num_rows
+            self._pending_bytes += int(bytes_per_row * piece.num_rows)
         if self._pending_bytes >= ROW_GROUP_BYTES:
             self._flush()
 

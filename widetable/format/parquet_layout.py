@@ -19,6 +19,9 @@ from widetable.schema import KEY_PREFIX, SEQUENCE_NUMBER, SYSTEM_FIELD_ID, VALUE
 from widetable.types import DataField, DataType, arrow_type
 
 FIELD_ID: Final = b"PARQUET:field_id"
+# A row group is filled up to so much Arrow memory, or so many rows.
+ROW_GROUP_BYTES: Final = 16 << 20
+ROW_GROUP_ROWS: Final = 128 << 10
 
 # On disk: never change.
 _SYSTEM_IDS: Final = {SEQUENCE_NUMBER: 2147483646, VALUE_KIND: 2147483645}

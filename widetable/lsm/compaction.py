@@ -34,6 +34,7 @@ from widetable.format.data_file_meta import (
     upgrade,
 )
 from widetable.format.data_file_reader import open_data_file
+from widetable.format.row_budget import LEAST_BYTES
 from widetable.lsm import changelog_compaction
 from widetable.lsm.background_writer import BackgroundWriter
 from widetable.lsm.changelog_compaction import Share
@@ -45,7 +46,7 @@ from widetable.lsm.universal_compaction import Choice
 from widetable.merge.engine import ENGINES, MergeEngine, PartialMerge
 from widetable.merge.sorted_merge import Merged, merge_runs, merge_with_changes
 from widetable.options import TableOptions
-from widetable.schema import SEQUENCE_NUMBER, TableSchema, file_column
+from widetable.schema import SEQUENCE_NUMBER, file_column
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.commit_message import CommitMessage
 from widetable.write.rolling_writer import RollingWriter
@@ -53,11 +54,6 @@ from widetable.write.table_state import TableState
 
 # The merge holds several batches of each run, and the writer a row group.
 _BATCHES_PER_BUDGET: Final = 6
-_MAX_BATCH_ROWS: Final = 64 << 10
-_MIN_BATCH_ROWS: Final = 64
-# A guess for the memory of compressed bytes when they are decoded.
-_DECODED_PER_FILE_BYTE: Final = 4
-_SYSTEM_WIDTH_BYTES: Final = 9
 
 
 def plan_bucket(
@@ -239,22 +235,23 @@ class _Task:
     def _merged(self, section: Section) -> Iterator[Merged]:
         """The merged rows of a section, and what they change for readers. With nothing to tell, no run is new."""
         schema, known_level = self._state.schema, self._choice.known_level or 0
-        batch_rows = merge_batch_rows(section, schema, self._state.options)
+        batch_bytes = merge_bytes(self._state.options)
+        read_bytes = batch_bytes // len(section.runs)
         new = [run for run in section.runs if run.level < known_level]
-        known = [self._rows(run, batch_rows) for run in section.runs if run.level >= known_level]
+        known = [self._rows(run, read_bytes) for run in section.runs if run.level >= known_level]
         if new:
-            known[:0] = self._looked_up(new, batch_rows)
+            known[:0] = self._looked_up(new, batch_bytes)
         return merge_with_changes(
             known,
-            [self._rows(run, batch_rows) for run in new],
+            [self._rows(run, read_bytes) for run in new],
             schema,
             self._engine,
             keep_deletes=self._keep_deletes,
-            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
         )
 
     def _looked_up(
-        self, new: Sequence[SortedRun], batch_rows: int
+        self, new: Sequence[SortedRun], batch_bytes: int
     ) -> list[Iterator[pa.RecordBatch]]:
         """What the runs below the pick have of the keys in these runs: sorted runs themselves, oldest first."""
         below = self._choice.below
@@ -265,7 +262,7 @@ class _Task:
                 self._partition,
                 self._bucket,
                 runs,
-                self._keys(new, batch_rows),
+                self._keys(new, batch_bytes),
                 self._state.schema.names,
                 self._caches,
                 expected_keys=sum(run.rows for run in new),
@@ -273,27 +270,27 @@ class _Task:
             for runs in reversed(together)
         ]
 
-    def _keys(self, runs: Sequence[SortedRun], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _keys(self, runs: Sequence[SortedRun], batch_bytes: int) -> Iterator[pa.RecordBatch]:
         """The keys of these runs in order, each once. Any engine that keeps deletes gives them."""
         key = self._state.schema.trimmed_primary_key
         merged = merge_runs(
-            [self._rows(run, batch_rows, key) for run in runs],
+            [self._rows(run, batch_bytes // len(runs), key) for run in runs],
             self._state.schema,
             ENGINES["deduplicate"],
             key,
             keep_deletes=True,
-            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
         )
         return (rows.select(list(key)) for rows in merged)
 
     def _rows(
-        self, run: SortedRun, batch_rows: int, columns: Sequence[str] | None = None
+        self, run: SortedRun, batch_bytes: int, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """A sorted run's row batches; each file is open only while it is read."""
         names = self._state.schema.names if columns is None else columns
         opener = RowsOpener(self._state, self._partition, self._bucket, names, self._caches)
         for file in run.files:
-            yield from opener.batches(file, batch_rows)
+            yield from opener.batches(file, batch_bytes)
 
     def _path(self, file: DataFileMeta) -> str:
         return self._state.data_file(self._partition, self._bucket, file.file_name)
@@ -306,38 +303,6 @@ def _numbered(rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
     return rows.set_column(at, rows.schema.field(at), numbers)
 
 
-def merge_batch_rows(section: Section, schema: TableSchema, options: TableOptions) -> int:
-    """Rows per batch with which merging a section stays within `write-buffer-size`.
-
-    A batch of every run and one of the result are counted, each row as wide as it is when it is decoded: a run of
-    narrow files takes little. Wide rows need many in a batch all the same: each batch costs time per column.
-    """
-    row_bytes = [_decoded_row_bytes(run, schema) for run in section.runs]
-    together = sum(row_bytes) + max(row_bytes)
-    batch_rows = options.get(opt.WRITE_BUFFER_SIZE) // (_BATCHES_PER_BUDGET * together)
-    return min(max(batch_rows, _MIN_BATCH_ROWS), _MAX_BATCH_ROWS)
-
-
-def _decoded_row_bytes(run: SortedRun, schema: TableSchema) -> int:
-    """About how much memory a row of a run takes: not more than all columns when all have a fixed width."""
-    from_file = _DECODED_PER_FILE_BYTE * run.size_bytes // max(run.rows, 1) + 1
-    widths = [_FIXED_WIDTH_BYTES.get(field.type.root) for field in schema.fields]
-    fixed = sum(width for width in widths if width is not None) + _SYSTEM_WIDTH_BYTES
-    if None not in widths:
-        return min(from_file, fixed) if run.level == 0 else fixed
-    return from_file if run.level == 0 else from_file + fixed
-
-
-_FIXED_WIDTH_BYTES: Final = {
-    "BOOLEAN": 1,
-    "TINYINT": 1,
-    "SMALLINT": 2,
-    "INT": 4,
-    "FLOAT": 4,
-    "DATE": 4,
-    "TIME": 4,
-    "BIGINT": 8,
-    "DOUBLE": 8,
-    "TIMESTAMP": 8,
-    "TIMESTAMP_LTZ": 8,
-}
+def merge_bytes(options: TableOptions) -> int:
+    """What the heads of all runs may take so that merging stays within `write-buffer-size`."""
+    return max(LEAST_BYTES, options.get(opt.WRITE_BUFFER_SIZE) // _BATCHES_PER_BUDGET)

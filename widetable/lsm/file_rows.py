@@ -44,8 +44,8 @@ class FileRows(Protocol):
 class CachedFile(FileRows, Protocol):
     """One data file, from its cache."""
 
-    def batches(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """All rows in file order, with the columns that it was opened for, at most batch_rows in a batch. They may lie
+    def batches(self, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+        """All rows in file order, with the columns that it was opened for, about batch_bytes at once. They may lie
         in the mapped cache: they stay valid after `close`, and keep it mapped.
         """
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.format.row_batch import row_batch_schema
+from widetable.format.row_budget import RowBudget
 from widetable.kernels.key_match import Positions
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.parquet_rows import joined
@@ -25,14 +26,9 @@ from widetable.lsm.run_rows import RunRows
 from widetable.lsm.sorted_run import SortedRun
 from widetable.write.table_state import TableState
 
-# A piece of keys whose rows take about so much memory, within the limits of keys.
+# A piece of keys whose rows take about so much memory; the first one shows how wide they are.
 _PIECE_BYTES: Final = 64 << 20
-_MIN_PIECE_KEYS: Final = 1 << 6
-_MAX_PIECE_KEYS: Final = 1 << 16
-# A guess for the memory of compressed bytes when they are decoded, and for columns that are wider than the others.
-_DECODED_PER_FILE_BYTE: Final = 4
-_WIDE_COLUMN: Final = 4
-_VALUE_BYTES: Final = 9
+_FIRST_PIECE_KEYS: Final = 256
 
 
 def find_rows(
@@ -55,31 +51,27 @@ def find_rows(
     with RowFinder(
         table, partition, bucket, runs, columns, caches, expected_keys=expected_keys
     ) as finder:
-        count = keys_per_piece(runs, len(columns), len(table.schema.fields))
+        budget = piece_budget()
         for batch in keys:
-            for piece in key_pieces(batch, count):
+            for piece in key_pieces(batch, budget):
                 rows = finder.find(piece)
+                budget.saw(rows)
                 if rows.num_rows:
                     yield rows
 
 
-def keys_per_piece(runs: Sequence[SortedRun], columns: int, stored_columns: int) -> int:
-    """How many keys to look for at once, so that their rows in these runs fit into memory together.
-
-    columns: that are read, of those that the table has.
-    """
-    share = min(1.0, _WIDE_COLUMN * columns / max(stored_columns, 1))
-    row_bytes = 0.0
-    for run in runs:
-        compressed = max((file.file_size / max(file.row_count, 1) for file in run.files), default=0)
-        row_bytes += share * compressed * _DECODED_PER_FILE_BYTE + columns * _VALUE_BYTES
-    return min(_MAX_PIECE_KEYS, max(_MIN_PIECE_KEYS, int(_PIECE_BYTES / max(row_bytes, 1.0))))
+def piece_budget() -> RowBudget:
+    """How many keys to look for at once, so that their rows fit into memory together."""
+    return RowBudget(_PIECE_BYTES, _FIRST_PIECE_KEYS)
 
 
-def key_pieces(keys: pa.RecordBatch, count: int) -> Iterator[pa.RecordBatch]:
-    """A key batch in pieces of so many keys."""
-    for start in range(0, keys.num_rows, count):
-        yield keys.slice(start, count)
+def key_pieces(keys: pa.RecordBatch, budget: RowBudget) -> Iterator[pa.RecordBatch]:
+    """A key batch in pieces, as many keys in each as the budget says when it is asked for."""
+    start = 0
+    while start < keys.num_rows:
+        piece = keys.slice(start, budget.rows)
+        start += piece.num_rows
+        yield piece
 
 
 class RowFinder:

@@ -24,10 +24,8 @@ from widetable.lsm.file_rows import Found
 from widetable.lsm.key_bounds import bounds_of_row_groups
 from widetable.write.table_state import TableState
 
-# A batch of this many values (rows x columns), within the limits of rows.
-_BATCH_VALUES: Final = 1 << 20
-_MIN_BATCH_ROWS: Final = 1 << 10
-_MAX_BATCH_ROWS: Final = 1 << 16
+# Rows that nobody asks for are decoded along: a smaller part of a row group at once.
+_BATCH_BYTES: Final = 4 << 20
 
 
 class ParquetRows:
@@ -110,7 +108,7 @@ class _RowGroup:
         self.index = index
         self._path = path
         self._data = data
-        self._keys = joined(list(keys.batches(_MAX_BATCH_ROWS, [index])), keys.schema)
+        self._keys = joined(list(keys.batches(row_groups=[index])), keys.schema)
         self._key_columns = [self._keys.column(name) for name in key_names]
         self._use_threads = use_threads
         self._is_checked = False
@@ -143,8 +141,9 @@ class _RowGroup:
 
     def _batch_of(self, row: int) -> pa.RecordBatch:
         if self._batch is None or row < self._first_row:
-            rows = batch_rows(len(self._data.columns))
-            self._batches = self._data.batches(rows, [self.index], use_threads=self._use_threads)
+            self._batches = self._data.batches(
+                _BATCH_BYTES, [self.index], use_threads=self._use_threads
+            )
             self._batch, self._first_row = self._next_batch(), 0
         while row >= self._first_row + self._batch.num_rows:
             self._first_row += self._batch.num_rows
@@ -169,11 +168,6 @@ def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
             [pa.nulls(0, field.type) for field in schema], schema=schema
         )
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-
-
-def batch_rows(columns: int) -> int:
-    """Rows of a batch that has so many columns."""
-    return min(_MAX_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_VALUES // max(columns, 1)))
 
 
 def _out_of_order(path: str) -> DamagedError:

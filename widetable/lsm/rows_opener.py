@@ -21,9 +21,10 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
+from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.file_rows import CachedFile, Caches, FileRows, Found
 from widetable.lsm.lookup_cost import SCAN_STRATEGY, Choice, FileLookup, choose, scan_micros
-from widetable.lsm.parquet_rows import ParquetRows, batch_rows
+from widetable.lsm.parquet_rows import ParquetRows
 from widetable.lsm.scan_history import SCAN_HISTORY
 from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
@@ -80,19 +81,19 @@ class RowsOpener:
         SCAN_HISTORY.add(path, scan_micros(lookup))
         return self.scanned(path, file)
 
-    def batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """All rows of a file in file order, at most batch_rows in a batch; no cache is built for them."""
+    def batches(self, file: DataFileMeta, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+        """All rows of a file in file order, about batch_bytes at once; no cache is built for them."""
         path = self._table.data_file(self._partition, self._bucket, file.file_name)
         caches = self._caches if file.level > 0 else None
         cached = None if caches is None else self._cached(caches, path, file)
         rows = 0
         if cached is not None:
             with _Survived("reading", path), contextlib.closing(cached):
-                for batch in cached.batches(batch_rows):
+                for batch in cached.batches(batch_bytes):
                     rows += batch.num_rows
                     yield batch
         if rows < file.row_count:
-            for batch in self._decoded(path, file, batch_rows, self._columns):
+            for batch in self._decoded(path, file, batch_bytes, self._columns):
                 passed, rows = min(rows, batch.num_rows), max(rows - batch.num_rows, 0)
                 if passed < batch.num_rows:
                     yield batch.slice(passed)
@@ -127,14 +128,14 @@ class RowsOpener:
         self,
         path: str,
         file: DataFileMeta,
-        rows: int | None = None,
+        batch_bytes: int = BATCH_BYTES,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as the data file has them, front to back; rows: of a batch."""
+        """The rows as the data file has them, front to back."""
         table = self._table
         file_schema = table.schema_of(file.schema_id)
         with open_data_file(table.file_io, path, file, table.schema, file_schema, columns) as data:
-            yield from data.batches(rows or batch_rows(len(data.columns)))
+            yield from data.batches(batch_bytes)
 
 
 class _CachedRows:

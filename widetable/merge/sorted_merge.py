@@ -2,8 +2,8 @@
 
 `merge_runs` goes key range by key range: it looks at the heads of all runs, cuts them at the smallest key that stands
 behind a head, merges what lies before the cut, and goes on. So a run's own batches stay whole where nothing overlaps
-them. Memory is bounded by the batches that the runs give and a head of `batch_rows` rows each; only a key with more
-rows than that makes a head grow.
+them. Memory is bounded by the batches that the runs give and by their heads: as many rows of each as make `batch_bytes`
+together, by their width so far. Only a key with more rows than that makes a head grow.
 Pure: row batches in, row batches out. Raises what the engine raises, DamagedError for a run that is not in key order.
 """
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from widetable.errors import DamagedError
 from widetable.format.row_batch import in_schema_order
+from widetable.format.row_budget import MOST_ROWS, pieces, row_bytes, rows_within
 from widetable.kernels.run_cut import first_disorder, rows_before_cut
 from widetable.merge.changelog import changelog, changelog_rule
 from widetable.merge.engine import MergeEngine
@@ -39,18 +40,16 @@ def merge_runs(
     columns: Sequence[str],
     *,
     keep_deletes: bool,
-    batch_rows: int,
+    batch_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
     """Merge sorted runs, oldest first. The runs must hold `engine.needed_columns(schema, columns)`, as far as files do.
 
-    Gives row batches with these columns in table order, by key, one row per key, of batch_rows rows at most.
+    Gives row batches with these columns in table order, by key, one row per key, of about batch_bytes.
     keep_deletes: keys whose row is -U or -D come too.
     """
     names = in_schema_order(schema, columns)
-    for window, _ in _windows(runs, schema, batch_rows):
-        merged = _merge(window, engine, names, keep_deletes=keep_deletes)
-        for start in range(0, merged.num_rows, batch_rows):
-            yield merged.slice(start, batch_rows)
+    for window, _ in _windows(runs, schema, batch_bytes):
+        yield from pieces(_merge(window, engine, names, keep_deletes=keep_deletes), batch_bytes)
 
 
 class Merged(NamedTuple):
@@ -69,14 +68,14 @@ def merge_with_changes(
     engine: MergeEngine,
     *,
     keep_deletes: bool,
-    batch_rows: int,
+    batch_bytes: int,
 ) -> Iterator[Merged]:
     """As `merge_runs` for all columns, and what it changed. known: runs that readers of changes have seen; new: others.
 
     Both oldest first; every run of `known` is older than those of `new`.
     """
     rule = changelog_rule(schema)
-    for window, run_offsets in _windows([*known, *new], schema, batch_rows):
+    for window, run_offsets in _windows([*known, *new], schema, batch_bytes):
         plan = _plan(window, engine, schema.names)
         first_new_row = int(run_offsets[len(known)])
         kept = plan if keep_deletes else plan.without_deletes()
@@ -91,7 +90,7 @@ def interleave_runs(
     schema: TableSchema,
     columns: Sequence[str],
     *,
-    batch_rows: int,
+    batch_bytes: int,
     by_sequence: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """All rows of the runs by key, nothing merged: those of one key run by run, as they stand in each.
@@ -100,27 +99,28 @@ def interleave_runs(
     the `sequence.field`s. Gives row batches with these columns in table order.
     """
     names = in_schema_order(schema, columns)
-    for window, _ in _windows(runs, schema, batch_rows):
+    for window, _ in _windows(runs, schema, batch_bytes):
         rows = window.order
         if not by_sequence:
             key = np.repeat(np.arange(len(window.starts) - 1), np.diff(window.starts))
             rows = rows[np.lexsort((rows, key))]
         pick = Pick(names, rows)
         plan = MergePlan(window.kinds[rows], window.sequence_numbers[rows], (pick,))
-        found = gather(window, plan, names)
-        for start in range(0, found.num_rows, batch_rows):
-            yield found.slice(start, batch_rows)
+        yield from pieces(gather(window, plan, names), batch_bytes)
 
 
 def _windows(
-    runs: Sequence[Iterator[pa.RecordBatch]], schema: TableSchema, batch_rows: int
+    runs: Sequence[Iterator[pa.RecordBatch]], schema: TableSchema, batch_bytes: int
 ) -> Iterator[tuple[Window, npt.NDArray[np.int64]]]:
     """Key range by key range: its window, and the row numbers at which the runs start in it (and its end)."""
     key_order = KeyOrder(schema)
-    heads = [_Run(run, batch_rows) for run in runs]
+    heads = [_Run(run) for run in runs]
     while True:
         for run in heads:
-            run.load()
+            run.look_at_width()
+        rows = rows_within(batch_bytes, sum(run.row_bytes for run in heads))
+        for run in heads:
+            run.load(rows)
         if not any(run.rows for run in heads):
             return
         found = _next_window(key_order, heads)
@@ -174,23 +174,35 @@ def _plan(window: Window, engine: MergeEngine, columns: Sequence[str]) -> MergeP
 class _Run:
     """One run: the batches that are loaded and not yet merged, and how many of their rows to look at next."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], batch_rows: int) -> None:
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._loaded: deque[pa.RecordBatch] = deque()
         self._is_read_out = False
-        self._head_rows_limit = batch_rows
-        self._head_rows = batch_rows
+        self._head_rows = MOST_ROWS
+        self._is_grown = False
+        self.row_bytes = 0.0
         self.rows = 0
 
-    def load(self) -> None:
+    def look_at_width(self) -> None:
+        """Load one batch, if none is there."""
+        while not self.rows and not self._is_read_out:
+            self._load_batch()
+
+    def load(self, most_rows: int) -> None:
         """So much that the row behind the head is there, if there is one."""
+        if not self._is_grown:
+            self._head_rows = min(self._head_rows, most_rows)
         while self.rows <= self._head_rows and not self._is_read_out:
-            batch = next(self._batches, None)
-            if batch is None:
-                self._is_read_out = True
-            elif batch.num_rows:
-                self._loaded.append(batch)
-                self.rows += batch.num_rows
+            self._load_batch()
+
+    def _load_batch(self) -> None:
+        batch = next(self._batches, None)
+        if batch is None:
+            self._is_read_out = True
+        elif batch.num_rows:
+            self._loaded.append(batch)
+            self.rows += batch.num_rows
+            self.row_bytes = max(self.row_bytes, row_bytes(batch))
 
     @property
     def seen_rows(self) -> int:
@@ -215,8 +227,8 @@ class _Run:
     def drop(self, rows: int) -> None:
         """Forget merged rows. The next head is about twice as large as what this one gave."""
         self.rows -= rows
-        wanted = max(2 * rows, _SMALLEST_HEAD_ROWS)
-        self._head_rows = min(wanted, self._head_rows_limit)
+        self._head_rows = max(2 * rows, _SMALLEST_HEAD_ROWS)
+        self._is_grown = False
         while rows:
             batch = self._loaded.popleft()
             if batch.num_rows > rows:
@@ -227,6 +239,7 @@ class _Run:
     def grow(self) -> None:
         """Look further: the head is full of rows of one key."""
         self._head_rows *= 2
+        self._is_grown = True
 
 
 def _next_window(

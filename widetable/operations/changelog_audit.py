@@ -34,7 +34,7 @@ from widetable.operations.changelog_timeline import (
     equal_rows,
 )
 from widetable.operations.snapshot_audit import partition_text
-from widetable.read.merge_read import batch_rows, read_bucket
+from widetable.read.merge_read import read_bucket
 from widetable.read.split import needs_merge
 from widetable.row_kind import INSERT, TEXTS
 from widetable.schema import VALUE_KIND
@@ -282,7 +282,7 @@ class _Part:
         with open_data_file(
             table.file_io, path, file, table.schema, table.schema_of(file.schema_id)
         ) as data:
-            yield from data.batches(batch_rows(len(self._schema)))
+            yield from data.batches()
 
     def _is_here(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         if self._parts == 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,6 @@ from widetable.operations.snapshot_audit import partition_text
 from widetable.row_kind import is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
-
-_BATCH_ROWS: Final = 1 << 16
 
 
 class FileAudit:
@@ -136,7 +134,7 @@ class _OneFile:
         with open_data_file(
             table.file_io, path, file, table.schema, table.schema_of(file.schema_id), self._key
         ) as data:
-            yield from data.batches(_BATCH_ROWS)
+            yield from data.batches()
 
     def _check_order(self, last: pa.RecordBatch | None, batch: pa.RecordBatch) -> None:
         """A changelog may tell of a key more than once."""

@@ -26,6 +26,7 @@ from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.row_batch import in_schema_order, row_batch_schema
+from widetable.format.row_budget import BATCH_BYTES
 from widetable.format.snapshot import Snapshot
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.gather import take
@@ -33,13 +34,12 @@ from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import Positions, match_keys
 from widetable.kernels.merge_order import group_starts, sort_order
 from widetable.lsm.file_rows import Caches
-from widetable.lsm.key_lookup import key_pieces, keys_per_piece, with_schema
+from widetable.lsm.key_lookup import key_pieces, piece_budget, with_schema
 from widetable.lsm.levels import levels_of
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.run_rows import RunRows
 from widetable.merge.sorted_merge import merge_runs
 from widetable.operations.lookup_keys import key_rows
-from widetable.read.merge_read import batch_rows
 from widetable.read.scan_plan import check_entry
 from widetable.read.split import needs_merge
 from widetable.schema import TableSchema, check_fixed_buckets
@@ -192,13 +192,11 @@ class _BucketReader:
         opener = RowsOpener(table, *part.bucket, loaded, self.caches, use_threads=self.use_threads)
         newest_first = levels_of(part.files, table.options).sorted_runs()
         runs = [RunRows(opener, run, schema, keys.num_rows) for run in reversed(newest_first)]
-        count = keys_per_piece(newest_first, len(loaded), len(schema.fields))
         try:
-            inputs = [_run(run, keys, count) for run in runs]
+            inputs = [_run(run, keys) for run in runs]
             if merges:
-                rows = batch_rows(len(loaded) * len(runs))
                 yield from merge_runs(
-                    inputs, schema, engine, wanted, keep_deletes=False, batch_rows=rows
+                    inputs, schema, engine, wanted, keep_deletes=False, batch_bytes=BATCH_BYTES
                 )
             else:
                 yield from (with_schema(rows, complete) for rows in chain.from_iterable(inputs))
@@ -207,9 +205,11 @@ class _BucketReader:
                 run.close()
 
 
-def _run(run: RunRows, keys: pa.RecordBatch, count: int) -> Iterator[pa.RecordBatch]:
-    for piece in key_pieces(keys, count):
+def _run(run: RunRows, keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    budget = piece_budget()
+    for piece in key_pieces(keys, budget):
         for found in run.find(piece):
+            budget.saw(found.rows)
             yield found.rows
 
 

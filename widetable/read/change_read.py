@@ -18,10 +18,10 @@ import pyarrow as pa
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
+from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.sorted_merge import interleave_runs
 from widetable.read.change_plan import ChangeSplit
 from widetable.read.expired import not_expired
-from widetable.read.merge_read import batch_rows
 from widetable.read.split import Split, SplitRead
 from widetable.row_kind import inserts, to_texts
 from widetable.schema import VALUE_KIND, TableSchema
@@ -64,16 +64,16 @@ class ChangeRead:
         columns = self.columns
         if is_cut and self.split.by_sequence:
             columns = tuple(dict.fromkeys(columns + schema.sequence_fields))
-        rows = batch_rows(len(columns) * len(files))
-        runs = [self._rows(file, columns, rows, use_threads=use_threads) for file in files]
+        size = BATCH_BYTES // len(files)
+        runs = [self._rows(file, columns, size, use_threads=use_threads) for file in files]
         if not is_cut:
             return runs[0]
         return interleave_runs(
-            runs, schema, columns, batch_rows=rows, by_sequence=self.split.by_sequence
+            runs, schema, columns, batch_bytes=BATCH_BYTES, by_sequence=self.split.by_sequence
         )
 
     def _rows(
-        self, file: DataFileMeta, columns: tuple[str, ...], rows: int, *, use_threads: bool
+        self, file: DataFileMeta, columns: tuple[str, ...], size: int, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         table, split = self.table, self.split
         path = table.data_file(split.partition, split.bucket, file.file_name)
@@ -85,7 +85,7 @@ class ChangeRead:
             table.schema_of(file.schema_id),
             columns,
         ) as opened:
-            yield from opened.batches(rows, use_threads=use_threads)
+            yield from opened.batches(size, use_threads=use_threads)
 
 
 @dataclass(frozen=True)

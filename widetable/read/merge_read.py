@@ -9,7 +9,6 @@ merge. Memory: a few batches per overlapping run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow as pa
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.parquet_statistics import KeyRange
+from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import SortedRun, sections
 from widetable.merge.sorted_merge import merge_runs
 from widetable.read.literal import comparable_of
@@ -25,16 +25,6 @@ from widetable.row_kind import is_retraction
 from widetable.schema import VALUE_KIND
 from widetable.types import DataField
 from widetable.write.table_state import TableState
-
-# A batch of this many values (rows x columns), within the limits of rows.
-_BATCH_VALUES: Final = 4 << 20
-_MIN_BATCH_ROWS: Final = 1 << 10
-_MAX_BATCH_ROWS: Final = 1 << 16
-
-
-def batch_rows(columns: int) -> int:
-    """Rows of a batch that has so many columns."""
-    return min(_MAX_BATCH_ROWS, max(_MIN_BATCH_ROWS, _BATCH_VALUES // max(columns, 1)))
 
 
 def read_bucket(
@@ -99,24 +89,24 @@ class _BucketRead:
 
     def raw(self, files: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
         """Rows as they stand in the files, one file after the other."""
-        rows = batch_rows(len(self._needed))
         for file in files:
-            yield from self._rows(file, self._needed, rows)
+            yield from self._rows(file, self._needed, BATCH_BYTES)
 
     def merged(self, runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
         """Rows of overlapping runs, merged; retracted keys left out."""
         schema, engine = self._table.schema, self._table.engine
         loaded = engine.needed_columns(schema, self._needed)
-        rows = batch_rows(len(loaded) * len(runs))
-        inputs = [self._run(run, loaded, rows) for run in runs]
-        return merge_runs(inputs, schema, engine, self._needed, keep_deletes=False, batch_rows=rows)
+        inputs = [self._run(run, loaded, BATCH_BYTES // len(runs)) for run in runs]
+        return merge_runs(
+            inputs, schema, engine, self._needed, keep_deletes=False, batch_bytes=BATCH_BYTES
+        )
 
-    def _run(self, run: SortedRun, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def _run(self, run: SortedRun, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         for file in run.files:
-            yield from self._rows(file, columns, rows)
+            yield from self._rows(file, columns, size)
 
     def _rows(
-        self, file: DataFileMeta, columns: Sequence[str], rows: int
+        self, file: DataFileMeta, columns: Sequence[str], batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         table = self._table
         path = table.data_file(self._partition, self._bucket, file.file_name)
@@ -124,7 +114,7 @@ class _BucketRead:
             table.file_io, path, file, table.schema, table.schema_of(file.schema_id), columns
         ) as opened:
             groups = self._wanted_groups(opened.row_group_key_ranges())
-            yield from opened.batches(rows, groups, use_threads=self._use_threads)
+            yield from opened.batches(batch_bytes, groups, use_threads=self._use_threads)
 
     def _wanted_groups(self, ranges: Sequence[KeyRange]) -> list[int] | None:
         """Row groups whose key range the filter may keep; None for all."""

@@ -26,3 +26,10 @@ def prefer_system_pool() -> None:
     chosen = os.environ.get("ARROW_DEFAULT_MEMORY_POOL")
     if is_better_replaced(sys.platform, pa.default_memory_pool().backend_name, chosen):
         pa.set_memory_pool(pa.system_memory_pool())
+
+
+def release_unused_memory() -> None:
+    """Give back what the allocator keeps of freed buffers: the C library keeps heaps whose ends are in use. Takes
+    some milliseconds, so it is for ends of long work.
+    """
+    pa.default_memory_pool().release_unused()

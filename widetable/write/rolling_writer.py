@@ -15,12 +15,16 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_writer import DataFileWriter
+from widetable.format.row_budget import pieces
 from widetable.paths import new_file_name
+from widetable.storage.memory_pool import release_unused_memory
 from widetable.write.cache_writer import CacheWriter, CacheWriters
 from widetable.write.table_state import TableState
 
 # A batch is handed on in pieces of this part of the target size, so that a file passes it by little.
 _PIECES_PER_FILE: Final = 8
+# What merging this much leaves behind in the allocator is worth the milliseconds of giving it back.
+_LARGE_FILE_BYTES: Final = 32 << 20
 
 
 class RollingWriter:
@@ -60,10 +64,9 @@ class RollingWriter:
         """Add rows whose keys come after all that were written."""
         if not row_batch.num_rows:
             return
-        piece_bytes = max(self._target_file_size_bytes // _PIECES_PER_FILE, 1)
-        piece_rows = max(1, row_batch.num_rows * piece_bytes // max(row_batch.nbytes, 1))
-        for start in range(0, row_batch.num_rows, piece_rows):
-            self._write_piece(row_batch.slice(start, piece_rows))
+        piece_bytes = self._target_file_size_bytes // _PIECES_PER_FILE
+        for piece in pieces(row_batch, piece_bytes, row_batch.num_rows):
+            self._write_piece(piece)
 
     def finish(self) -> tuple[DataFileMeta, ...]:
         """Close the last file; the metadata of all, in key order."""
@@ -110,3 +113,5 @@ class RollingWriter:
         if self._cache is not None:
             self._cache.close(self._finished[-1])
             self._cache = None
+        if self._finished and self._finished[-1].file_size >= _LARGE_FILE_BYTES:
+            release_unused_memory()

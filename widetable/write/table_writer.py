@@ -10,7 +10,7 @@ schema does not allow, StorageError when a disk refuses; after any error `abort`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
+from widetable.format.row_budget import LEAST_BYTES, pieces
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
@@ -38,7 +39,6 @@ from widetable.write.write_buffer import BucketId, Run, WriteBuffer
 # rows be spilled by themselves.
 _SLICES_PER_BUDGET: Final = 16
 _MAX_SLICE_BYTES: Final = 16 << 20
-_MIN_SLICE_BYTES: Final = 4 << 10
 # Of the budget, for the records of an `input` changelog: they wait in memory, and are sorted in a copy.
 _CHANGELOG_PART_OF_BUDGET: Final = 6
 
@@ -64,7 +64,7 @@ class TableWriter:
         self._normalizer = BatchNormalizer(schema, chosen, allocator, state.engine)
         budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
         wanted_bytes = min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET)
-        self._slice_bytes = max(_MIN_SLICE_BYTES, wanted_bytes)
+        self._slice_bytes = max(LEAST_BYTES, wanted_bytes)
         self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes)
         all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         self._file_columns = schema.names if all_columns else chosen.names
@@ -84,7 +84,7 @@ class TableWriter:
         try:
             for batch in user_batches(data):
                 self._normalizer.check_batch(batch)
-                for piece in self._slices(batch):
+                for piece in pieces(batch, self._slice_bytes, batch.num_rows):
                     self._add(self._normalizer.records(piece))
         except BaseException:
             self.abort()
@@ -147,10 +147,6 @@ class TableWriter:
         rows = self._normalizer.normal_form(records)
         for bucket, part in split_by_bucket(rows, self._state.schema):
             self._buffer.add(bucket, part)
-
-    def _slices(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        rows = max(1, batch.num_rows * self._slice_bytes // max(int(batch.nbytes), 1))
-        return (batch.slice(first, rows) for first in range(0, batch.num_rows, rows))
 
     def _write_bucket(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
         files: list[DataFileMeta] = []

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from widetable.format.row_budget import LEAST_BYTES, row_bytes, rows_within
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.engine import MergeEngine, PartialMerge
 from widetable.merge.sorted_merge import collapse, merge_runs
@@ -26,9 +27,9 @@ from widetable.schema import VALUE_KIND, TableSchema
 from widetable.write.spill_space import SpilledRun, SpillSpace
 
 _PARTS_OF_BUDGET: Final = 3
+_MERGE_PARTS_OF_BUDGET: Final = 8
 # Runs that are merged at once at most: more would need many files open and leave each but a few rows of memory.
 _MAX_MERGED_RUNS: Final = 16
-_MIN_CHUNK_ROWS: Final = 64
 # Small batches of a bucket are joined when there are so many: an Arrow batch costs memory beside its rows.
 _MAX_SMALL_BATCHES: Final = 64
 _SMALL_BATCH_ROWS: Final = 64 << 10
@@ -54,7 +55,7 @@ class _Bucket:
     def __init__(self) -> None:
         self.batches: list[pa.RecordBatch] = []
         self.bytes = 0
-        self.row_bytes = 1
+        self.row_bytes = 1.0
         self.has_deletes = False
         self.spills: list[list[SpilledRun]] = []
 
@@ -62,7 +63,7 @@ class _Bucket:
         """Keep the batch; the bytes that it takes."""
         self.batches.append(batch)
         size = int(batch.nbytes)
-        self.row_bytes = max(self.row_bytes, size // batch.num_rows)
+        self.row_bytes = max(self.row_bytes, row_bytes(batch))
         if not self.has_deletes:
             kinds = fixed_values(batch.column(VALUE_KIND), np.int8)
             self.has_deletes = bool(is_retraction(kinds).any())
@@ -91,8 +92,8 @@ class WriteBuffer:
         self._schema = schema
         self._engine = engine
         self._columns = tuple(columns)
-        self._budget_bytes = budget_bytes
         self._limit_bytes = budget_bytes // _PARTS_OF_BUDGET
+        self._merge_bytes = max(LEAST_BYTES, budget_bytes // _MERGE_PARTS_OF_BUDGET)
         self._buckets: dict[BucketId, _Bucket] = {}
         self._space = SpillSpace()
         self._bytes = 0
@@ -157,14 +158,16 @@ class WriteBuffer:
         rows = self._chunk_rows(held)
         runs: list[Run] = [run.batches() for spill in held.spills for run in spill]
         runs += [_pieces(layer, rows) for layer in layers]
-        for first in range(0, len(runs), _MAX_MERGED_RUNS):
+        # Of each a row at least is in memory.
+        at_once = max(2, rows_within(self._limit_bytes, held.row_bytes, _MAX_MERGED_RUNS))
+        for first in range(0, len(runs), at_once):
             yield merge_runs(
-                runs[first : first + _MAX_MERGED_RUNS],
+                runs[first : first + at_once],
                 self._schema,
                 self._engine,
                 self._columns,
                 keep_deletes=True,
-                batch_rows=rows,
+                batch_bytes=self._merge_bytes,
             )
 
     def _spill(self) -> None:
@@ -180,8 +183,7 @@ class WriteBuffer:
 
     def _chunk_rows(self, held: _Bucket) -> int:
         """Rows of a batch so small that those of all merged runs take an eighth of the budget."""
-        rows = self._budget_bytes // (8 * _MAX_MERGED_RUNS) // held.row_bytes
-        return max(rows, _MIN_CHUNK_ROWS)
+        return rows_within(self._merge_bytes // _MAX_MERGED_RUNS, held.row_bytes)
 
 
 def _pieces(batch: pa.RecordBatch, rows: int) -> Run:

@@ -69,7 +69,7 @@ def read(
     path: Path, meta: DataFileMeta, schema: TableSchema, columns: Sequence[str] | None = None
 ) -> pa.Table:
     with open_data_file(IO, str(path), meta, schema, schema, columns) as file:
-        return pa.Table.from_batches(file.batches(7), file.schema)
+        return pa.Table.from_batches(file.batches(200), file.schema)
 
 
 SIMPLE = table_schema({"k": "INT", "v": "STRING", "n": "BIGINT NOT NULL", "w": "DOUBLE"})

@@ -65,7 +65,7 @@ def test_rows_of_other_writers_lie_in_their_bucket(table: FixtureTable) -> None:
     for path, meta in table.data_files():
         file_schema = table.schemas[meta.schema_id]
         with open_data_file(LocalFileIO(), str(path), meta, table.schema, file_schema) as file:
-            for batch in file.batches(1000):
+            for batch in file.batches():
                 bucket = int(path.parent.name.removeprefix("bucket-"))
                 assert set(bucket_ids(batch, table.schema).tolist()) == {bucket}
                 checked += batch.num_rows

@@ -206,7 +206,7 @@ def with_fields(schema: TableSchema, *fields: DataField) -> TableSchema:
 
 def read(path: Path, meta: Any, new: TableSchema, old: TableSchema) -> pa.Table:
     with open_data_file(IO, str(path), meta, new, old) as file:
-        return pa.Table.from_batches(file.batches(100), file.schema)
+        return pa.Table.from_batches(file.batches(200), file.schema)
 
 
 def test_renamed_dropped_and_added_columns_are_told_by_id(path: Path) -> None:

@@ -30,7 +30,7 @@ def opened(table: FixtureTable) -> Iterator[tuple[DataFileMeta, DataFile]]:
 
 
 def whole(file: DataFile) -> pa.Table:
-    return pa.Table.from_batches(file.batches(1000), file.schema)
+    return pa.Table.from_batches(file.batches(), file.schema)
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: t.id)
@@ -70,7 +70,7 @@ def test_key_ranges_bound_the_keys(table: FixtureTable) -> None:
         ranges = file.row_group_key_ranges()
         assert sum(r.rows for r in ranges) == meta.row_count
         for index, group in enumerate(ranges):
-            rows = pa.Table.from_batches(file.batches(1000, [index]), file.schema)
+            rows = pa.Table.from_batches(file.batches(row_groups=[index]), file.schema)
             for name, low, high in zip(names, group.minima, group.maxima, strict=True):
                 kind = table.schema.field(name).type
                 values: list[Any] = [plain_value(v, kind) for v in rows.column(name).to_pylist()]

@@ -141,7 +141,7 @@ def test_closed_file_is_not_read(path: Path, written: DataFileMeta) -> None:
     file = open_data_file(IO, str(path), written, SIMPLE, SIMPLE)
     file.close()
     with pytest.raises(InvalidError, match="closed"):
-        next(file.batches(10))
+        next(file.batches())
 
 
 def test_wrong_schema_is_refused(path: Path, written: DataFileMeta) -> None:

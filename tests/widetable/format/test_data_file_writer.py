@@ -28,7 +28,8 @@ from widetable.errors import InvalidError, StorageError
 from widetable.format.column_stats import EMPTY_STATS, unknown_stats
 from widetable.format.data_file_meta import FILE_SOURCE_COMPACT
 from widetable.format.data_file_reader import open_data_file
-from widetable.format.data_file_writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS, DataFileWriter
+from widetable.format.data_file_writer import DataFileWriter
+from widetable.format.parquet_layout import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 from widetable.storage.local import LocalFileIO
 from widetable.types import parse_type
 
@@ -209,7 +210,7 @@ def test_row_groups_are_bounded_by_rows_and_bytes(path: Path) -> None:
         groups = [r.rows for r in file.row_group_key_ranges()]
         assert max(groups) << 20 <= ROW_GROUP_BYTES
         assert len(groups) == 3
-        some = list(file.batches(5, row_groups=[2]))
+        some = list(file.batches((5 << 20) + 1000, row_groups=[2]))
         assert [b.num_rows for b in some] == [5, 5]
         assert some[0].column("k")[0].as_py() == 30
 

@@ -19,15 +19,12 @@ from tests.model import Model
 from tests.strategies import commits, keys_of, tables
 from tests.table_files import BucketKey, TableFiles, with_more_options
 from widetable.errors import StorageError
-from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.compaction import compact_bucket, discard, merge_batch_rows, plan_bucket
+from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
 from widetable.lsm.levels import Levels, levels_of
-from widetable.lsm.sorted_run import sections
 from widetable.lsm.universal_compaction import Choice, widen
 from widetable.merge.engine import PartialMerge
 from widetable.schema import TableSchema, new_schema
 from widetable.storage.local import LocalFileIO
-from widetable.types import DataType
 
 PARTITION_TYPES = {"INT", "BIGINT", "VARCHAR", "BOOLEAN", "DATE", "DECIMAL"}
 LAYOUTS = st.fixed_dictionaries(
@@ -312,29 +309,6 @@ def test_discard_deletes_what_was_written_and_not_what_was_moved(tmp_path: Path)
     assert len(message.compact_after) == 2
     discard(table.state, message)
     assert table.names_on_disk() == before
-
-
-def test_batches_shrink_with_the_width_of_rows_and_the_number_of_runs(tmp_path: Path) -> None:
-    schema = new_schema(
-        pa.schema([("k", pa.int64()), *((f"c{i}", pa.int64()) for i in range(1000))]),
-        primary_key=["k"],
-        options={"write-buffer-size": "64mb"},
-    )
-    table = small_table(tmp_path, {}, "v")
-    for v in range(4):
-        table.write(["k", "v"], [("+I", {"k": 1, "v": v})])
-    (narrow,) = table.buckets.values()
-
-    def batch_rows(files: list[DataFileMeta]) -> int:
-        (section,) = sections(files, table.schema)
-        return merge_batch_rows(section, schema, schema.typed_options)
-
-    wide = [replace(file, file_size=1 << 20) for file in narrow]
-    assert batch_rows(wide) * 8000 * len(wide) <= (64 << 20) // 4
-    assert batch_rows(wide[:1]) > 2 * batch_rows(wide)
-    small = [replace(file, file_size=20) for file in narrow[1:]]
-    assert batch_rows(wide[:1] + small) > 2 * batch_rows(wide)
-    assert schema.fields[0].type == DataType("BIGINT", nullable=False)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,10 @@ from tests.table_files import BucketKey, TableFiles, with_more_options
 from tests.widetable.lsm.test_compaction import compact_anything, directory, partitioned
 from widetable.format.data_file_meta import upgrade
 from widetable.format.row_batch import row_batch_schema
+from widetable.format.row_budget import RowBudget
 from widetable.lsm import rows_opener
 from widetable.lsm.file_rows import Caches
-from widetable.lsm.key_lookup import find_rows, key_pieces, keys_per_piece
+from widetable.lsm.key_lookup import find_rows, key_pieces
 from widetable.lsm.levels import levels_of
 from widetable.lsm.sorted_run import SortedRun
 from widetable.schema import new_schema
@@ -250,21 +251,15 @@ def test_runs_whose_files_overlap_are_damage(tmp_path: Path) -> None:
         look_up(files, key, [50])
 
 
-def test_large_key_batches_are_worked_off_in_pieces(tmp_path: Path) -> None:
-    files, key = make(tmp_path)
-    file = files.buckets[key][0]
+def test_keys_are_looked_for_in_pieces_whose_rows_fit_into_memory() -> None:
+    """The first piece shows how wide rows are; a wider one later counts too."""
+    budget, keys = RowBudget(1_000_000, 10), pa.record_batch([pa.array(range(20_000))], ["k"])
 
-    def keys_at_once(file_size: int, columns: int, stored_columns: int, runs: int = 1) -> int:
-        files = (
-            replace(file, row_count=1000, file_size=1),
-            replace(file, row_count=1000, file_size=file_size),
-        )
-        return keys_per_piece([SortedRun(5, files)] * runs, columns, stored_columns)
+    def found(row_bytes: int) -> pa.RecordBatch:
+        return pa.record_batch([pa.array(["x" * (row_bytes - 4)] * 100)], ["text"])
 
-    assert keys_at_once(100_000, 3, 3) == 1 << 16  # narrow rows
-    assert keys_at_once(1_000_000, 20, 20) == (64 << 20) // (4 * 1000 + 9 * 20)
-    assert keys_at_once(1_000_000, 20, 20, runs=4) == (64 << 20) // 4 // (4 * 1000 + 9 * 20)
-    assert keys_at_once(10_000_000, 1, 20) == (64 << 20) // (4 * 10_000 // 5 + 9)
-    assert keys_at_once(10**12, 3, 3) == 64  # few at least: each search costs
-    keys = pa.record_batch([pa.array(range(150))], ["k"])
-    assert [piece.num_rows for piece in key_pieces(keys, 64)] == [64, 64, 22]
+    sizes = []
+    for piece, row_bytes in zip(key_pieces(keys, budget), (1_000, 500, 40_000, 4, 4), strict=False):
+        sizes.append(piece.num_rows)
+        budget.saw(found(row_bytes))
+    assert sizes == [10, 160, 1000, 25, 25]

@@ -26,8 +26,7 @@ from widetable.lsm.parquet_rows import ParquetRows
 from widetable.schema import TableSchema, new_schema
 
 _GROUP_ROWS = "widetable.format.data_file_writer.ROW_GROUP_ROWS"
-_BATCH_ROWS = "widetable.lsm.parquet_rows._MAX_BATCH_ROWS"
-_MIN_BATCH_ROWS = "widetable.lsm.parquet_rows._MIN_BATCH_ROWS"
+_BATCH_BYTES = "widetable.lsm.parquet_rows._BATCH_BYTES"
 
 
 class Reads:
@@ -43,7 +42,7 @@ class Reads:
         original = DataFile.batches
 
         def noting(data: DataFile, *arguments: Any, **how: Any) -> Iterator[pa.RecordBatch]:
-            (group,) = arguments[1]
+            (group,) = how["row_groups"] if "row_groups" in how else arguments[1]
             self.done.append((group, tuple(n for n in data.columns if n not in self._key)))
             for batch in original(data, *arguments, **how):
                 self.batches += 1
@@ -104,8 +103,7 @@ def test_rows_are_those_of_a_filter_of_the_file(data: st.DataObject) -> None:
     with (
         directory() as folder,
         mock.patch(_GROUP_ROWS, data.draw(st.integers(1, 3))),
-        mock.patch(_MIN_BATCH_ROWS, 1),
-        mock.patch(_BATCH_ROWS, data.draw(st.integers(1, 2))),
+        mock.patch(_BATCH_BYTES, data.draw(st.sampled_from([1, 50, 100]))),
     ):
         files = TableFiles(folder, schema)
         files.write(commit.columns, commit.records)
@@ -162,7 +160,7 @@ def test_ascending_key_batches_read_each_row_group_once(tmp_path: Path) -> None:
     files = numbered(tmp_path, 100, 10, pa.int64())
     reads = Reads(files.schema)
     _, rows = rows_of(files, ["b"])
-    with reads.noted(), mock.patch(_BATCH_ROWS, 4), mock.patch(_MIN_BATCH_ROWS, 1):
+    with reads.noted(), mock.patch(_BATCH_BYTES, 160):
         found = [
             row
             for piece in in_pieces(keys_at(files, list(range(200))), 7)
@@ -186,15 +184,15 @@ def test_columns_are_read_no_further_than_rows_are_asked_for(tmp_path: Path) -> 
     files = numbered(tmp_path, 100, 100, pa.int64())
     reads = Reads(files.schema)
     _, rows = rows_of(files, ["a"])
-    with reads.noted(), mock.patch(_BATCH_ROWS, 10), mock.patch(_MIN_BATCH_ROWS, 1):
+    with reads.noted(), mock.patch(_BATCH_BYTES, 320):
         rows.find(keys_at(files, [2, 30]))
-    assert reads.batches == 10 + 2  # all keys, and the first two batches of the column
+    assert reads.batches == 1 + 2  # all keys, and the first two batches of the column
 
 
 def test_keys_that_were_passed_are_found_again(tmp_path: Path) -> None:
     files = numbered(tmp_path, 100, 10, pa.int64())
     _, rows = rows_of(files, ["a"])
-    with mock.patch(_BATCH_ROWS, 2), mock.patch(_MIN_BATCH_ROWS, 1):
+    with mock.patch(_BATCH_BYTES, 80):
         for number in (90, 2, 14, 4, 190):
             assert rows.find(keys_at(files, [number])).rows["a"].to_pylist() == [number // 2]
 

@@ -13,10 +13,11 @@ from tests.memory_caches import MemoryCaches
 from tests.table_files import BucketKey, TableFiles
 from tests.widetable.lsm.test_key_lookup import STRATEGY, look_up, make
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm import rows_opener
 from widetable.lsm.rows_opener import RowsOpener
 
-BATCH_ROWS = 7
+SOME_BYTES = 300
 
 
 def cached(
@@ -33,8 +34,9 @@ def rows_in(
     files: TableFiles, key: BucketKey, file: DataFileMeta, caches: MemoryCaches | None
 ) -> list[tuple[int, int | None]]:
     opener = RowsOpener(files.state, *key, ["a"], caches)
-    batches = list(opener.batches(file, BATCH_ROWS))
-    assert all(0 < batch.num_rows <= BATCH_ROWS for batch in batches)
+    batches = list(opener.batches(file, SOME_BYTES))
+    assert len(batches) > 1
+    assert all(batch.nbytes <= SOME_BYTES for batch in batches)
     assert all(batch.schema.names[2:] == ["k", "a"] for batch in batches)
     return [(row["k"], row["a"]) for batch in batches for row in batch.to_pylist()]
 
@@ -77,7 +79,7 @@ def test_level_0_asks_no_cache(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     files, key = make(tmp_path)
     fresh = min(files.buckets[key], key=lambda file: file.level)
     opener = RowsOpener(files.state, *key, ["b"], MemoryCaches("open"))
-    (rows,) = opener.batches(fresh, 100)
+    (rows,) = opener.batches(fresh, BATCH_BYTES)
     assert rows["k"].to_pylist() == list(range(30, 40))
     assert caplog.records == []
 

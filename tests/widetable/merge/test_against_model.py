@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.bucket import Bucket
 from tests.model import Model
 from tests.strategies import commits, keys_of, tables
+from widetable.format.row_budget import BATCH_BYTES
 from widetable.schema import TableSchema
 
 ENGINES = ["deduplicate", "partial-update"]
@@ -20,7 +21,9 @@ ENGINES = ["deduplicate", "partial-update"]
 
 def run_history(data: st.DataObject, schema: TableSchema) -> None:
     """Commits and partial merges in any order; after each step the rows must be the model's."""
-    bucket = Bucket(schema, batch_rows=data.draw(st.sampled_from([1, 2, 3, 1000]), "batch rows"))
+    bucket = Bucket(
+        schema, batch_bytes=data.draw(st.sampled_from([1, 50, 150, BATCH_BYTES]), "batch bytes")
+    )
     model = Model(schema)
     keys = data.draw(keys_of(schema), "keys")
     for _ in range(data.draw(st.integers(1, 5), "steps")):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.bucket import row_batch
 from tests.model import Model, Record
+from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.engine import engine_of
 from widetable.merge.sorted_merge import merge_with_changes
 from widetable.row_kind import TEXTS
@@ -36,7 +37,7 @@ def changes(
     schema: TableSchema,
     known: Sequence[Sequence[Record]],
     new: Sequence[Sequence[Record]],
-    batch_rows: int = 100,
+    batch_bytes: int = BATCH_BYTES,
 ) -> list[Record]:
     """Of runs in key order, one record per key each, oldest first."""
     runs = [
@@ -50,7 +51,7 @@ def changes(
         schema,
         engine_of(schema),
         keep_deletes=True,
-        batch_rows=batch_rows,
+        batch_bytes=batch_bytes,
     ):
         found = changes_of_range()
         for each in [] if found is None else found.to_pylist():
@@ -163,14 +164,14 @@ RECORDS = st.lists(
     st.booleans(),
     st.lists(RECORDS, max_size=3),
     st.lists(RECORDS, min_size=1, max_size=3),
-    st.integers(1, 5),
+    st.sampled_from([1, 40, 100, 200, BATCH_BYTES]),
 )
 def test_any_runs_tell_what_folding_from_scratch_tells(
     options: dict[str, str],
     drops_equal_rows: bool,
     known: list[list[Record]],
     new: list[list[Record]],
-    batch_rows: int,
+    batch_bytes: int,
 ) -> None:
     schema = schema_of(options | (EQUAL_ROWS if drops_equal_rows else {}))
     ordered = [[sorted(run, key=lambda r: r[1]["k"]) for run in runs] for runs in (known, new)]
@@ -184,7 +185,7 @@ def test_any_runs_tell_what_folding_from_scratch_tells(
         ordered = [[_normal(run) for run in runs] for runs in ordered]
     elif options == REMOVING:
         ordered = [[_keys_only(run) for run in runs] for runs in ordered]
-    assert changes(schema, ordered[0], ordered[1], batch_rows) == after.changes_since(before)
+    assert changes(schema, ordered[0], ordered[1], batch_bytes) == after.changes_since(before)
 
 
 def _normal(run: list[Record]) -> list[Record]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.bucket import row_batch
 from tests.model import Record
 from widetable.errors import DamagedError
+from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.engine import engine_of
 from widetable.merge.sorted_merge import collapse, merge_runs
 from widetable.schema import TableSchema, new_schema
@@ -36,10 +37,10 @@ def run_of(
 
 
 def merged(
-    schema: TableSchema, runs: Sequence[Iterator[pa.RecordBatch]], batch_rows: int = 4
+    schema: TableSchema, runs: Sequence[Iterator[pa.RecordBatch]], batch_bytes: int = 100
 ) -> list[tuple[Any, ...]]:
     batches = merge_runs(
-        runs, schema, engine_of(schema), schema.names, keep_deletes=False, batch_rows=batch_rows
+        runs, schema, engine_of(schema), schema.names, keep_deletes=False, batch_bytes=batch_bytes
     )
     return [
         tuple(row[name] for name in schema.names) for batch in batches for row in batch.to_pylist()
@@ -48,10 +49,10 @@ def merged(
 
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=40), max_size=4),
-    st.integers(1, 9),
+    st.integers(1, 400),
 )
 def test_runs_that_hold_a_key_several_times(
-    keys: list[list[tuple[int, int]]], batch_rows: int
+    keys: list[list[tuple[int, int]]], batch_bytes: int
 ) -> None:
     """A spilled run holds a key as often as it was written, also across its batches."""
     runs, expected, number = [], {}, 1
@@ -60,12 +61,12 @@ def test_runs_that_hold_a_key_several_times(
         runs.append(run_of(PLAIN, rows, number))
         expected.update({key: (key, value, None) for key, value, _ in rows})
         number += len(rows)
-    assert merged(PLAIN, runs, batch_rows) == [expected[key] for key in sorted(expected)]
+    assert merged(PLAIN, runs, batch_bytes) == [expected[key] for key in sorted(expected)]
 
 
 def test_one_key_larger_than_every_head() -> None:
     rows = [(1, value, None) for value in range(5000)] + [(2, 0, None)]
-    assert merged(PLAIN, [run_of(PLAIN, rows, 1, 100)], 10) == [(1, 4999, None), (2, 0, None)]
+    assert merged(PLAIN, [run_of(PLAIN, rows, 1, 100)], 300) == [(1, 4999, None), (2, 0, None)]
 
 
 def test_memory_is_bounded_by_what_is_loaded() -> None:
@@ -84,11 +85,11 @@ def test_memory_is_bounded_by_what_is_loaded() -> None:
         engine_of(PLAIN),
         PLAIN.names,
         keep_deletes=False,
-        batch_rows=10,
+        batch_bytes=900,
     )
-    next(found)
+    first = next(found)
     assert max(asked) <= 2
-    assert sum(batch.num_rows for batch in found) == 2990
+    assert first.num_rows + sum(batch.num_rows for batch in found) == 3000
     assert asked == [100, 100, 100]
 
 
@@ -102,7 +103,7 @@ def test_untouched_batches_are_not_copied() -> None:
             engine_of(PARTIAL),
             PARTIAL.names,
             keep_deletes=False,
-            batch_rows=10,
+            batch_bytes=600,
         )
     )
     addresses = {batch.column("a").buffers()[1].address for batch in batches}
@@ -146,7 +147,7 @@ def test_no_columns_are_asked_for() -> None:
         engine_of(PLAIN),
         (),
         keep_deletes=False,
-        batch_rows=10,
+        batch_bytes=BATCH_BYTES,
     )
     assert sum(batch.num_rows for batch in batches) == 2
 
@@ -241,4 +242,4 @@ def test_wide_key_ranges(shift: int) -> None:
         expected.update({row[0]: row for row in rows})
         runs.append(run_of(PLAIN, rows, number, 700 + 13 * shift))
         number += len(rows)
-    assert merged(PLAIN, runs, 512) == [expected[key] for key in sorted(expected)]
+    assert merged(PLAIN, runs, 40_000) == [expected[key] for key in sorted(expected)]

@@ -331,8 +331,7 @@ def test_raw_files_are_given_when_nothing_is_to_be_merged(tmp_path: Path) -> Non
 
 
 def test_a_large_scan_comes_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_read, "_MAX_BATCH_ROWS", 1000)
-    monkeypatch.setattr(merge_read, "_MIN_BATCH_ROWS", 1)
+    monkeypatch.setattr(merge_read, "BATCH_BYTES", 25_000)
     table = create(tmp_path, [KEY, pa.field("v", pa.int64())])
     for shift in range(2):
         table.write(keyed(range(shift, 20_000, 2), v=list(range(shift, 20_000, 2))))

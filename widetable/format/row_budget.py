@@ -1,0 +1,62 @@
+"""How many rows go together when they are read, merged, spilled or written in pieces: so many that they take about a
+given number of bytes. One rule, because rows may be a few bytes wide or a hundred megabytes.
+
+Pure. Raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+# What a reader gives at once, unless it shares the memory with others.
+BATCH_BYTES: Final = 16 << 20
+# More rows in a batch gain nothing, however narrow they are.
+MOST_ROWS: Final = 1 << 16
+# Of options that give a budget, less would be spent on the batches themselves.
+LEAST_BYTES: Final = 16 << 10
+_GROWTH: Final = 16
+
+
+def rows_within(budget_bytes: int, row_bytes: float, most_rows: int = MOST_ROWS) -> int:
+    """Rows of this width that stay within a budget: one at least, and no more than most_rows."""
+    return max(1, min(most_rows, int(budget_bytes / max(row_bytes, 1.0))))
+
+
+def row_bytes(rows: pa.RecordBatch | pa.Table) -> float:
+    """Bytes of a row in memory, on average."""
+    width: float = rows.nbytes / max(rows.num_rows, 1)
+    return width
+
+
+def pieces(
+    rows: pa.RecordBatch, budget_bytes: int, most_rows: int = MOST_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Slices of a batch that stay within a budget each."""
+    count = rows_within(budget_bytes, row_bytes(rows), most_rows)
+    return (rows.slice(start, count) for start in range(0, rows.num_rows, count))
+
+
+class RowBudget:
+    """The same where the width is learned on the way: the widest batch so far counts.
+
+    first_rows: until something is known; from piece to piece it may grow by a factor at most.
+    """
+
+    def __init__(self, budget_bytes: int, first_rows: int = MOST_ROWS) -> None:
+        self._budget_bytes = budget_bytes
+        self._row_bytes = 0.0
+        self._most_rows = first_rows
+
+    @property
+    def rows(self) -> int:
+        """Of the next piece."""
+        return rows_within(self._budget_bytes, self._row_bytes, self._most_rows)
+
+    def saw(self, rows: pa.RecordBatch) -> None:
+        """Learn from a piece."""
+        if rows.num_rows:
+            self._row_bytes = max(self._row_bytes, row_bytes(rows))
+        self._most_rows = min(MOST_ROWS, self._most_rows * _GROWTH)

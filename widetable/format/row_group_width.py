@@ -1,0 +1,76 @@
+"""How much memory the decoded rows of a Parquet row group take, told from its footer before any of it is decoded.
+
+In: the metadata of a file and the leaves that will be read. Out: a bound where one can be told, or the columns that
+hide their size: nulls take no room in a file, and texts behind a dictionary or a common prefix little, for each is
+stored once and decoded as often as it is used. No text is longer than all that its column stores. Pure. Raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import pyarrow.parquet as pq
+
+# In Arrow, with validity; of a text what stands beside its bytes.
+_VALUE_BYTES: Final = {
+    "BOOLEAN": 1,
+    "INT32": 5,
+    "INT64": 9,
+    "INT96": 9,
+    "FLOAT": 5,
+    "DOUBLE": 9,
+    "BYTE_ARRAY": 5,
+    "FIXED_LEN_BYTE_ARRAY": 17,
+}
+_PREFIXED: Final = "DELTA_BYTE_ARRAY"
+
+
+class Leaf(NamedTuple):
+    """number: of the leaf column. column: the top-level one that it is of. is_text: of any length."""
+
+    number: int
+    column: str
+    value_bytes: int
+    is_text: bool
+
+
+class GroupBytes(NamedTuple):
+    """Of all rows of a row group when they are decoded, but for the columns that hide how much they take."""
+
+    bytes: int
+    hidden: tuple[str, ...]
+
+
+def leaves_of(schema: pq.ParquetSchema, columns: Collection[str]) -> tuple[Leaf, ...]:
+    """The leaves in these top-level columns."""
+    found = []
+    for number in range(len(schema)):
+        leaf = schema.column(number)
+        paths = accumulate(leaf.path.split("."), "{}.{}".format)  # a name may have dots
+        column = next((path for path in paths if path in columns), None)
+        if column is not None:
+            kind = leaf.physical_type
+            found.append(Leaf(number, column, _VALUE_BYTES[kind], kind == "BYTE_ARRAY"))
+    return tuple(found)
+
+
+def group_bytes(
+    metadata: pq.FileMetaData, group: int, leaves: Sequence[Leaf], enough_bytes: int
+) -> GroupBytes:
+    """Of one row group, as far as these leaves are read. enough_bytes: nothing that stays below is hidden."""
+    found = metadata.row_group(group)
+    shown = hidden = 0
+    hiding = []
+    for leaf in leaves:
+        chunk = found.column(leaf.number)
+        shown += leaf.value_bytes * chunk.num_values
+        if leaf.is_text and (chunk.has_dictionary_page or _PREFIXED in chunk.encodings):
+            hiding.append(leaf.column)
+            hidden += chunk.total_uncompressed_size * chunk.num_values
+        elif leaf.is_text:
+            shown += chunk.total_uncompressed_size
+    if shown + hidden <= enough_bytes:
+        return GroupBytes(shown + hidden, ())
+    return GroupBytes(shown, tuple(dict.fromkeys(hiding)))
