@@ -44,8 +44,8 @@ class LevelFiles:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Level 0. most_in_a_bucket: files. oldest_age_millis: since the first commit behind the last compaction (since that
-    one, when it has left files); None: nothing waits.
+    """Level 0. most_in_a_bucket: files. oldest_age_millis: since the first commit behind the last compaction, or since
+    that one, when it has left files; None: nothing waits.
     """
 
     files: int

@@ -83,7 +83,8 @@ def test_ages_do_not_depend_on_time_zones(
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert ages[0] is not None and ages[1] is not None
+    assert ages[0] is not None
+    assert ages[1] is not None
     assert 0 <= ages[0] <= ages[1] <= (time.time() - before) * 1000 + 1
 
 
