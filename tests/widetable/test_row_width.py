@@ -87,6 +87,19 @@ def test_batches_of_any_file_take_about_what_was_asked_for(data: st.DataObject) 
     assert len(batches) <= 4 + 2 * rows // group_rows + 8 * sum(b.nbytes for b in batches) // budget
 
 
+def test_our_files_note_what_their_row_groups_take(tmp_path: Path) -> None:
+    """So narrow rows come at once, whatever their dictionaries could hide."""
+    schema = table_schema({"k": "INT", "v": "STRING"})
+    rows = {"k": list(range(20_000)), "v": [f"text {i % 50}" for i in range(20_000)]}
+    meta = write(tmp_path / "data-1.parquet", schema, [batch_of(schema, rows)])
+    noted = pq.read_metadata(tmp_path / "data-1.parquet").metadata[b"widetable.row-group-bytes"]
+    path = str(tmp_path / "data-1.parquet")
+    with open_data_file(LocalFileIO(), path, meta, schema, schema) as file:
+        (batch,) = file.batches(int(noted))
+        assert 0.9 * batch.nbytes <= int(noted) <= 1.1 * batch.nbytes
+        assert [b.num_rows for b in file.batches(int(noted) // 4)] == [5000] * 4
+
+
 def texts_table(folder: Path, rows: int) -> wt.Table:
     """Two sorted runs of 50 kB texts, which are a few kilobytes on disk, and the changelog of both."""
     table = wt.Catalog(str(folder)).create_table(

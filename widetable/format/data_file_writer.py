@@ -34,6 +34,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.held_tail import HeldTail
 from widetable.format.int96 import marked_footer, stored_column, stored_field
 from widetable.format.parquet_layout import (
+    GROUP_BYTES,
     ROW_GROUP_BYTES,
     ROW_GROUP_ROWS,
     dictionary_columns,
@@ -87,6 +88,7 @@ class DataFileWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._written_arrow_bytes = 0
+        self._group_bytes = 0
         self._out: pa.NativeFile | None = None
         self._parquet: pq.ParquetWriter | None = None
         self._tail: HeldTail | None = None
@@ -190,6 +192,7 @@ class DataFileWriter:
 
     def _end_parquet(self, parquet: pq.ParquetWriter, out: pa.NativeFile) -> None:
         """Write the footer; where it is ours to change, the writer's own is held back."""
+        parquet.add_key_value_metadata({GROUP_BYTES: str(self._group_bytes)})
         if self._tail is None:
             parquet.close()
             return
@@ -215,6 +218,7 @@ class DataFileWriter:
         with _mapped_errors(self._path):
             parquet.write_table(group, row_group_size=group.num_rows)
         self._written_arrow_bytes += self._pending_bytes
+        self._group_bytes = max(self._group_bytes, self._pending_bytes)
         self._pending.clear()
         self._pending_rows = self._pending_bytes = 0
 
