@@ -18,6 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.arguments import text
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.field_options import field_option_columns, sequence_group_options
 from widetable.options import TableOptions
@@ -136,10 +137,10 @@ class TableSchema:
         return json.dumps(body, indent=2, ensure_ascii=False)
 
 
-def schema_from_json(text: str | bytes, subject: str) -> TableSchema:
+def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
     """Parse a schema file. subject: its path, for messages. Unknown keys are skipped, as Paimon does."""
     try:
-        body = json.loads(text)
+        body = json.loads(data)
         version = int(body.get("version", 1))
     except (ValueError, AttributeError, TypeError) as cause:
         raise _damaged(subject, "bytes that are no schema JSON") from cause
@@ -201,7 +202,7 @@ def new_schema(
         partition_keys=tuple(partition_by),
         primary_keys=tuple(primary_key),
         options={str(k): str(v) for k, v in (options or {}).items()},
-        comment=comment,
+        comment=None if comment is None else text(comment, "comment"),
         time_millis=int(time.time() * 1000),
     )
     check_schema(schema)

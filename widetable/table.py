@@ -297,7 +297,8 @@ class Table(TableUpkeep):
         """The snapshot that an append or overwrite of this user and identifier made; None when it
         is not in, or has expired.
         """
-        found = find_commit(self._committer, commit_user, commit_identifier)
+        by = Identity.of(commit_user, commit_identifier)
+        found = find_commit(self._committer, by.user, by.identifier)
         return None if found is None else found.snapshot
 
     # Reading

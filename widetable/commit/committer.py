@@ -14,7 +14,7 @@ overwrite commits nothing. Raises
     StorageError    the storage refused. When the publish itself failed it is looked up whether it went through; what
                     cannot be told is said in the message, and then no file is deleted: commit again with the same
                     user and identifier
-    InvalidError    messages that do not belong into such a commit
+    InvalidError    messages that do not belong into such a commit, or a value that nobody could read again
     DamagedError    the newest snapshot's lists or manifests are missing or broken
 """
 
@@ -37,6 +37,7 @@ from widetable.commit.last_commits import LastCommits
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.manifest_writer import ManifestWriter
 from widetable.commit.next_snapshot import next_snapshot
+from widetable.commit.parsed_back import parsed_back
 from widetable.commit.schema_store import SchemaStore
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import (
@@ -53,6 +54,7 @@ from widetable.format.snapshot import (
     COMMIT_KIND_COMPACT,
     COMMIT_KIND_OVERWRITE,
     Snapshot,
+    snapshot_from_json,
 )
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
@@ -301,6 +303,7 @@ class Committer:
     def _publish(self, run: _Run, snapshot: Snapshot) -> bool:
         """Whether this snapshot is now the table's. Raises StorageError when it is not, or when that cannot be told."""
         path = self._paths.snapshot(snapshot.id)
+        data = parsed_back(snapshot, snapshot_from_json, path)
         if self._file_io.exists(path):
             return False
         if snapshot.id == 1:
@@ -311,7 +314,7 @@ class Committer:
             return False  # this commit slept until its id had been used and had expired again
         run.may_be_in = True
         try:
-            won = self._file_io.publish(path, snapshot.to_json().encode())
+            won = self._file_io.publish(path, data)
         except (WidetableError, OSError):
             seen = self._is_published(snapshot)
             if seen is None:

@@ -8,6 +8,7 @@ make a new one when the table was dropped and made again.
 
 from __future__ import annotations
 
+from widetable.commit.parsed_back import parsed_back
 from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.paths import TablePaths, schema_id
 from widetable.schema import TableSchema, schema_from_json
@@ -63,9 +64,11 @@ class SchemaStore:
     def publish(self, schema: TableSchema) -> bool:
         """Make `schema` the newest one: False when somebody else has published that id.
 
-        An error of the storage is looked into: when the file is there with these bytes, it is published.
+        InvalidError for one that nobody could read again. An error of the storage is looked into: when the file is
+        there with these bytes, it is published.
         """
-        path, data = self._paths.schema(schema.id), schema.to_json().encode()
+        path = self._paths.schema(schema.id)
+        data = parsed_back(schema, schema_from_json, path)
         try:
             return self._file_io.publish(path, data)
         except StorageError:
