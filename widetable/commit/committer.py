@@ -39,7 +39,9 @@ from widetable.commit.manifest_writer import ManifestWriter
 from widetable.commit.next_snapshot import next_snapshot
 from widetable.commit.parsed_back import parsed_back
 from widetable.commit.schema_store import SchemaStore
+from widetable.commit.seldom import Seldom
 from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshot_times import is_ahead
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -59,12 +61,13 @@ from widetable.format.snapshot import (
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
+from widetable.write.sequence import START_SPREAD, first_number
 
 _FIRST_WAIT_MILLIS: Final = 1.0
 _LONGEST_WAIT_MILLIS: Final = 100.0
-_START_SPREAD: Final = 1 << 20
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
+_SELDOM: Final = Seldom()
 
 
 @dataclass(frozen=True)
@@ -196,12 +199,11 @@ class Committer:
     def sequence_base(self) -> int:
         """Where the sequence numbers of a commit that starts now begin (decision 0004):
 
-        the clock in ns, but above all noted ones.
+        the clock in ns, but above all noted ones. InvalidError for a clock that would leave no numbers.
         """
         latest = self.snapshots.latest()
-        clock, noted = self._clock.now_nanos(), self._highest_sequence_number(latest)
-        # While the noted number is ahead of the clock, writers that start together should still not begin alike.
-        return clock if clock > noted else noted + 1 + self._rng.randrange(_START_SPREAD)
+        noted = self._highest_sequence_number(latest)
+        return first_number(self._clock.now_nanos(), noted, self._rng.randrange(START_SPREAD))
 
     def _commit(self, asked: CommitRequest) -> CommitResult:
         schema = self.schemas.latest()
@@ -284,11 +286,23 @@ class Committer:
             changelog_list=run.files.changelog(run.asked.changelog),
             schema_id=self.schemas.latest().id,
             uuid=run.uuid,
-            time_millis=self._clock.now_nanos() // 1_000_000,
+            now_millis=self._now_millis(latest),
             retries=run.retries,
             commits=commits_of(latest, self.last_commits.load),
             highest_sequence_number=self._highest_sequence_number(latest),
         )
+
+    def _now_millis(self, latest: Snapshot | None) -> int:
+        """The clock; it is said when the newest snapshot is ahead of it, which is not taken over then."""
+        now_millis = self._clock.now_nanos() // 1_000_000
+        if latest is not None and is_ahead(latest.time_millis, now_millis):
+            _SELDOM.warn(
+                self._paths.root,
+                f"snapshot {latest.id}, of the user {latest.commit_user!r}, is "
+                f"{(latest.time_millis - now_millis) // 1000} s ahead of this machine's clock, whose time is taken: "
+                "set the clock of one of the two",
+            )
+        return now_millis
 
     def _highest_sequence_number(self, latest: Snapshot | None) -> int:
         if latest is None:

@@ -14,6 +14,7 @@ from typing import Final
 from widetable.commit.commit_files import ListFile
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.committed import FILES, RETRIES, ROWS, next_properties
+from widetable.commit.snapshot_times import commit_millis
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 
@@ -30,12 +31,12 @@ def next_snapshot(
     changelog_list: ListFile | None,
     schema_id: int,
     uuid: str,
-    time_millis: int,
+    now_millis: int,
     retries: int,
     commits: Mapping[str, tuple[int, int]],
     highest_sequence_number: int,
 ) -> Snapshot:
-    """commits, highest_sequence_number: as of `previous`. time_millis: never before the previous snapshot's."""
+    """commits, highest_sequence_number: as of `previous`. now_millis: of the clock of whoever commits."""
     id = 1 if previous is None else previous.id + 1
     counted = asked.kind != COMMIT_KIND_COMPACT
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
@@ -49,7 +50,7 @@ def next_snapshot(
         commit_user=asked.by.user,
         commit_identifier=asked.by.identifier,
         commit_kind=asked.kind,
-        time_millis=max(time_millis, previous.time_millis if previous else 0),
+        time_millis=commit_millis(now_millis, previous.time_millis if previous else None),
         total_record_count=(previous.total_record_count if previous else 0) + delta_rows,
         delta_record_count=delta_rows,
         uuid=uuid,

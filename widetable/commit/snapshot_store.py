@@ -7,8 +7,10 @@ NotFoundError for what is not there, DamagedError for bytes that are no snapshot
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
+from widetable.commit.snapshot_times import newest_at
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
 from widetable.paths import TablePaths, snapshot_id
@@ -80,19 +82,10 @@ class SnapshotStore:
 
         Raises NotFoundError when all left are younger.
         """
-        low, high = self.earliest_id(), self.latest_id()
-        found: Snapshot | None = None
-        while low is not None and high is not None and low <= high:
-            middle = (low + high) // 2
-            try:
-                snapshot = self.load(middle)
-            except NotFoundError:  # expired since the ends were looked up
-                low = middle + 1
-                continue
-            if snapshot.time_millis <= time_millis:
-                found, low = snapshot, middle + 1
-            else:
-                high = middle - 1
+        first, last = self.earliest_id(), self.latest_id()
+        found = None
+        if first is not None and last is not None:
+            found = newest_at(first, last, time_millis, cache(self.time_of))
         if found is None:
             raise NotFoundError(
                 self._paths.root,
@@ -100,7 +93,14 @@ class SnapshotStore:
                 expected="a time at which the table had a snapshot that is still kept",
                 action="Use a later time, or a tag.",
             )
-        return found
+        return self.load(found)
+
+    def time_of(self, id: int) -> int | None:
+        """When a snapshot was committed; None when it is not there any more."""
+        try:
+            return self.load(id).time_millis
+        except NotFoundError:
+            return None
 
     def by_tag(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps; it need not have a snapshot file any more."""

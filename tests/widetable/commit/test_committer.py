@@ -134,7 +134,7 @@ def test_what_is_carried_over_from_another_client(tmp_path: Path) -> None:
         next_row_id=0,
         properties={"theirs": "x"},
         extra={"unheardOf": 1},
-        time_millis=latest(table).time_millis + 10**9,
+        time_millis=latest(table).time_millis + 30_000,
     )
     table.append([written(data_file(sequence=1))])
     ours = latest(table)

@@ -134,3 +134,15 @@ def test_a_snapshot_under_another_name_is_damaged(tmp_path: Path) -> None:
     IO.write_new(paths.snapshot(4), IO.read(paths.snapshot(3)))
     with pytest.raises(DamagedError, match="snapshot-4"):
         SnapshotStore(IO, paths).latest()
+
+
+@pytest.mark.parametrize("wrong", [3, 5, 6, 9])
+def test_a_time_far_ahead_hides_no_other_snapshot(tmp_path: Path, wrong: int) -> None:
+    paths = snapshots(tmp_path, range(3, 10))
+    store = SnapshotStore(IO, paths)
+    ahead = replace(store.load(wrong), time_millis=10**13)
+    IO.replace(paths.snapshot(wrong), ahead.to_json().encode())
+    newest = {id: id if id != wrong else id - 1 for id in range(4, 10)}
+    assert {id: store.by_timestamp(1000 * id).id for id in range(4, 10)} == newest
+    assert store.by_timestamp(10**12).id == (8 if wrong == 9 else 9)
+    assert store.by_timestamp(10**13).id == 9
