@@ -8,6 +8,7 @@ Raises InvalidError for a name with a path separator or dots only.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ from widetable.errors import DamagedError
 _ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/:=?\\{}[]^")
 _SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
 _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
+_CONTENT: Final = re.compile(
+    r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
+)
 LATEST: Final = "LATEST"
 EARLIEST: Final = "EARLIEST"
 
@@ -31,6 +35,27 @@ def escape(text: str) -> str:
 def new_file_name(prefix: str, suffix: str = "") -> str:
     """A name that nobody has used: prefix, random uuid, suffix."""
     return f"{prefix}-{uuid.uuid4()}-0{suffix}"
+
+
+def content_name(prefix: str, data: bytes) -> str:
+    """A name like `new_file_name`, whose uuid (version 8) is a digest of the bytes that the file will have.
+
+    They must hold something random, as Avro files do: equal bytes would have equal names.
+    """
+    return f"{prefix}-{_digest_uuid(data)}-0"
+
+
+def is_named_after(path: str, data: bytes) -> bool:
+    """False for a file named by `content_name` after other bytes; True for other names, which say nothing."""
+    match = _CONTENT.search(path)
+    return match is None or match[1] == str(_digest_uuid(data))
+
+
+def _digest_uuid(data: bytes) -> uuid.UUID:
+    """122 bits of SHA-256 in the form that RFC 9562 leaves to applications."""
+    bits = int.from_bytes(hashlib.sha256(data).digest()[:16], "big")
+    bits = bits & ~(0xF << 76) | (8 << 76)
+    return uuid.UUID(int=bits & ~(3 << 62) | (2 << 62))
 
 
 def snapshot_id(name: str) -> int | None:

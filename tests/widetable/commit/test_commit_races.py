@@ -168,17 +168,21 @@ def publish_as_another_client(
     assert before is not None
     writer = ManifestWriter(IO, paths, [], 0)
     base = list(table.live_files.manifests(before))
-    inputs = [table.live_files.manifest(meta.file_name, before) for meta in base[merged]]
+    inputs = [table.live_files.manifest(meta, before) for meta in base[merged]]
     if inputs:
         base[merged] = [writer.manifest([entry for each in inputs for entry in each.entries])]
-    base_list, _ = writer.manifest_list(base)
-    delta_list, _ = writer.manifest_list([writer.manifest([added(data_file(name))])])
+    base_list, base_bytes = writer.manifest_list(base)
+    delta_list, delta_bytes = writer.manifest_list([writer.manifest([added(data_file(name))])])
     after = replace(
         before,
         id=before.id + 1,
         uuid=None,
         base_manifest_list=base_list,
+        base_manifest_list_size=base_bytes,
         delta_manifest_list=delta_list,
+        delta_manifest_list_size=delta_bytes,
+        total_record_count=before.total_record_count + 10,
+        delta_record_count=10,
     )
     assert IO.publish(paths.snapshot(after.id), after.to_json().encode())
 
