@@ -20,6 +20,8 @@ from widetable.errors import DamagedError
 _ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/:=?\\{}[]^")
 _SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
 _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
+_CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
+_RETIRED: Final = re.compile(r"^widetable-retired-snapshot-(\d+)$")
 _CONTENT: Final = re.compile(
     r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
 )
@@ -67,6 +69,18 @@ def snapshot_id(name: str) -> int | None:
 def schema_id(name: str) -> int | None:
     """The id in the name of a schema file, None for other names."""
     match = _SCHEMA.match(name)
+    return int(match[1]) if match else None
+
+
+def changelog_id(name: str) -> int | None:
+    """The id in the name of an expired snapshot in `changelog_dir`, None for other names."""
+    match = _CHANGELOG.match(name)
+    return int(match[1]) if match else None
+
+
+def retired_snapshot_id(name: str) -> int | None:
+    """The id in the name of a `retired_snapshot`, None for other names."""
+    match = _RETIRED.match(name)
     return int(match[1]) if match else None
 
 
@@ -165,6 +179,11 @@ class TablePaths:
     def read_lease(self, name: str) -> str:
         """A lease of a reader (ours)."""
         return f"{self.service_dir}/widetable-read-lease-{self._plain(name)}"
+
+    @property
+    def had_snapshots(self) -> str:
+        """The mark of a table that has had a snapshot (ours)."""
+        return f"{self.service_dir}/widetable-had-snapshots"
 
     @property
     def last_commits(self) -> str:

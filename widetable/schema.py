@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +33,8 @@ from widetable.types import (
 )
 
 SCHEMA_VERSION: Final = 3
+# On disk: never change.
+UUID_KEY: Final = "widetable.uuid"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
 SYSTEM_FIELD_ID: Final = 1073741823
@@ -54,7 +57,10 @@ class SequenceGroup:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One version of a table's schema, immutable. `fields` are in column order; options are string to string."""
+    """One version of a table's schema, immutable. `fields` are in column order; options are string to string.
+
+    uuid: of the first schema of a table made here, on disk under `widetable.uuid`, which other clients skip.
+    """
 
     id: int
     fields: tuple[DataField, ...]
@@ -64,6 +70,7 @@ class TableSchema:
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     time_millis: int = 0
+    uuid: str | None = None
 
     @cached_property
     def typed_options(self) -> TableOptions:
@@ -131,9 +138,11 @@ class TableSchema:
             "options": dict(self.options),
             "comment": self.comment,
             "timeMillis": self.time_millis,
+            UUID_KEY: self.uuid,
         }
-        if self.comment is None:
-            del body["comment"]
+        for key in ("comment", UUID_KEY):
+            if body[key] is None:
+                del body[key]
         return json.dumps(body, indent=2, ensure_ascii=False)
 
 
@@ -161,6 +170,7 @@ def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
             options={str(k): str(v) for k, v in body["options"].items()},
             comment=body.get("comment"),
             time_millis=int(body.get("timeMillis") or 0),
+            uuid=body.get(UUID_KEY),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
         raise _damaged(subject, f"a schema without a right {cause}") from cause
@@ -204,6 +214,7 @@ def new_schema(
         options={str(k): str(v) for k, v in (options or {}).items()},
         comment=None if comment is None else text(comment, "comment"),
         time_millis=int(time.time() * 1000),
+        uuid=str(uuid.uuid4()),
     )
     check_schema(schema)
     return schema

@@ -15,12 +15,13 @@ overwrite commits nothing. Raises
                     cannot be told is said in the message, and then no file is deleted: commit again with the same
                     user and identifier
     InvalidError    messages that do not belong into such a commit, or a value that nobody could read again
-    DamagedError    the newest snapshot's lists or manifests are missing or broken
+    DamagedError    the newest snapshot, its lists or manifests are missing or broken
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import uuid
 from collections.abc import Iterable, Mapping
@@ -35,6 +36,7 @@ from widetable.commit.commit_request import CommitRequest, Identity, request
 from widetable.commit.committed import CommitHistory, commits_of, highest_sequence_number
 from widetable.commit.last_commits import LastCommits
 from widetable.commit.live_files import LiveFiles
+from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.manifest_writer import ManifestWriter
 from widetable.commit.next_snapshot import next_snapshot
 from widetable.commit.parsed_back import parsed_back
@@ -68,6 +70,7 @@ _LONGEST_WAIT_MILLIS: Final = 100.0
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
 _SELDOM: Final = Seldom()
+_log = logging.getLogger("widetable")
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class _Run:
 
 
 class Committer:
-    """For one table; thread-safe, because all that changes belongs to one call.
+    """For one table; thread-safe, because all that matters belongs to one call.
 
     Raises NotFoundError when there is no table.
     """
@@ -129,6 +132,7 @@ class Committer:
         self._paths = paths
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
+        self._is_marked = False
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
         self.last_commits = LastCommits(file_io, paths)
@@ -248,6 +252,7 @@ class Committer:
             return None
         if not self._publish(run, snapshot):
             return None
+        self._mark()
         self._hint(snapshot.id)
         return self._result(run, committed=True, snapshot_id=snapshot.id)
 
@@ -357,6 +362,16 @@ class Committer:
                     ) from cause
                 self._clock.sleep_millis(_LONGEST_WAIT_MILLIS * self._rng.random())
         raise AssertionError("the last look returns or raises")
+
+    def _mark(self) -> None:
+        """Once: that there has been a snapshot. What follows a commit does not fail it; the next one looks again."""
+        if self._is_marked:
+            return
+        try:
+            mark_snapshots(self._file_io, self._paths)
+            self._is_marked = True
+        except WidetableError as error:
+            _log.warning("%s is not marked as having had snapshots: %s", self._paths.root, error)
 
     def _hint(self, id: int) -> None:
         """Only hints: whoever reads them tolerates that they are old or missing."""

@@ -29,16 +29,18 @@ class SchemaStore:
         if newest is None:
             ids = self.ids()
             if not ids:
-                raise NotFoundError(
-                    self._paths.root,
-                    found="no schema file",
-                    expected="the directory of a Paimon table",
-                    action="Check the path, or make the table first.",
-                )
+                raise self._no_table()
             newest = ids[-1]
         while self._file_io.exists(self._paths.schema(newest + 1)):
             newest += 1
         return self.load(newest)
+
+    def first_id(self) -> int:
+        """The lowest id."""
+        ids = self.ids()
+        if not ids:
+            raise self._no_table()
+        return ids[0]
 
     def load(self, id: int) -> TableSchema:
         """The schema of that id. Raises NotFoundError when there is none."""
@@ -79,3 +81,11 @@ class SchemaStore:
             if not published:
                 raise
             return True
+
+    def _no_table(self) -> NotFoundError:
+        return NotFoundError(
+            self._paths.root,
+            found="no schema file",
+            expected="the directory of a Paimon table",
+            action="Check the path, or make the table first.",
+        )

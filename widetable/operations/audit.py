@@ -78,7 +78,8 @@ class _Audit:
 
     def run(self, start: int | str | None) -> AuditReport:
         _check_auditable(self._table.schema)
-        path, ids = self._table.paths.root, self._committer.snapshots.ids()
+        store, path = self._committer.snapshots, self._table.paths.root
+        ids, _ = store.ids(), store.latest_id()  # which raises where snapshots are lost
         if not ids and start in (None, 0):
             return self._findings.report(path, self._producer, None, None)
         first = self._first(start, ids)

@@ -56,6 +56,7 @@ def changed_schema(schema: TableSchema, change: SchemaChange) -> TableSchema:
         highest_field_id=highest,
         options=_changed_options(schema.options, change),
         time_millis=int(time.time() * 1000),
+        uuid=None,
     )
     check_alter(schema.options, new.options)
     check_schema(new)

@@ -1,0 +1,39 @@
+"""Which life of a table this is: a table that was dropped and made again at the same path is another one.
+
+    identity = time of the first schema in epoch millis "-" its uuid      (`widetable.uuid`, of tables made here)
+             | "sha256-" digest of the first schema's bytes               (of other clients' tables)
+
+Read anew on every call: nothing that is kept of a table outlives it. Raises NotFoundError when there is no table,
+DamagedError for a first schema that is none, StorageError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+from widetable.commit.schema_store import SchemaStore
+from widetable.errors import NotFoundError
+from widetable.paths import TablePaths
+from widetable.schema import schema_from_json
+from widetable.storage.file_io import FileIO
+
+
+def table_identity(file_io: FileIO, paths: TablePaths) -> str:
+    """The same for as long as the table lives, and no other table's."""
+    path = paths.schema(0)
+    try:
+        data = file_io.read(path)
+    except NotFoundError:
+        # Other clients may have let the first ones go.
+        path = paths.schema(SchemaStore(file_io, paths).first_id())
+        data = file_io.read(path)
+    return _identity(data, path)
+
+
+@lru_cache(maxsize=64)
+def _identity(data: bytes, path: str) -> str:
+    schema = schema_from_json(data, path)
+    if schema.uuid is None:
+        return f"sha256-{hashlib.sha256(data).hexdigest()}"
+    return f"{schema.time_millis}-{schema.uuid}"
