@@ -410,7 +410,8 @@ class Table(TableUpkeep):
         what is not read for as long as the follower lives.
 
         Each batch is of one snapshot; its schema's metadata has `widetable.snapshot-id`, `widetable.is-full` and, where
-        there is one, `widetable.watermark`. Raises NotFoundError when what comes next has expired.
+        there is one, `widetable.watermark`. Raises NotFoundError when what comes next has expired, InvalidError when
+        the table is dropped and made again, or has lost what the consumer has read.
         """
         start = start_of(scan_mode, snapshot_id, timestamp_millis_of(timestamp))
         timeout_millis = timeout_millis_of(timeout, "timeout")
@@ -424,7 +425,8 @@ class Table(TableUpkeep):
         schema = self.schema
         check_readable(schema)
         committer = self._committer
-        return ChangeSource(self._state(schema), committer.snapshots, committer.live_files, columns)
+        state, identity = self._state(schema), committer.identity
+        return ChangeSource(state, committer.snapshots, committer.live_files, columns, identity)
 
     def _is_rescaled(self, newest: TableSchema) -> bool:
         """Whether the number of buckets was ever changed, which other clients allow."""

@@ -14,7 +14,8 @@ overwrite commits nothing. Raises
     StorageError    the storage refused. When the publish itself failed it is looked up whether it went through; what
                     cannot be told is said in the message, and then no file is deleted: commit again with the same
                     user and identifier
-    InvalidError    messages that do not belong into such a commit, or a value that nobody could read again
+    InvalidError    messages that do not belong into such a commit, a value that nobody could read again, or another
+                    table than the one that was opened
     DamagedError    the newest snapshot, its lists or manifests are missing or broken
 """
 
@@ -44,6 +45,7 @@ from widetable.commit.schema_store import SchemaStore
 from widetable.commit.seldom import Seldom
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.snapshot_times import is_ahead
+from widetable.commit.table_identity import check_identity, table_identity
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -136,6 +138,7 @@ class Committer:
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
         self.last_commits = LastCommits(file_io, paths)
+        self.identity = table_identity(file_io, paths)
         schema = self.schemas.latest()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
         self._key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
@@ -232,10 +235,8 @@ class Committer:
     def _attempt(self, run: _Run) -> CommitResult | None:
         """One attempt on the newest snapshot; None when somebody else was first."""
         latest = self.snapshots.latest()
-        if latest is None:
-            SchemaStore(
-                self._file_io, self._paths
-            ).latest()  # a table that was dropped must not come back
+        # What was dropped must not come back, and what was made again has columns of its own.
+        check_identity(self._file_io, self._paths, self.identity)
         if run.asked.kind != COMMIT_KIND_COMPACT:
             found = run.history.find(latest)
             if found is not None:
@@ -326,9 +327,7 @@ class Committer:
         if self._file_io.exists(path):
             return False
         if snapshot.id == 1:
-            SchemaStore(
-                self._file_io, self._paths
-            ).latest()  # not found: the table was dropped meanwhile
+            check_identity(self._file_io, self._paths, self.identity)
         elif not self._file_io.exists(self._paths.snapshot(snapshot.id - 1)):
             return False  # this commit slept until its id had been used and had expired again
         run.may_be_in = True

@@ -4,7 +4,7 @@
              | "sha256-" digest of the first schema's bytes               (of other clients' tables)
 
 Read anew on every call: nothing that is kept of a table outlives it. Raises NotFoundError when there is no table,
-DamagedError for a first schema that is none, StorageError.
+InvalidError for another one than expected, DamagedError for a first schema that is none, StorageError.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 from functools import lru_cache
 
 from widetable.commit.schema_store import SchemaStore
-from widetable.errors import NotFoundError
+from widetable.errors import InvalidError, NotFoundError
 from widetable.paths import TablePaths
 from widetable.schema import schema_from_json
 from widetable.storage.file_io import FileIO
@@ -29,6 +29,18 @@ def table_identity(file_io: FileIO, paths: TablePaths) -> str:
         path = paths.schema(SchemaStore(file_io, paths).first_id())
         data = file_io.read(path)
     return _identity(data, path)
+
+
+def check_identity(file_io: FileIO, paths: TablePaths, expected: str) -> None:
+    """Raises InvalidError when another table is there by now, NotFoundError when none is."""
+    found = table_identity(file_io, paths)
+    if found != expected:
+        raise InvalidError(
+            paths.root,
+            found=f"another table ({found}): it was dropped and made again",
+            expected=f"the table that was opened ({expected})",
+            action="Open the table anew, and start anew what reads from it or writes to it.",
+        )
 
 
 @lru_cache(maxsize=64)

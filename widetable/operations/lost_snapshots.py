@@ -2,13 +2,14 @@
 (docs/decisions/0016).
 
 Until then neither reading nor writing goes by what is left. Raises InvalidError while a tag keeps one of the lost
-snapshots, DamagedError when no snapshot is there to go on from, StorageError.
+snapshots or a consumer has read one, DamagedError when no snapshot is there to go on from, StorageError.
 """
 
 from __future__ import annotations
 
 import logging
 
+from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.lost_snapshots import no_snapshot
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError
@@ -28,15 +29,7 @@ def accept_lost_snapshots(file_io: FileIO, paths: TablePaths) -> int:
     newest = ids[-1]
     if hint is None or hint <= newest:
         return newest
-    tags = TagStore(file_io, paths)
-    kept = [name for name in tags.names() if tags.load(name).id > newest]
-    if kept:
-        raise InvalidError(
-            f"tags {', '.join(kept)} of {paths.root}",
-            found=f"snapshots after {newest}, which would be lost",
-            expected="no tag of a lost snapshot",
-            action="A tag's file is its snapshot: copy the newest one to snapshot/snapshot-<id>, or delete the tags.",
-        )
+    _check_nobody_has_them(file_io, paths, newest)
     file_io.replace(paths.latest_hint, str(newest).encode())
     file_io.sync(paths.latest_hint)
     _log.warning(
@@ -47,3 +40,33 @@ def accept_lost_snapshots(file_io: FileIO, paths: TablePaths) -> int:
         newest,
     )
     return newest
+
+
+def _check_nobody_has_them(file_io: FileIO, paths: TablePaths, newest: int) -> None:
+    """A tag would keep files that nobody else knows; a consumer would pass over what comes under numbers that it has
+    read.
+    """
+    tags = TagStore(file_io, paths)
+    consumers = ConsumerStore(file_io, paths).all()
+    tagged = [name for name in tags.names() if tags.load(name).id > newest]
+    ahead = [name for name, next_snapshot in consumers.items() if next_snapshot > newest + 1]
+    cases = (
+        (
+            f"tags {', '.join(tagged)}",
+            tagged,
+            "A tag's file is its snapshot: copy the newest one to snapshot/snapshot-<id>, or delete the tags.",
+        ),
+        (
+            f"consumers {', '.join(ahead)}",
+            ahead,
+            "Delete the consumers (Table.delete_consumer), and let what they feed start anew.",
+        ),
+    )
+    for who, names, action in cases:
+        if names:
+            raise InvalidError(
+                f"{who} of {paths.root}",
+                found=f"snapshots after {newest}, which are lost",
+                expected="nobody who has read or keeps a lost snapshot",
+                action=action,
+            )

@@ -94,7 +94,7 @@ class TableHistory:
 
         What they held is gone, as far as nobody wrote it again. Reading and writing such a table raise DamagedError
         until then; where nothing is lost, nothing is done. Raises InvalidError while a tag keeps one of them (its file
-        is the snapshot, and can be put back), DamagedError when no snapshot is left.
+        is the snapshot, and can be put back) or a consumer has read one, DamagedError when no snapshot is left.
         """
         return accept_lost_snapshots(self._file_io, self._paths)
 

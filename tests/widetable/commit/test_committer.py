@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -410,3 +411,20 @@ def test_an_expired_snapshot_is_not_found(tmp_path: Path) -> None:
     IO.delete(paths.manifest(snapshot.delta_manifest_list))
     with pytest.raises(NotFoundError, match="expired"):
         table.live_files.live_entries(snapshot)
+
+
+@pytest.mark.parametrize("commits", [0, 1, 3])
+def test_who_opened_the_table_before_it_was_made_again_commits_nothing(
+    tmp_path: Path, commits: int
+) -> None:
+    """Whatever columns the new one has."""
+    stale = committer(make_table(tmp_path / "t"))
+    stale.append([written()])
+    shutil.rmtree(tmp_path / "t")
+    paths = make_table(tmp_path / "t")
+    for _ in range(commits):
+        committer(paths).append([written()])
+    with pytest.raises(InvalidError, match="dropped and made again"):
+        stale.append([written()])
+    assert committer(paths).snapshots.ids() == list(range(1, commits + 1))
+    assert metadata_files(paths) == named_metadata_files(committer(paths))

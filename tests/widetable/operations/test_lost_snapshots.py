@@ -135,6 +135,19 @@ def test_a_tag_of_a_lost_snapshot_is_a_way_back(tmp_path: Path) -> None:
     assert rows(table) == kept.snapshots[lost]
 
 
+def test_a_consumer_of_a_lost_snapshot_must_start_anew(tmp_path: Path) -> None:
+    table = lived_in_table(tmp_path)
+    newest = table.snapshots()[-1].id
+    for name, next_snapshot in (("behind", 3), ("at the end", newest), ("ahead", newest + 1)):
+        IO.replace(paths(table).consumer(name), b'{"nextSnapshot": %d}' % next_snapshot)
+    lose_newest(table, 1)
+    with pytest.raises(wt.InvalidError, match=r"consumers ahead of .*delete_consumer"):
+        table.accept_lost_snapshots()
+    table.delete_consumer("ahead")
+    assert table.accept_lost_snapshots() == newest - 1
+    assert table.consumers() == {"at the end": newest, "behind": 3}
+
+
 @pytest.mark.parametrize("hint", [b"", b"1", b"x", b"-3", b"9" * 30])
 def test_a_torn_hint_is_none(tmp_path: Path, hint: bytes) -> None:
     table = lived_in_table(tmp_path)
