@@ -6,19 +6,18 @@ Raises InvalidError for messages that do not belong into a commit of that kind.
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from widetable.arguments import text, whole_number
+from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import OWN_PROPERTIES
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.format.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
     COMMIT_KIND_APPEND,
     COMMIT_KIND_COMPACT,
     COMMIT_KIND_OVERWRITE,
@@ -34,33 +33,6 @@ _TAKEN = {
 _DELETING = ("deleted_files", "compact_before")
 _ADDING = ("new_files", "compact_after")
 _CHANGELOG = ("changelog_files",)
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who commits. identifier: grows from commit to commit of a user; BATCH_COMMIT_IDENTIFIER for one that has none."""
-
-    user: str
-    identifier: int
-
-    @staticmethod
-    def of(user: str | None, identifier: int | None) -> Identity:
-        """A fresh user when none is given.
-
-        Raises InvalidError for an identifier without a user, and for what is no text or no number that can grow.
-        """
-        user = None if user is None else text(user, "commit_user")
-        if identifier is None:
-            return Identity(user or str(uuid.uuid4()), BATCH_COMMIT_IDENTIFIER)
-        if not user:
-            raise InvalidError(
-                "commit_identifier",
-                found=f"{identifier!r} of the user {user!r}",
-                expected="the user that it counts for",
-                action="Give both a commit user and an identifier, or neither.",
-            )
-        most = BATCH_COMMIT_IDENTIFIER - 1
-        return Identity(user, whole_number(identifier, "commit_identifier", least=0, most=most))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import pytest
 
 from tests.fixture_tables import TABLES, FixtureTable
 from tests.widetable.commit.fake_table import committer, make_table, metadata_files, written
-from widetable.commit.commit_request import Identity, request
+from widetable.commit.commit_identity import Identity
+from widetable.commit.commit_request import request
 from widetable.commit.parsed_back import parsed_back
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import InvalidError
