@@ -57,8 +57,8 @@ def batch(number: int, keys: int = 4) -> pa.Table:
     )
 
 
-def write(table: wt.Table, number: int) -> wt.CommitResult:
-    return table.write(batch(number), "stream", number)
+def write(table: wt.Table, number: int, *, replay: bool = False) -> wt.CommitResult:
+    return table.write(batch(number), "stream", number, replay=replay)
 
 
 def lived_in_table(folder: Path, options: Mapping[str, str] | None = None) -> wt.Table:

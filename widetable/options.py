@@ -369,6 +369,13 @@ CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
     "milliseconds",
     "A consumer that made no progress for so long is forgotten; by default never.",
 )
+COMMIT_USER_RETENTION: Final = Option[int](
+    "widetable.commit-user-retention",
+    "duration",
+    604_800_000,
+    "milliseconds",
+    "A commit user is not forgotten before its last commit is so old; then only where there are more than 10,000.",
+)
 FSYNC: Final = Option[bool](
     "widetable.fsync",
     "boolean",

@@ -8,6 +8,7 @@ Raises InvalidError for a name that is too long, DamagedError for one with a pat
 
 from __future__ import annotations
 
+import hashlib
 import re
 import uuid
 from collections.abc import Sequence
@@ -19,6 +20,11 @@ from widetable.errors import DamagedError, InvalidError
 _ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/:=?\\{}[]^")
 _SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
 _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
+_CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
+_RETIRED: Final = re.compile(r"^widetable-retired-snapshot-(\d+)$")
+_CONTENT: Final = re.compile(
+    r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
+)
 LATEST: Final = "LATEST"
 # What file systems take for one file or directory.
 LONGEST_NAME_BYTES: Final = 255
@@ -35,6 +41,27 @@ def new_file_name(prefix: str, suffix: str = "") -> str:
     return f"{prefix}-{uuid.uuid4()}-0{suffix}"
 
 
+def content_name(prefix: str, data: bytes) -> str:
+    """A name like `new_file_name`, whose uuid (version 8) is a digest of the bytes that the file will have.
+
+    They must hold something random, as Avro files do: equal bytes would have equal names.
+    """
+    return f"{prefix}-{_digest_uuid(data)}-0"
+
+
+def is_named_after(path: str, data: bytes) -> bool:
+    """False for a file named by `content_name` after other bytes; True for other names, which say nothing."""
+    match = _CONTENT.search(path)
+    return match is None or match[1] == str(_digest_uuid(data))
+
+
+def _digest_uuid(data: bytes) -> uuid.UUID:
+    """122 bits of SHA-256 in the form that RFC 9562 leaves to applications."""
+    bits = int.from_bytes(hashlib.sha256(data).digest()[:16], "big")
+    bits = bits & ~(0xF << 76) | (8 << 76)
+    return uuid.UUID(int=bits & ~(3 << 62) | (2 << 62))
+
+
 def snapshot_id(name: str) -> int | None:
     """The id in the name of a snapshot file, None for other names."""
     match = _SNAPSHOT.match(name)
@@ -44,6 +71,18 @@ def snapshot_id(name: str) -> int | None:
 def schema_id(name: str) -> int | None:
     """The id in the name of a schema file, None for other names."""
     match = _SCHEMA.match(name)
+    return int(match[1]) if match else None
+
+
+def changelog_id(name: str) -> int | None:
+    """The id in the name of an expired snapshot in `changelog_dir`, None for other names."""
+    match = _CHANGELOG.match(name)
+    return int(match[1]) if match else None
+
+
+def retired_snapshot_id(name: str) -> int | None:
+    """The id in the name of a `retired_snapshot`, None for other names."""
+    match = _RETIRED.match(name)
     return int(match[1]) if match else None
 
 
@@ -142,6 +181,11 @@ class TablePaths:
     def read_lease(self, name: str) -> str:
         """A lease of a reader (ours)."""
         return f"{self.service_dir}/widetable-read-lease-{self._plain(name)}"
+
+    @property
+    def had_snapshots(self) -> str:
+        """The mark of a table that has had a snapshot (ours)."""
+        return f"{self.service_dir}/widetable-had-snapshots"
 
     @property
     def last_commits(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.arguments import text
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.field_options import field_option_columns, sequence_group_options
 from widetable.options import TableOptions
@@ -32,6 +34,8 @@ from widetable.types import (
 )
 
 SCHEMA_VERSION: Final = 3
+# On disk: never change.
+UUID_KEY: Final = "widetable.uuid"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
 SYSTEM_FIELD_ID: Final = 1073741823
@@ -54,7 +58,10 @@ class SequenceGroup:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One version of a table's schema, immutable. `fields` are in column order; options are string to string."""
+    """One version of a table's schema, immutable. `fields` are in column order; options are string to string.
+
+    uuid: of the first schema of a table made here, on disk under `widetable.uuid`, which other clients skip.
+    """
 
     id: int
     fields: tuple[DataField, ...]
@@ -64,6 +71,7 @@ class TableSchema:
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     time_millis: int = 0
+    uuid: str | None = None
 
     @cached_property
     def typed_options(self) -> TableOptions:
@@ -132,16 +140,18 @@ class TableSchema:
             "options": dict(self.options),
             "comment": self.comment,
             "timeMillis": self.time_millis,
+            UUID_KEY: self.uuid,
         }
-        if self.comment is None:
-            del body["comment"]
+        for key in ("comment", UUID_KEY):
+            if body[key] is None:
+                del body[key]
         return json.dumps(body, indent=2, ensure_ascii=False)
 
 
-def schema_from_json(text: str | bytes, subject: str) -> TableSchema:
+def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
     """Parse a schema file. subject: its path, for messages. Unknown keys are skipped, as Paimon does."""
     try:
-        body = json.loads(text)
+        body = json.loads(data)
         version = int(body.get("version", 1))
     except (ValueError, AttributeError, TypeError, RecursionError) as cause:
         raise _damaged(subject, "bytes that are no schema JSON") from cause
@@ -162,6 +172,7 @@ def schema_from_json(text: str | bytes, subject: str) -> TableSchema:
             options={str(k): str(v) for k, v in body["options"].items()},
             comment=body.get("comment"),
             time_millis=int(body.get("timeMillis") or 0),
+            uuid=body.get(UUID_KEY),
         )
     except InvalidError as cause:
         raise _damaged(subject, f"{cause.subject}: {cause.found}") from cause
@@ -203,8 +214,9 @@ def new_schema(
         partition_keys=tuple(partition_by),
         primary_keys=tuple(primary_key),
         options={**opt.WRITTEN_OUT, **{str(k): str(v) for k, v in (options or {}).items()}},
-        comment=comment,
+        comment=None if comment is None else text(comment, "comment"),
         time_millis=int(time.time() * 1000),
+        uuid=str(uuid.uuid4()),
     )
     check_schema(schema)
     return schema

@@ -8,40 +8,32 @@ ConflictError, DamagedError, StorageError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import options as opt
-from widetable.commit.commit_request import Identity
+from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
-from widetable.operations.changes import change_batches
 from widetable.operations.compaction import compact_after_append, compact_after_replay, compact_all
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.find_commit import find_commit
-from widetable.operations.follow import (
-    ChangeFollower,
-    timeout_millis_of,
-    timestamp_millis_of,
-)
 from widetable.operations.lookup import lookup_rows
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.snapshot_choice import choose_snapshot
-from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.supported import check_readable, check_writable
-from widetable.operations.table_upkeep import TableUpkeep
+from widetable.operations.table_changes import TableChanges
 from widetable.operations.unattended import warn_unattended
 from widetable.operations.write_source import WriteSource, source_of
-from widetable.read.change_source import ChangeSource
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
-from widetable.read.stream_plan import start_of
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.locate import locate
@@ -51,7 +43,7 @@ from widetable.write.table_writer import TableWriter
 from widetable.write.write_batch import ROW_KIND_COLUMN, BatchNormalizer, write_columns
 
 
-class Table(TableUpkeep):
+class Table(TableChanges):
     """Made by `Catalog` or `Table.open`. Picklable; holds nothing open; one object may be used by
     several threads.
     """
@@ -87,23 +79,33 @@ class Table(TableUpkeep):
         commit_user: str | None = None,
         commit_identifier: int | None = None,
         row_kind: str = ROW_KIND_COLUMN,
+        *,
+        digest: str | None = None,
+        replay: bool = False,
     ) -> CommitResult:
         """Upsert rows in one commit, and compact the touched buckets where that is due (unless
         `write-only`).
 
         data: a pa.Table, RecordBatchReader, RecordBatch or an iterable of batches; its columns are
         what it updates, the primary key among them. row_kind: the name of an optional column of +I,
-        -U, +U, -D. commit_user, commit_identifier: give both for exactly-once; identifiers of a
-        user grow, and one that is in already commits nothing; then what its writer may have left
-        without a lookup changelog gets it. Without rows nothing is committed.
-        The result says what was committed; `committed` is False when nothing was.
+        -U, +U, -D. Without rows nothing is committed. The result says what was committed;
+        `committed` is False when nothing was.
+
+        commit_user, commit_identifier: give both for exactly-once; identifiers of a user grow. One
+        that comes again commits nothing, but gets the lookup changelog that its writer may not have
+        come to. digest: a text of what the commit is made of, such as a hash. The last identifier
+        of a user comes again unless its digest is another one; a lower one only with its own digest
+        or with replay=True, by which the caller says that it is in. InvalidError otherwise: two
+        jobs have one commit user, or one has lost its place.
         """
+        by = Identity.of(commit_user, commit_identifier, digest, replay)
+        commit = partial(self.commit_append, digest=digest, replay=replay)
         return self._write(
             COMMIT_KIND_APPEND,
             data,
-            Identity.of(commit_user, commit_identifier),
+            by,
             row_kind,
-            lambda messages: self.commit_append(messages, commit_user, commit_identifier),
+            lambda messages: commit(messages, commit_user, commit_identifier),
         )
 
     def overwrite(
@@ -114,6 +116,8 @@ class Table(TableUpkeep):
         row_kind: str = ROW_KIND_COLUMN,
         *,
         whole_table: bool = False,
+        digest: str | None = None,
+        replay: bool = False,
     ) -> CommitResult:
         """Replace rows by those of `data`, in one commit: in the partitions that it has, or in the
         whole table.
@@ -121,14 +125,14 @@ class Table(TableUpkeep):
         The whole table is replaced with whole_table, when it has no partitions, or with option
         `dynamic-partition-overwrite` = false. Otherwise as `write`.
         """
+        by = Identity.of(commit_user, commit_identifier, digest, replay)
+        commit = partial(self.commit_overwrite, digest=digest, replay=replay)
         return self._write(
             COMMIT_KIND_OVERWRITE,
             data,
-            Identity.of(commit_user, commit_identifier),
+            by,
             row_kind,
-            lambda messages: self.commit_overwrite(
-                messages, commit_user, commit_identifier, whole_table
-            ),
+            lambda messages: commit(messages, commit_user, commit_identifier, whole_table),
         )
 
     def compact(self, full: bool = False) -> CommitResult:
@@ -153,7 +157,7 @@ class Table(TableUpkeep):
         """Write the files of one commit, and commit them. Files that are certainly not in are
         deleted.
         """
-        found = find_commit(self._committer, by.user, by.identifier)
+        found = self._committer.replay_of(by)
         if found is not None:
             self._finish_replayed(self.schema)
             return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
@@ -219,17 +223,26 @@ class Table(TableUpkeep):
         commit_identifier: int | None = None,
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
+        *,
+        digest: str | None = None,
+        replay: bool = False,
     ) -> CommitResult:
         """Commit the files of writers in one snapshot, then compact as `write` does.
 
         properties: texts to note in the snapshot. watermark: epoch milliseconds before which the
-        writer expects no more rows; snapshots keep the highest. The files of messages that were in
-        already stay; nobody names them.
+        writer expects no more rows; snapshots keep the highest. digest, replay: as in `write`. The
+        files of messages that were in already stay; nobody names them.
         """
         messages = list(messages)
         schema = self.schema  # before: nothing that follows the commit may fail it
         result = self._committer.append(
-            messages, commit_user, commit_identifier, watermark=watermark, properties=properties
+            messages,
+            commit_user,
+            commit_identifier,
+            digest=digest,
+            replay=replay,
+            watermark=watermark,
+            properties=properties,
         )
         if not messages:
             return result
@@ -262,9 +275,12 @@ class Table(TableUpkeep):
         commit_identifier: int | None = None,
         whole_table: bool = False,
         watermark: int | None = None,
+        *,
+        digest: str | None = None,
+        replay: bool = False,
     ) -> CommitResult:
         """Commit the files of writers in place of what is live in their partitions, or in the whole
-        table (see `overwrite`). watermark: as in `commit_append`.
+        table (see `overwrite`). watermark, digest, replay: as in `commit_append`.
         """
         schema = self.schema
         check_writable(schema)
@@ -274,7 +290,13 @@ class Table(TableUpkeep):
         )
         scope = None if whole_table or not dynamic else {message.partition for message in messages}
         return self._committer.overwrite(
-            scope, messages, commit_user, commit_identifier, watermark=watermark
+            scope,
+            messages,
+            commit_user,
+            commit_identifier,
+            digest=digest,
+            replay=replay,
+            watermark=watermark,
         )
 
     def _without_changelog(self, messages: Iterable[CommitMessage]) -> list[CommitMessage]:
@@ -297,8 +319,7 @@ class Table(TableUpkeep):
         """The snapshot that an append or overwrite of this user and identifier made; None when it
         is not in, or has expired.
         """
-        found = find_commit(self._committer, commit_user, commit_identifier)
-        return None if found is None else found.snapshot
+        return find_commit(self._committer, commit_user, commit_identifier)
 
     # Reading
 
@@ -366,64 +387,6 @@ class Table(TableUpkeep):
             caches_of(state),
             rescaled=self._is_rescaled(newest),
         )
-
-    # Changes
-
-    def changes(self, start: int, end: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """What the snapshots after `start` up to `end` changed: the columns, and `_row_kind` (+I, -U, +U, -D) last.
-
-        In the order of snapshot, partition values, bucket, key and event, in today's columns (None: all). Tables with a
-        changelog producer give their changelog, others the records of each append as they were written. `start` = `end`
-        gives nothing. Raises NotFoundError, which says what is there, when snapshots of the range have expired or are
-        yet to come.
-        """
-        source = self.change_source(columns)
-        return pa.Table.from_batches(change_batches(source, start, end), source.arrow_schema)
-
-    def change_batches(
-        self, start: int, end: int, columns: Sequence[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """As `changes`, batch by batch: for ranges that memory does not hold."""
-        return change_batches(self.change_source(columns), start, end)
-
-    def follow(
-        self,
-        consumer_id: str | None = None,
-        scan_mode: str = "default",
-        snapshot_id: int | None = None,
-        timestamp: int | datetime | None = None,
-        timeout: float | None = None,
-        columns: Sequence[str] | None = None,
-        poll_interval: float = 0.1,
-    ) -> ChangeFollower:
-        """Changes as they come: record batches of the columns (None: those of now) and `_row_kind`.
-
-        scan_mode: `latest-full` (default: all rows as +I, then changes), `latest`, `from-snapshot` or
-        `from-snapshot-full` with snapshot_id, `from-timestamp` with timestamp (epoch milliseconds or datetime).
-        timeout: seconds without a new row after which the iteration ends; None: never; 0: it gives what is there now.
-        poll_interval: seconds between looks for a new snapshot.
-
-        consumer_id: a name under which progress is kept in the table. A follower with progress goes on there, whatever
-        the mode, and expiry leaves what it has not read. A snapshot counts as read when the batch after its last one is
-        asked for; so after a failure a snapshot may come again, whole, but none is lost. Without a name a lease keeps
-        what is not read for as long as the follower lives.
-
-        Each batch is of one snapshot; its schema's metadata has `widetable.snapshot-id`, `widetable.is-full` and, where
-        there is one, `widetable.watermark`. Raises NotFoundError when what comes next has expired.
-        """
-        start = start_of(scan_mode, snapshot_id, timestamp_millis_of(timestamp))
-        timeout_millis = timeout_millis_of(timeout, "timeout")
-        poll_millis = timeout_millis_of(poll_interval, "poll_interval") or 0
-        source = self.change_source(columns)
-        progress = StreamProgress(self._file_io, self._paths, consumer_id)
-        return ChangeFollower(source, progress, start, timeout_millis, poll_millis)
-
-    def change_source(self, columns: Sequence[str] | None = None) -> ChangeSource:
-        """What streams of changes read from; its columns stay as they are now."""
-        schema = self.schema
-        check_readable(schema)
-        committer = self._committer
-        return ChangeSource(self._state(schema), committer.snapshots, committer.live_files, columns)
 
     def _is_rescaled(self, newest: TableSchema) -> bool:
         """Whether the number of buckets was ever changed, which other clients allow."""

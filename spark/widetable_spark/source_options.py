@@ -99,7 +99,8 @@ SOURCE_OPTIONS: Final = (
         COMMIT_USER,
         "text",
         (WRITE,),
-        "Name under which batches are committed exactly once, one query's alone; by default the streaming query's id.",
+        "Name under which batches are committed exactly once, one checkpoint's alone; by default the streaming query's "
+        "id. A new checkpoint needs a new name, or an empty table.",
     ),
     SourceOption(
         ROW_KIND,
@@ -117,9 +118,10 @@ SOURCE_OPTIONS: Final = (
     SourceOption(WATERMARK_DELAY, "duration", (WRITE,), "How late rows may be, such as `10 min`."),
 )
 _BY_KEY: Final = {option.key.lower(): option for option in SOURCE_OPTIONS}
+_CHECKPOINT: Final = "checkpointlocation"
 _OF_SPARK: Final = frozenset(
     {
-        "checkpointlocation",
+        _CHECKPOINT,
         "queryname",
         "name",
         "numpartitions",
@@ -149,13 +151,14 @@ class WatermarkOptions:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Typed options of one read or write. given: the keys that were set."""
+    """Typed options of one read or write. given: the keys that were set. checkpoint: Spark's option of that name."""
 
     path: str
     snapshot_id: int | None
     timestamp_millis: int | None
     tag: str | None
     commit_user: str | None
+    checkpoint: str | None
     row_kind: str
     read_changelog: bool
     watermark: WatermarkOptions | None
@@ -199,6 +202,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         timestamp_millis=_value(texts, TIMESTAMP, int),
         tag=_value(texts, TAG, str),
         commit_user=_value(texts, COMMIT_USER, str),
+        checkpoint=texts.get(_CHECKPOINT),
         row_kind=_value(texts, ROW_KIND, str) or "_row_kind",
         read_changelog=_value(texts, READ_CHANGELOG, bool) or False,
         watermark=_watermark(texts),

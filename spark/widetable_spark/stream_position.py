@@ -2,13 +2,15 @@
 
 In: offsets as Spark keeps them (JSON dicts). Out: offsets, and what each task reads. All splits of one bucket go to one
 task, in order, unless they cannot share a key; small ones share a task. Raises NotFoundError when a snapshot that is
-still to be read has expired, and what widetable.read.change_source raises.
+still to be read has expired, InvalidError for a checkpoint of another table or one past what is there, and what
+widetable.read.change_source raises.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from widetable import Table
@@ -55,15 +57,17 @@ class StreamPosition:
 
     def next_end(self, start: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
         """Where the batch ends that begins at `start`; `start` when there is nothing to be read."""
-        offset = offset_from_json(start)
+        newest = self._newest_id()
+        offset = self._checked(start, newest)
         self._progress.keep(offset)
-        key = (offset, self._newest_id(), limits)
+        key = (offset, newest, limits)
         if self._found is None or self._found[0] != key:
             end, splits = advance(offset, self._source.step, key[1], limits)
             if not splits and end.next_snapshot - offset.next_snapshot < _EMPTY_SNAPSHOTS:
                 end = offset
             self._found = key, end
-        return self._found[1].to_json()
+        # An offset of an older version stays as it is until there is something to read.
+        return dict(start) if self._found[1] == offset else self._found[1].to_json()
 
     def newest(self) -> dict[str, Any] | None:
         """The offset behind the newest snapshot, None for a table without one."""
@@ -76,7 +80,9 @@ class StreamPosition:
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> list[tuple[StreamRead, ...]]:
         """What the tasks of a batch read."""
-        first, last = offset_from_json(start), offset_from_json(end)
+        self._source.check_alive()
+        newest = self._source.latest_id()
+        first, last = self._checked(start, newest), self._checked(end, newest)
         self._progress.keep(first)
         found = pieces(first, last, self._source.step)
         groups: dict[Any, list[StreamRead]] = {}
@@ -89,11 +95,18 @@ class StreamPosition:
 
     def record(self, end: Mapping[str, Any]) -> None:
         """All before `end` is done with."""
+        self._source.check_alive()
         self._progress.record(offset_from_json(end))
 
     def close(self) -> None:
         """Let go of what keeps snapshots from expiry, but for the consumer."""
         self._progress.close()
+
+    def _checked(self, body: Mapping[str, Any], newest: int | None) -> Offset:
+        """An offset of this table, whichever version wrote it."""
+        offset = offset_from_json(body)
+        self._source.check(offset, newest)
+        return replace(offset, table=self._source.identity)
 
     def _newest_id(self) -> int | None:
         if self._target is not None:
@@ -101,6 +114,7 @@ class StreamPosition:
         now = time.monotonic()
         if now - self._looked_at >= _LOOK_SECONDS:
             self._last, self._looked_at = self._source.latest_id(), now
+            self._source.check_alive()
         return self._last
 
 

@@ -2,21 +2,24 @@
 option `commit-user` or the query's id.
 
 Spark replays a batch with the same id after any failure between `offsets` and `commits` of its
-checkpoint (spark.md section 3); a batch whose
-identifier is already in the table commits nothing. The query id is not known where commit runs, so
-it rides in the tasks' messages.
+checkpoint (spark.md section 3); a batch that is in the table already commits nothing. It is known by
+its digest (`batch_digest`): a batch of the same id that is another one, of another checkpoint or of
+one that was put back, is an InvalidError. The query id is not known where commit runs, so it rides in
+the tasks' messages.
 Output mode append adds rows; complete replaces the table in every batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable import InvalidError, Table
+from widetable_spark.batch_digest import batch_digest
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.task_writer import (
     TaskMessage,
@@ -39,40 +42,46 @@ class StreamSink(DataSourceStreamArrowWriter):
         return self._tasks.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        table = Table.open(self._options.path)
-        user, watermark = self._user(messages), watermark_of(messages, self._options)
+        table, files = Table.open(self._options.path), files_of(messages)
+        query_ids = _query_ids(messages)
         if self._overwrite:
-            table.commit_overwrite(
-                files_of(messages),
-                commit_user=user,
-                commit_identifier=batchId,
-                whole_table=True,
-                watermark=watermark,
-            )
+            commit = partial(table.commit_overwrite, files, whole_table=True)
         else:
-            table.commit_append(
-                files_of(messages),
-                commit_user=user,
+            commit = partial(table.commit_append, files)
+        try:
+            commit(
+                commit_user=self._options.commit_user or _only(query_ids),
                 commit_identifier=batchId,
-                watermark=watermark,
+                watermark=watermark_of(messages, self._options),
+                digest=batch_digest(self._options.checkpoint, batchId, query_ids),
             )
+        except InvalidError as error:
+            table.discard(files)  # certainly not in
+            raise InvalidError(
+                f"batch {batchId} of checkpoint {self._options.checkpoint!r}: {error.subject}",
+                found=error.found,
+                expected=error.expected,
+                action=error.action,
+            ) from error
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         discard_failed(self._options.path, messages)
 
-    def _user(self, messages: list[WriterCommitMessage | None]) -> str:
-        if self._options.commit_user:
-            return self._options.commit_user
-        users = {
-            message.query_id
-            for message in messages
-            if isinstance(message, TaskMessage) and message.query_id
-        }
-        if len(users) != 1:
-            raise InvalidError(
-                "streaming query",
-                found=f"{len(users)} query ids in the tasks' messages",
-                expected="one query id",
-                action="Set .option('commit-user', ...) to a name that only this query uses.",
-            )
-        return users.pop()
+
+def _query_ids(messages: list[WriterCommitMessage | None]) -> set[str]:
+    return {
+        message.query_id
+        for message in messages
+        if isinstance(message, TaskMessage) and message.query_id
+    }
+
+
+def _only(query_ids: set[str]) -> str:
+    if len(query_ids) != 1:
+        raise InvalidError(
+            "streaming query",
+            found=f"{len(query_ids)} query ids in the tasks' messages",
+            expected="one query id",
+            action="Set .option('commit-user', ...) to a name that only this query uses.",
+        )
+    return next(iter(query_ids))

@@ -43,7 +43,8 @@ def main() -> None:
     while not is_last:
         is_last = Path(stop).exists()
         table.expire_snapshots(num_retained_min=2, time_retained_millis=0)
-        table.remove_orphan_files(older_than_millis=CLEANED_MILLIS)
+        if table.snapshots():  # before the first one nobody knows what is an orphan
+            table.remove_orphan_files(older_than_millis=CLEANED_MILLIS)
         time.sleep(0.05)
 
 

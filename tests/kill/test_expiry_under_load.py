@@ -117,7 +117,8 @@ def _audit(table: wt.Table, seed: int, tags: dict[str, list[str]]) -> None:
     assert found == expected, f"seed {seed}"
     for writer in range(WRITERS):
         for number in range(BATCHES):
-            again = table.write(batch(seed, writer, number), f"writer-{writer}", number)
+            rows_again = batch(seed, writer, number)
+            again = table.write(rows_again, f"writer-{writer}", number, replay=True)
             assert not again.committed
     assert len(tags) > 1
     for name, remembered in tags.items():

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -114,11 +115,15 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.committed)
     @rule(data=st.data())
     def replay(self, data: st.DataObject) -> None:
-        """What is in commits nothing."""
+        """What is in commits nothing; whether it is that, a lower number alone does not say."""
         user, identifier = data.draw(st.sampled_from(self.committed), label="replayed")
         rows = data_of(self.model.schema, self._draw(data))
         before = len(self.table.snapshots())
-        assert not self.table.write(rows, user, identifier).committed
+        is_last = identifier == max(number for name, number in self.committed if name == user)
+        if not is_last:
+            with pytest.raises(wt.InvalidError, match="replay=True"):
+                self.table.write(rows, user, identifier)
+        assert not self.table.write(rows, user, identifier, replay=not is_last).committed
         assert len(self.table.snapshots()) == before
         assert self.table.find_commit(user, identifier) is not None
 

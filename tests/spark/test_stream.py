@@ -131,25 +131,6 @@ def test_complete_mode_replaces_the_table_in_every_batch(
     assert sorted(r["k"] for r in wide_table.scan().to_arrow().to_pylist()) == [1, 2]
 
 
-def test_a_named_commit_user_survives_a_new_checkpoint(
-    spark: SparkSession, wide_table: wt.Table, tmp_path: Path
-) -> None:
-    _drop(tmp_path / "a", 0, [{"k": 1, "a_seq": 1, "a": "x"}], A_SIDE)
-    for checkpoint in ("one", "two"):
-        _finish(
-            _start(
-                spark,
-                tmp_path / "a",
-                A_DDL,
-                wide_table,
-                tmp_path / checkpoint,
-                **{"commit-user": "loader"},
-            )
-        )
-    appends = [s for s in wide_table.snapshots() if s.commit_kind == "APPEND"]
-    assert [(s.commit_user, s.commit_identifier) for s in appends] == [("loader", 0)]
-
-
 def test_progress_tells_rows_files_and_retries(
     spark: SparkSession, wide_table: wt.Table, tmp_path: Path
 ) -> None:

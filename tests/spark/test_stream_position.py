@@ -289,3 +289,86 @@ def test_a_checkpoint_behind_what_is_kept_is_told(tmp_path: Path) -> None:
         position(table).next_end(offset, Limits())
     with pytest.raises(wt.NotFoundError, match=message):
         position(table).tasks(offset, end)
+
+
+def again(table: wt.Table, commits: int) -> wt.Table:
+    """The same table, dropped and made again, with so many commits of a = 100 and more."""
+    folder = Path(table.path).parent.parent
+    wt.Catalog(str(folder)).drop_table("db.t")
+    new = create(folder)
+    for commit in range(commits):
+        put(new, [1], a=100 + commit)
+    return new
+
+
+@pytest.mark.usefixtures("looking")
+@pytest.mark.parametrize("commits", [0, 1, 2, 3, 5])
+def test_a_checkpoint_of_a_table_that_was_made_again_is_refused(
+    tmp_path: Path, commits: int
+) -> None:
+    table = create(tmp_path)
+    for commit in range(2):
+        put(table, [1], a=commit)
+    stream = position(table, "c", snapshot_id=1)
+    start = checkpointed(stream.initial())
+    end = checkpointed(stream.next_end(start, Limits()))
+    again(table, commits)
+    for each in (stream, position(table, "c"), position(table)):
+        for offset in (start, end):
+            with pytest.raises(wt.InvalidError, match="made again"):
+                each.next_end(offset, Limits())
+        with pytest.raises(wt.InvalidError, match="made again"):
+            each.tasks(start, end)
+    with pytest.raises(wt.InvalidError, match="made again"):
+        stream.record(end)
+    assert wt.Table.open(table.path).consumers() == {}
+
+
+@pytest.mark.usefixtures("looking")
+def test_a_running_query_does_not_go_on_in_another_table(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    put(table, [1], a=1)
+    stream = position(table, mode="latest")
+    offset = stream.initial()
+    assert stream.next_end(offset, Limits()) == offset
+    again(table, 3)
+    with pytest.raises(wt.InvalidError, match="made again"):
+        stream.next_end(offset, Limits())
+    again(table, 1)
+    with pytest.raises(wt.InvalidError, match="made again"):
+        stream.newest()
+
+
+@pytest.mark.usefixtures("looking")
+def test_a_checkpoint_of_the_version_before_goes_on(tmp_path: Path) -> None:
+    """Offsets without the identity of their table; an idle query makes no batch of them."""
+    table = create(tmp_path)
+    for commit in range(2):
+        put(table, [commit], a=commit)
+    old = {"version": 1, "next_snapshot": 2, "is_full": False, "position": 0}
+    stream = position(table)
+    end = stream.next_end(old, Limits())
+    assert rows_of(stream, old, end) == [[(1, 1)]]
+    assert (end["version"], end["next_snapshot"]) == (2, 3)
+    idle = {**old, "next_snapshot": 3}
+    assert stream.next_end(idle, Limits()) == idle
+    with pytest.raises(wt.InvalidError, match="past the newest snapshot, 2"):
+        stream.next_end({**old, "next_snapshot": 4}, Limits())
+
+
+@pytest.mark.usefixtures("looking")
+def test_a_start_that_is_yet_to_come_may_be_in_a_checkpoint(tmp_path: Path) -> None:
+    """Of a query that had batches of another source meanwhile."""
+    table = create(tmp_path)
+    put(table, [0], a=0)
+    offset = checkpointed(position(table, "c", snapshot_id=4).initial())
+    stream = position(table, "c", snapshot_id=4)
+    assert stream.next_end(offset, Limits()) == offset
+    stream.record(offset)
+    assert table.consumers() == {}
+    for commit in range(1, 5):
+        put(table, [commit], a=commit)
+    end = checkpointed(stream.next_end(offset, Limits()))
+    assert rows_of(stream, offset, end) == [[(3, 3), (4, 4)]]
+    stream.record(end)
+    assert table.consumers() == {"c": 6}

@@ -335,3 +335,24 @@ def test_a_table_with_a_column_of_that_name_has_no_changelog_in_spark(
     )
     with pytest.raises(Exception, match="_row_kind"):
         spark.readStream.format("widetable").option("read.changelog", "true").load(table.path)
+
+
+def test_a_checkpoint_of_a_table_that_was_made_again_ends_the_query(
+    spark: SparkSession, tmp_path: Path, source: wt.Table
+) -> None:
+    batches, checkpoint = Batches(), tmp_path / "cp"
+    run(spark, source, checkpoint, batches)
+    read = dict(batches.rows)
+    catalog = wt.Catalog(str(tmp_path / "wh"))
+    catalog.drop_table("db.source")
+    again = catalog.create_table("db.source", COLUMNS, primary_key=["k"], options=LOOKUP)
+    for commit in range(6):  # more snapshots than the query had read
+        again.write(pa.table({"k": [commit], "a": [100]}))
+    with pytest.raises(
+        Exception, match=r"dropped and made again.*Start anew, with a new checkpoint"
+    ):
+        run(spark, source, checkpoint, batches)
+    assert batches.rows == read
+    fresh = Batches()
+    run(spark, again, tmp_path / "new", fresh)
+    assert sorted(row[0] for row in fresh.all) == list(range(6))

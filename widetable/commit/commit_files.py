@@ -101,9 +101,7 @@ class CommitFiles:
             return metas
         inputs = metas[fold.start : fold.end]
         entries = folded(
-            entry
-            for meta in inputs
-            for entry in self._live_files.manifest(meta.file_name, latest).entries
+            entry for meta in inputs for entry in self._live_files.manifest(meta, latest).entries
         )
         outputs = tuple(self.writer.manifest(part) for part in split_evenly(entries))
         self._folded = _Folded(tuple(meta.file_name for meta in inputs), outputs)

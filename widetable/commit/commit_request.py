@@ -6,18 +6,18 @@ Raises InvalidError for messages that do not belong into a commit of that kind.
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from widetable.arguments import text, whole_number
+from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import OWN_PROPERTIES
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.format.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
     COMMIT_KIND_APPEND,
     COMMIT_KIND_COMPACT,
     COMMIT_KIND_OVERWRITE,
@@ -33,30 +33,6 @@ _TAKEN = {
 _DELETING = ("deleted_files", "compact_before")
 _ADDING = ("new_files", "compact_after")
 _CHANGELOG = ("changelog_files",)
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who commits. identifier: grows from commit to commit of a user; BATCH_COMMIT_IDENTIFIER for one that has none."""
-
-    user: str
-    identifier: int
-
-    @staticmethod
-    def of(user: str | None, identifier: int | None) -> Identity:
-        """A fresh user when none is given.
-
-        Raises InvalidError for an identifier without a user, or one out of range.
-        """
-        if identifier is not None and (not user or not 0 <= identifier <= BATCH_COMMIT_IDENTIFIER):
-            raise InvalidError(
-                "commit_identifier",
-                found=f"{identifier} of the user {user!r}",
-                expected="a number from 0 on, with the user that it counts for",
-                action="Give both a commit user and an identifier, or neither.",
-            )
-        known = BATCH_COMMIT_IDENTIFIER if identifier is None else identifier
-        return Identity(user or str(uuid.uuid4()), known)
 
 
 @dataclass(frozen=True)
@@ -111,10 +87,10 @@ def request(
     adds = _entries(ADD, kept, _ADDING)
     if kind != COMMIT_KIND_COMPACT:
         _check_new(adds)
-    own = dict(properties or {})
-    _check_properties(own)
     changelog = _entries(ADD, kept, _CHANGELOG)
-    return CommitRequest(kind, by, deletes, adds, changelog, kept, scope, watermark, own)
+    checked = None if watermark is None else whole_number(watermark, "watermark")
+    own = _own_properties(properties or {})
+    return CommitRequest(kind, by, deletes, adds, changelog, kept, scope, checked, own)
 
 
 def _entries(
@@ -168,12 +144,16 @@ def _check_new(adds: Sequence[ManifestEntry]) -> None:
         )
 
 
-def _check_properties(properties: Mapping[Any, Any]) -> None:
-    for key, value in properties.items():
-        if key in OWN_PROPERTIES or not isinstance(key, str) or not isinstance(value, str):
+def _own_properties(properties: Mapping[Any, Any]) -> dict[str, str]:
+    for key in properties:
+        if key in OWN_PROPERTIES:
             raise InvalidError(
                 f"snapshot property {key!r}",
-                found=f"the value {value!r}",
-                expected="a text under a name that the commit itself does not write",
-                action="Use another name, and a text as its value.",
+                found="a name that the commit itself writes",
+                expected="another name",
+                action="Use another name.",
             )
+    return {
+        text(key, "name of a snapshot property"): text(value, f"snapshot property {key!a}")
+        for key, value in properties.items()
+    }

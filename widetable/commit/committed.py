@@ -1,24 +1,26 @@
-"""What a snapshot's properties remember: the highest sequence number, and the last identifier of each commit
-user.
+"""What a snapshot's properties remember: the highest sequence number, and the last commit of each commit user.
 
 On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-remembered-in-snapshots.md):
 
     sequence.generation.max-sequence-number = decimal text
-    widetable.commits                       = JSON object: commit user -> [last identifier of an append or
-                                              overwrite, its snapshot id]; the user that committed last at the end,
-                                              at most 1,024 users
+    widetable.commit-users = JSON object: commit user -> [last identifier of an append or overwrite, its snapshot id,
+                             its time in epoch millis, its digest or null]; the user that committed last at the end
+    widetable.digest       = the digest of this snapshot's own commit; not there without one
+    widetable.commits      = what versions before wrote instead of widetable.commit-users: commit user ->
+                             [identifier, snapshot id], at most 1,024 of them
 
-In: snapshots, and a function that loads one by id. These two properties are copied from snapshot to snapshot;
-no other is, whoever wrote it: a property that we do not know may be about its own snapshot only. Raises
-DamagedError for a property that is not of this form.
+In: snapshots, and a function that loads one by id. The first two are copied from snapshot to snapshot; no other is,
+whoever wrote it: a property that we do not know may be about its own snapshot only. Raises DamagedError for a property
+that is not of this form; of many users, for those that are asked for.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import (
@@ -29,22 +31,38 @@ from widetable.format.snapshot import (
 )
 
 MAX_SEQUENCE_NUMBER: Final = "sequence.generation.max-sequence-number"
-COMMITS: Final = "widetable.commits"
+COMMIT_USERS: Final = "widetable.commit-users"
+DIGEST: Final = "widetable.digest"
+OLD_COMMITS: Final = "widetable.commits"
 ROWS: Final = "widetable.rows"
 FILES: Final = "widetable.files"
 RETRIES: Final = "widetable.retries"
-OWN_PROPERTIES: Final = frozenset({MAX_SEQUENCE_NUMBER, COMMITS, ROWS, FILES, RETRIES})
-MAX_USERS: Final = 1024
+OWN_PROPERTIES: Final = frozenset(
+    {MAX_SEQUENCE_NUMBER, COMMIT_USERS, DIGEST, OLD_COMMITS, ROWS, FILES, RETRIES}
+)
+# Measured in decision 0005.
+MAX_USERS: Final = 10_000
+_OLD_MAX_USERS: Final = 1024
+_FORMS: Final = {
+    MAX_SEQUENCE_NUMBER: "a decimal number",
+    COMMIT_USERS: "user -> [identifier, snapshot id, time, digest or null]",
+    OLD_COMMITS: "user -> [identifier, snapshot id]",
+}
 
 Load: TypeAlias = Callable[[int], Snapshot]
-Commits: TypeAlias = dict[str, tuple[int, int]]
 
 
-@dataclass(frozen=True)
-class Committed:
-    """A commit that is already in. snapshot_id: None when only a later one of the same user is remembered."""
+class LastCommit(NamedTuple):
+    """The last one of a user. digest: None when nobody gave one."""
 
-    snapshot_id: int | None
+    identifier: int
+    snapshot_id: int
+    time_millis: int
+    digest: str | None = None
+
+
+# What `widetable.commit-users` holds, as it is parsed: only the entry that is wanted becomes a LastCommit (`last_of`).
+Users: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 def highest_sequence_number(snapshot: Snapshot) -> int | None:
@@ -55,117 +73,167 @@ def highest_sequence_number(snapshot: Snapshot) -> int | None:
     try:
         return int(text)
     except ValueError as cause:
-        raise _damaged(snapshot, MAX_SEQUENCE_NUMBER, text, "a decimal number") from cause
+        raise _damaged(snapshot.id, MAX_SEQUENCE_NUMBER, text) from cause
 
 
-class CommitHistory:
-    """Whether one user's commit is in; asked again on every attempt, each time only about what is new."""
+def remembers(snapshot: Snapshot) -> bool:
+    """Whether a snapshot says who has committed before it."""
+    return COMMIT_USERS in snapshot.properties or OLD_COMMITS in snapshot.properties
 
-    def __init__(self, load: Load, user: str, identifier: int) -> None:
-        self._load = load
-        self._user = user
-        self._identifier = identifier
-        self._absent_up_to = 0
 
-    def find(self, latest: Snapshot | None) -> Committed | None:
-        """The commit of (user, identifier) as of `latest`, None when it is not in.
-
-        Identifiers of a user only grow: a lower one is in.
-        """
-        if latest is None or self._identifier == BATCH_COMMIT_IDENTIFIER:
-            return None
-        known = commits_of(latest, self._load)
-        last = known.get(self._user)
-        if last is None and len(known) >= MAX_USERS:
-            last = self._walk(latest)
-        if last is None or self._identifier > last[0]:
-            return None
-        return Committed(last[1] if last[0] == self._identifier else None)
-
-    def _walk(self, latest: Snapshot) -> tuple[int, int] | None:
-        """As Paimon does: back to the newest snapshot of that user. Only for a user that a full list does not name."""
-        snapshot: Snapshot | None = latest
-        while snapshot is not None and snapshot.id > self._absent_up_to:
-            if snapshot.commit_user == self._user and _counts(snapshot):
-                return snapshot.commit_identifier, snapshot.id
-            snapshot = _before(snapshot, self._load)
-        self._absent_up_to = latest.id
+def commit_of(snapshot: Snapshot) -> LastCommit | None:
+    """What a snapshot itself is of its user; None for a compaction, and for a commit without an identifier."""
+    counts = snapshot.commit_kind in (COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE)
+    if not counts or snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
         return None
+    digest = snapshot.properties.get(DIGEST)
+    return LastCommit(snapshot.commit_identifier, snapshot.id, snapshot.time_millis, digest)
 
 
-def commits_of(snapshot: Snapshot | None, load: Load) -> Commits:
-    """User -> (last identifier, snapshot id) as of `snapshot`, the longest silent user first.
+def last_of(users: Users, user: str) -> LastCommit | None:
+    """The last commit of a user, None when it is not known."""
+    entry = users.get(user)
+    if entry is None:
+        return None
+    if not _is_entry(entry):
+        raise DamagedError(
+            f"the user {user!r} in property {COMMIT_USERS!r}",
+            found=repr(entry)[:100],
+            expected="[identifier, snapshot id, time, digest or null]",
+            action="Restore the newest snapshot file, or use another commit user.",
+        )
+    return LastCommit(*entry)
+
+
+def users_of(snapshot: Snapshot | None, load: Load) -> Users:
+    """The last commit of each user as of `snapshot`, the longest silent user first.
 
     Snapshots of other clients lack the property: they are passed, back to one that has it, and their users are added.
     """
     passed: list[Snapshot] = []
-    while snapshot is not None and COMMITS not in snapshot.properties:
+    while snapshot is not None and not remembers(snapshot):
         passed.append(snapshot)
-        snapshot = _before(snapshot, load)
-    commits = {} if snapshot is None else _parse(snapshot)
-    for each in reversed(passed):
-        if _counts(each):
-            _note(commits, each.commit_user, each.commit_identifier, each.id)
-    return commits
+        snapshot = before(snapshot, load)
+    users = {} if snapshot is None else _remembered(snapshot, load)
+    return _with_commits(users, passed) if passed else users
 
 
 def next_properties(
-    commits: Mapping[str, tuple[int, int]],
+    users: Users,
     max_sequence_number: int,
-    committed: tuple[str, int, int] | None,
+    user: str,
+    commit: LastCommit | None,
+    retention_millis: int,
 ) -> dict[str, str]:
-    """The two remembered properties of the next snapshot.
+    """What the next snapshot remembers. commit: what it is of `user`, None when that is not to be remembered.
 
-    committed: (user, identifier, snapshot id) of the commit that it holds.
+    retention_millis: a user whose last commit is younger is not forgotten, however many there are.
     """
-    after = dict(commits)
-    if committed is not None and committed[1] != BATCH_COMMIT_IDENTIFIER:
-        _note(after, *committed)
+    after = dict(users)
+    properties = {}
+    if commit is not None:
+        _note(after, user, commit)
+        _forget(after, commit.time_millis - retention_millis)
+        if commit.digest is not None:
+            properties[DIGEST] = commit.digest
     return {
         MAX_SEQUENCE_NUMBER: str(max_sequence_number),
-        COMMITS: json.dumps(after, separators=(",", ":"), ensure_ascii=False),
+        COMMIT_USERS: json.dumps(after, separators=(",", ":"), ensure_ascii=False),
+        **properties,
     }
 
 
-def _note(commits: Commits, user: str, identifier: int, snapshot_id: int) -> None:
-    """The user moves to the end; when there are too many, the first leave."""
-    before = commits.pop(user, None)
-    if before is not None and before[0] > identifier:
-        commits[user] = before
-        return
-    commits[user] = (identifier, snapshot_id)
-    while len(commits) > MAX_USERS:
-        del commits[next(iter(commits))]
+def before(snapshot: Snapshot, load: Load) -> Snapshot | None:
+    """The snapshot before; None when it has expired, or there is none."""
+    return before_id(snapshot.id, load)
 
 
-def _counts(snapshot: Snapshot) -> bool:
-    streamed = snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER
-    return streamed and snapshot.commit_kind in (COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE)
-
-
-def _before(snapshot: Snapshot, load: Load) -> Snapshot | None:
+def before_id(id: int, load: Load) -> Snapshot | None:
+    """As `before`, by id."""
     try:
-        return load(snapshot.id - 1) if snapshot.id > 1 else None
+        return load(id - 1) if id > 1 else None
     except NotFoundError:  # expired
         return None
 
 
-def _parse(snapshot: Snapshot) -> Commits:
-    text = snapshot.properties[COMMITS]
+def _note(users: dict[str, Sequence[Any]], user: str, commit: LastCommit) -> None:
+    """The user moves to the end, unless a higher identifier of it is known."""
+    known = last_of(users, user)
+    users.pop(user, None)
+    users[user] = commit if known is None or known.identifier <= commit.identifier else known
+
+
+def _forget(users: dict[str, Sequence[Any]], before_millis: int) -> None:
+    """While there are too many, those leave first that have been silent longest, and since before that time."""
+    surplus = len(users) - MAX_USERS
+    if surplus > 0:
+        silent = (
+            user for user, entry in users.items() if _is_entry(entry) and entry[2] < before_millis
+        )
+        for user in list(islice(silent, surplus)):
+            del users[user]
+
+
+def _with_commits(users: Users, newest_first: Iterable[Snapshot]) -> Users:
+    after = dict(users)
+    for snapshot in reversed(list(newest_first)):
+        commit = commit_of(snapshot)
+        if commit is not None:
+            _note(after, snapshot.commit_user, commit)
+    return after
+
+
+def _remembered(snapshot: Snapshot, load: Load) -> Users:
+    text = snapshot.properties.get(COMMIT_USERS)
+    if text is not None:
+        return _parsed(text, COMMIT_USERS, snapshot.id)
+    old = _parsed_old(snapshot)
+    if len(old) < _OLD_MAX_USERS:
+        return old
+    # A full list may have forgotten some: those that snapshots still name are found again, once.
+    older: list[Snapshot] = []
+    earlier = before(snapshot, load)
+    while earlier is not None:
+        older.append(earlier)
+        earlier = before(earlier, load)
+    return {**_with_commits({}, older), **old}
+
+
+@lru_cache(maxsize=2)
+def _parsed(text: str, key: str, snapshot_id: int) -> Users:
+    """Kept for a moment: a write looks before it writes, and again when it commits."""
     try:
         body = json.loads(text)
-        commits = {user: (identifier, id) for user, (identifier, id) in body.items()}
-    except (ValueError, TypeError, AttributeError) as cause:
-        raise _damaged(snapshot, COMMITS, text, "user -> [identifier, snapshot id]") from cause
-    if not all(type(part) is int for pair in commits.values() for part in pair):
-        raise _damaged(snapshot, COMMITS, text, "user -> [identifier, snapshot id]")
-    return commits
+    except ValueError as cause:
+        raise _damaged(snapshot_id, key, text) from cause
+    if not isinstance(body, dict):
+        raise _damaged(snapshot_id, key, text)
+    return body
 
 
-def _damaged(snapshot: Snapshot, key: str, text: str, expected: str) -> DamagedError:
+def _parsed_old(snapshot: Snapshot) -> Users:
+    text = snapshot.properties[OLD_COMMITS]
+    users = {
+        user: LastCommit(entry[0], entry[1], snapshot.time_millis)
+        for user, entry in _parsed(text, OLD_COMMITS, snapshot.id).items()
+        if isinstance(entry, list) and len(entry) == 2
+    }
+    if len(users) < len(_parsed(text, OLD_COMMITS, snapshot.id)):
+        raise _damaged(snapshot.id, OLD_COMMITS, text)
+    return users
+
+
+def _is_entry(entry: Any) -> bool:
+    if not isinstance(entry, list | tuple) or len(entry) != 4:
+        return False
+    numbers, digest = entry[:3], entry[3]
+    return all(type(number) is int for number in numbers) and isinstance(digest, str | None)
+
+
+def _damaged(snapshot_id: int, key: str, text: str) -> DamagedError:
     return DamagedError(
-        f"property {key!r} of snapshot {snapshot.id}",
+        f"property {key!r} of snapshot {snapshot_id}",
         found=repr(text[:100]),
-        expected=expected,
+        expected=_FORMS[key],
         action="Restore the snapshot file, or go back to an older snapshot.",
     )

@@ -7,20 +7,22 @@
 Source: Paimon `FileStoreCommitImpl`; format.md sections 3 and 11. The publish is the commit point: what was
 written before is nothing but orphans, what comes after is only a hint. An append that loses the race goes again
 for as long as `commit.timeout` allows, on the winner's lists; a compaction or overwrite is checked against the
-winner first. (user, identifier) is looked for on every attempt (decision 0005), so a repeated append or
+winner first. (user, identifier) is looked for on every attempt (decisions 0005, 0015), so a repeated append or
 overwrite commits nothing. Raises
 
     ConflictError   the commit does not fit the newest snapshot, or lost too often; nothing was committed
     StorageError    the storage refused. When the publish itself failed it is looked up whether it went through; what
                     cannot be told is said in the message, and then no file is deleted: commit again with the same
                     user and identifier
-    InvalidError    messages that do not belong into such a commit
-    DamagedError    the newest snapshot's lists or manifests are missing or broken
+    InvalidError    messages that do not belong into such a commit, a value that nobody could read again, another
+                    table than the one that was opened, or a number that another commit of the user has
+    DamagedError    the newest snapshot, its lists or manifests are missing or broken
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import uuid
 from collections.abc import Iterable, Mapping
@@ -28,17 +30,24 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable import options as opt
-from widetable.commit import conflicts
 from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.commit_delta import delta_of
 from widetable.commit.commit_files import CommitFiles
-from widetable.commit.commit_request import CommitRequest, Identity, request
-from widetable.commit.committed import CommitHistory, commits_of, highest_sequence_number
+from widetable.commit.commit_identity import Identity
+from widetable.commit.commit_request import CommitRequest, request
+from widetable.commit.committed import MAX_USERS, highest_sequence_number, users_of
 from widetable.commit.last_commits import LastCommits
 from widetable.commit.live_files import LiveFiles
+from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.manifest_writer import ManifestWriter
 from widetable.commit.next_snapshot import next_snapshot
+from widetable.commit.parsed_back import parsed_back
+from widetable.commit.replay import CommitHistory, Replay
 from widetable.commit.schema_store import SchemaStore
+from widetable.commit.seldom import Seldom
 from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.snapshot_times import is_ahead
+from widetable.commit.table_identity import check_identity, table_identity
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -53,16 +62,21 @@ from widetable.format.snapshot import (
     COMMIT_KIND_COMPACT,
     COMMIT_KIND_OVERWRITE,
     Snapshot,
+    snapshot_from_json,
 )
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
+from widetable.write.sequence import START_SPREAD, first_number
 
 _FIRST_WAIT_MILLIS: Final = 1.0
 _LONGEST_WAIT_MILLIS: Final = 100.0
-_START_SPREAD: Final = 1 << 20
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
+_MANY_USERS: Final = MAX_USERS * 8 // 10
+_MANY_TOLD: Final = Seldom()
+_AHEAD_TOLD: Final = Seldom()
+_log = logging.getLogger("widetable")
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,7 @@ class _Run:
 
 
 class Committer:
-    """For one table; thread-safe, because all that changes belongs to one call.
+    """For one table; thread-safe, because all that matters belongs to one call.
 
     Raises NotFoundError when there is no table.
     """
@@ -124,9 +138,11 @@ class Committer:
         self._paths = paths
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
+        self._is_marked = False
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
         self.last_commits = LastCommits(file_io, paths)
+        self.identity = table_identity(file_io, paths)
         schema = self.schemas.latest()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
         self._key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
@@ -138,11 +154,13 @@ class Committer:
         user: str | None = None,
         identifier: int | None = None,
         *,
+        digest: str | None = None,
+        replay: bool = False,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
         """Add the messages' new files at level 0. Without files and properties nothing is committed."""
-        by = Identity.of(user, identifier)
+        by = Identity.of(user, identifier, digest, replay)
         return self._commit(
             request(COMMIT_KIND_APPEND, messages, by, watermark=watermark, properties=properties)
         )
@@ -170,6 +188,8 @@ class Committer:
         user: str | None = None,
         identifier: int | None = None,
         *,
+        digest: str | None = None,
+        replay: bool = False,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
@@ -179,7 +199,7 @@ class Committer:
         `deleted_files` are deleted.
         """
         partitions = None if scope is None else frozenset(scope)
-        by = Identity.of(user, identifier)
+        by = Identity.of(user, identifier, digest, replay)
         return self._commit(
             request(
                 COMMIT_KIND_OVERWRITE,
@@ -191,15 +211,21 @@ class Committer:
             )
         )
 
+    def replay_of(self, by: Identity) -> Replay | None:
+        """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it
+        cannot be told: see `replay`.
+        """
+        latest = self.snapshots.latest()
+        return CommitHistory(self.last_commits.load, by, self._paths.root).replay(latest)
+
     def sequence_base(self) -> int:
         """Where the sequence numbers of a commit that starts now begin (decision 0004):
 
-        the clock in ns, but above all noted ones.
+        the clock in ns, but above all noted ones. InvalidError for a clock that would leave no numbers.
         """
         latest = self.snapshots.latest()
-        clock, noted = self._clock.now_nanos(), self._highest_sequence_number(latest)
-        # While the noted number is ahead of the clock, writers that start together should still not begin alike.
-        return clock if clock > noted else noted + 1 + self._rng.randrange(_START_SPREAD)
+        noted = self._highest_sequence_number(latest)
+        return first_number(self._clock.now_nanos(), noted, self._rng.randrange(START_SPREAD))
 
     def _commit(self, asked: CommitRequest) -> CommitResult:
         schema = self.schemas.latest()
@@ -207,7 +233,7 @@ class Committer:
         run = _Run(
             asked,
             CommitFiles(writer, self.live_files, schema.typed_options),
-            CommitHistory(self.last_commits.load, asked.by.user, asked.by.identifier),
+            CommitHistory(self.last_commits.load, asked.by, self._paths.root),
             self._clock.monotonic_millis(),
         )
         try:
@@ -224,16 +250,14 @@ class Committer:
     def _attempt(self, run: _Run) -> CommitResult | None:
         """One attempt on the newest snapshot; None when somebody else was first."""
         latest = self.snapshots.latest()
-        if latest is None:
-            SchemaStore(
-                self._file_io, self._paths
-            ).latest()  # a table that was dropped must not come back
+        # What was dropped must not come back, and what was made again has columns of its own.
+        check_identity(self._file_io, self._paths, self.identity)
         if run.asked.kind != COMMIT_KIND_COMPACT:
-            found = run.history.find(latest)
+            found = run.history.replay(latest)
             if found is not None:
                 return self._result(run, committed=False, snapshot_id=found.snapshot_id)
         try:
-            delta = self._delta(run.asked, latest)
+            delta = delta_of(run.asked, self.live_files, latest, self._key_types, self._paths.root)
             if not delta and not run.asked.properties:
                 return self._result(run, committed=False, snapshot_id=None)
             snapshot = self._next_snapshot(run, latest, delta)
@@ -244,35 +268,16 @@ class Committer:
             return None
         if not self._publish(run, snapshot):
             return None
+        self._mark()
         self._hint(snapshot.id)
         return self._result(run, committed=True, snapshot_id=snapshot.id)
-
-    def _delta(self, asked: CommitRequest, latest: Snapshot | None) -> tuple[ManifestEntry, ...]:
-        """The entries of the delta manifest. An append is what it is; the others are checked against what is live."""
-        if asked.kind == COMMIT_KIND_APPEND:
-            return asked.adds
-        if asked.kind == COMMIT_KIND_COMPACT:
-            live = self.live_files.live_entries(latest, asked.partitions, asked.buckets)
-            delta = asked.entries
-        else:
-            looked_at = None if asked.scope is None else asked.scope | asked.partitions
-            live = self.live_files.live_entries(latest, looked_at)
-            delta = _overwriting(asked, live)
-        conflict = conflicts.check(delta, live, self._key_types)
-        if conflict is not None:
-            names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
-            raise ConflictError(
-                self._paths.root,
-                found=f"{conflict.detail}: {names}",
-                expected=f"a commit of kind {asked.kind} that fits snapshot {latest.id if latest else 0}",
-                action="Plan again on the newest snapshot.",
-            )
-        return delta
 
     def _next_snapshot(
         self, run: _Run, latest: Snapshot | None, delta: tuple[ManifestEntry, ...]
     ) -> Snapshot:
         """Everything that is written before the publish."""
+        schema, users = self.schemas.latest(), users_of(latest, self.last_commits.load)
+        self._warn_of_many_users(len(users))
         return next_snapshot(
             latest,
             run.asked,
@@ -280,13 +285,35 @@ class Committer:
             base_list=run.files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
             delta_list=run.files.delta(delta),
             changelog_list=run.files.changelog(run.asked.changelog),
-            schema_id=self.schemas.latest().id,
+            schema_id=schema.id,
             uuid=run.uuid,
-            time_millis=self._clock.now_nanos() // 1_000_000,
+            now_millis=self._now_millis(latest),
             retries=run.retries,
-            commits=commits_of(latest, self.last_commits.load),
+            users=users,
+            user_retention_millis=schema.typed_options.get(opt.COMMIT_USER_RETENTION),
             highest_sequence_number=self._highest_sequence_number(latest),
         )
+
+    def _warn_of_many_users(self, users: int) -> None:
+        if users >= _MANY_USERS:
+            _MANY_TOLD.warn(
+                self._paths.root,
+                f"every snapshot remembers the last commits of {users} commit users; past {MAX_USERS} those are "
+                f"forgotten that have been silent for {opt.COMMIT_USER_RETENTION.key}: let a job keep its commit "
+                "user, instead of taking a new one in every run",
+            )
+
+    def _now_millis(self, latest: Snapshot | None) -> int:
+        """The clock; it is said when the newest snapshot is ahead of it, which is not taken over then."""
+        now_millis = self._clock.now_nanos() // 1_000_000
+        if latest is not None and is_ahead(latest.time_millis, now_millis):
+            _AHEAD_TOLD.warn(
+                self._paths.root,
+                f"snapshot {latest.id}, of the user {latest.commit_user!r}, is "
+                f"{(latest.time_millis - now_millis) // 1000} s ahead of this machine's clock, whose time is taken: "
+                "set the clock of one of the two",
+            )
+        return now_millis
 
     def _highest_sequence_number(self, latest: Snapshot | None) -> int:
         if latest is None:
@@ -301,17 +328,16 @@ class Committer:
     def _publish(self, run: _Run, snapshot: Snapshot) -> bool:
         """Whether this snapshot is now the table's. Raises StorageError when it is not, or when that cannot be told."""
         path = self._paths.snapshot(snapshot.id)
+        data = parsed_back(snapshot, snapshot_from_json, path)
         if self._file_io.exists(path):
             return False
         if snapshot.id == 1:
-            SchemaStore(
-                self._file_io, self._paths
-            ).latest()  # not found: the table was dropped meanwhile
+            check_identity(self._file_io, self._paths, self.identity)
         elif not self._file_io.exists(self._paths.snapshot(snapshot.id - 1)):
             return False  # this commit slept until its id had been used and had expired again
         run.may_be_in = True
         try:
-            won = self._file_io.publish(path, snapshot.to_json().encode())
+            won = self._file_io.publish(path, data)
         except (WidetableError, OSError):
             seen = self._is_published(snapshot)
             if seen is None:
@@ -341,6 +367,16 @@ class Committer:
                 self._clock.sleep_millis(_LONGEST_WAIT_MILLIS * self._rng.random())
         raise AssertionError("the last look returns or raises")
 
+    def _mark(self) -> None:
+        """Once: that there has been a snapshot. What follows a commit does not fail it; the next one looks again."""
+        if self._is_marked:
+            return
+        try:
+            mark_snapshots(self._file_io, self._paths)
+            self._is_marked = True
+        except WidetableError as error:
+            _log.warning("%s is not marked as having had snapshots: %s", self._paths.root, error)
+
     def _hint(self, id: int) -> None:
         """Only hints: whoever reads them tolerates that they are old or missing."""
         with contextlib.suppress(WidetableError):
@@ -355,7 +391,7 @@ class Committer:
         elapsed_millis = self._clock.monotonic_millis() - run.started_millis
         timeout_millis = options.get(opt.COMMIT_TIMEOUT)
         too_late = timeout_millis is not None and elapsed_millis >= timeout_millis
-        too_often = run.asked.kind != COMMIT_KIND_APPEND and run.retries > options.get(
+        too_often = run.asked.kind == COMMIT_KIND_OVERWRITE and run.retries > options.get(
             opt.COMMIT_MAX_RETRIES
         )
         if too_late or too_often:
@@ -393,16 +429,3 @@ class Committer:
             run.retries,
             round(self._clock.monotonic_millis() - run.started_millis),
         )
-
-
-def _overwriting(asked: CommitRequest, live: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
-    """What an overwrite changes: the live files of its scope go, as do those that it names; its new files come."""
-    deletes = {
-        entry.identity: ManifestEntry(
-            DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file
-        )
-        for entry in live
-        if asked.scope is None or entry.partition in asked.scope
-    }
-    deletes |= {entry.identity: entry for entry in asked.deletes}
-    return (*deletes.values(), *asked.adds)

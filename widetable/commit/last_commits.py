@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from widetable.commit.committed import COMMITS
+from widetable.commit.committed import remembers
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
@@ -41,10 +41,10 @@ class LastCommits:
 
     def keep(self, going: Iterable[int], staying: Iterable[int]) -> None:
         """Before snapshots expire: copy the newest one that remembers, unless one that stays does."""
-        if any(COMMITS in snapshot.properties for snapshot in self._newest_first(staying)):
+        if any(map(remembers, self._newest_first(staying))):
             return
         for snapshot in self._newest_first(going):
-            if COMMITS in snapshot.properties:
+            if remembers(snapshot):
                 self._file_io.replace(self._paths.last_commits, snapshot.to_json().encode())
                 self._file_io.sync(self._paths.last_commits)
                 return

@@ -2,8 +2,9 @@
 
 Source: Paimon `AbstractFileStoreScan`, `FileEntry.mergeEntries`; format.md sections 3 and 4. Live = the entries
 of the base list, then of the delta list, each DELETE cancelling the ADD before it. Manifests that cannot hold a
-wanted partition or bucket, by what their list says, are not read. Raises NotFoundError when the snapshot has
-expired, DamagedError for bytes that are no manifest and for a missing one.
+wanted partition or bucket, by what their list says, are not read. All that is recorded of what is read is compared
+(`recorded`). Raises NotFoundError when the snapshot has expired, DamagedError for bytes that are no manifest or not the
+recorded one, and for a missing one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,15 @@ from widetable.commit.manifest_cache import (
     DecodedList,
     DecodedManifest,
     ManifestCache,
+)
+from widetable.commit.recorded import (
+    check_changelog_rows,
+    check_delta_rows,
+    check_list,
+    check_live_rows,
+    check_manifest,
+    check_manifest_size,
+    check_name,
 )
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
@@ -43,11 +53,19 @@ class LiveFiles:
         paths: TablePaths,
         partition_types: Sequence[DataType],
         cache: ManifestCache = MANIFEST_CACHE,
+        *,
+        counted: bool = True,
     ) -> None:
         self._file_io = file_io
         self._paths = paths
         self._partition_types: Final = tuple(partition_types)
         self._cache = cache
+        self._counted = counted
+
+    def uncounted(self) -> LiveFiles:
+        """The same for an audit, which tells itself where files and rows are not as many as recorded."""
+        types, cache = self._partition_types, self._cache
+        return LiveFiles(self._file_io, self._paths, types, cache, counted=False)
 
     def live_entries(
         self,
@@ -68,25 +86,31 @@ class LiveFiles:
         found: list[ManifestEntry] = []
         for meta in self.manifests(snapshot):
             if may_hold(meta) and (manifest_filter is None or manifest_filter(meta)):
-                manifest = self.manifest(meta.file_name, snapshot)
-                found.extend(_wanted(manifest, partitions, buckets))
-        return live(found)
+                found.extend(_wanted(self.manifest(meta, snapshot), partitions, buckets))
+        left = live(found)
+        if self._counted and partitions is None and buckets is None and manifest_filter is None:
+            check_live_rows(left, snapshot)
+        return left
 
     def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """What this snapshot itself added and deleted, in order."""
-        found: list[ManifestEntry] = []
-        for meta in self.manifest_list(snapshot.delta_manifest_list, snapshot):
-            found.extend(self.manifest(meta.file_name, snapshot).entries)
+        found = self._entries(snapshot.delta_manifest_list, snapshot)
+        if self._counted:
+            check_delta_rows(found, snapshot)
         return found
 
     def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """The changelog files of this snapshot, in order; none when it has no changelog."""
         if snapshot.changelog_manifest_list is None:
             return []
-        found: list[ManifestEntry] = []
-        for meta in self.manifest_list(snapshot.changelog_manifest_list, snapshot):
-            found.extend(self.manifest(meta.file_name, snapshot).entries)
+        found = self._entries(snapshot.changelog_manifest_list, snapshot)
+        if self._counted:
+            check_changelog_rows(found, snapshot)
         return found
+
+    def _entries(self, list_name: str, snapshot: Snapshot) -> list[ManifestEntry]:
+        metas = self.manifest_list(list_name, snapshot)
+        return [entry for meta in metas for entry in self.manifest(meta, snapshot).entries]
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """All manifests of a snapshot in order: the base list of the next one, before any are merged."""
@@ -97,22 +121,28 @@ class LiveFiles:
         path = self._paths.manifest(name)
         held = self._cache.get(path)
         if not isinstance(held, DecodedList):
-            held = DecodedList(read_manifest_list(self._read(path, snapshot), path))
+            data = self._read(path, snapshot)
+            held = DecodedList(read_manifest_list(data, path), len(data))
             self._cache.put(path, held)
+        check_list(path, held, snapshot, snapshot.list_bytes.get(name))
         return held.metas
 
-    def manifest(self, name: str, snapshot: Snapshot) -> DecodedManifest:
-        path = self._paths.manifest(name)
+    def manifest(self, meta: ManifestFileMeta, snapshot: Snapshot) -> DecodedManifest:
+        path = self._paths.manifest(meta.file_name)
         held = self._cache.get(path)
         if not isinstance(held, DecodedManifest):
-            held = DecodedManifest(read_manifest(self._read(path, snapshot), path))
+            data = self._read(path, snapshot)
+            held = DecodedManifest(read_manifest(data, path), len(data))
             self._cache.put(path, held)
+        check_manifest_size(path, held, meta)
+        if self._counted:
+            check_manifest(path, held, meta)
         return held
 
     def _read(self, path: str, snapshot: Snapshot) -> bytes:
         """Expiry removes a snapshot's file after its manifests are of no use: a missing manifest means either."""
         try:
-            return self._file_io.read(path)
+            data = self._file_io.read(path)
         except NotFoundError as cause:
             if not self._file_io.exists(self._paths.snapshot(snapshot.id)):
                 raise NotFoundError(
@@ -127,6 +157,8 @@ class LiveFiles:
                 expected=f"a file that snapshot {snapshot.id} names",
                 action="Restore the file, or go back to an older snapshot.",
             ) from cause
+        check_name(path, data)
+        return data
 
 
 def live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 
 BucketKey: TypeAlias = tuple[bytes, int]
@@ -22,11 +22,23 @@ _META_BYTES: Final = 800
 
 
 class DecodedManifest:
-    """The entries of one manifest, in file order, and the same by bucket (made when first asked for)."""
+    """The entries of one manifest, in file order, and the same by bucket (made when first asked for).
 
-    def __init__(self, entries: Iterable[ManifestEntry]) -> None:
+    file_bytes: of the manifest. buckets, levels: smallest and largest of the entries, None without any.
+    """
+
+    def __init__(self, entries: Iterable[ManifestEntry], file_bytes: int) -> None:
         self.entries = tuple(entries)
+        self.file_bytes: Final = file_bytes
+        self.added: Final = sum(entry.kind == ADD for entry in self.entries)
+        self.buckets: Final = _range(entry.bucket for entry in self.entries)
+        self.levels: Final = _range(entry.file.level for entry in self.entries)
         self._by_bucket: dict[BucketKey, list[ManifestEntry]] | None = None
+
+    @property
+    def deleted(self) -> int:
+        """How many entries delete."""
+        return len(self.entries) - self.added
 
     @property
     def by_bucket(self) -> Mapping[BucketKey, list[ManifestEntry]]:
@@ -45,10 +57,11 @@ class DecodedManifest:
 
 
 class DecodedList:
-    """The lines of one manifest list, in file order."""
+    """The lines of one manifest list, in file order. file_bytes: of the list."""
 
-    def __init__(self, metas: Iterable[ManifestFileMeta]) -> None:
+    def __init__(self, metas: Iterable[ManifestFileMeta], file_bytes: int) -> None:
         self.metas = tuple(metas)
+        self.file_bytes: Final = file_bytes
 
     @property
     def size_bytes(self) -> int:
@@ -92,6 +105,11 @@ class ManifestCache:
         with self._lock:
             self._held.clear()
             self._size_bytes = 0
+
+
+def _range(numbers: Iterable[int]) -> tuple[int, int] | None:
+    known = list(numbers)
+    return (min(known), max(known)) if known else None
 
 
 def _stats_bytes(entry: ManifestEntry) -> int:

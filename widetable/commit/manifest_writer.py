@@ -1,8 +1,8 @@
 """Writes manifests and manifest lists, and remembers which files one commit has written.
 
-In: entries or metas; out: the files, durable, under names that nobody has used (format.md section 4). What was
-written is also put into the cache, decoded: the next commit of this process need not read it. Raises
-StorageError; `discard` raises nothing.
+In: entries or metas; out: the files, durable, under names that nobody has used and that say which bytes they must
+have (format.md section 4). What was written is also put into the cache, decoded: the next commit of this process need
+not read it. Raises StorageError; `discard` raises nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta, write_manifest
 from widetable.format.manifest_list import write_manifest_list
 from widetable.format.plain_value import value_order
-from widetable.paths import TablePaths, new_file_name
+from widetable.paths import TablePaths, content_name
 from widetable.storage.file_io import FileIO
 from widetable.types import DataType
 
@@ -51,13 +51,13 @@ class ManifestWriter:
     def manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
         """A new manifest of these entries, at least one."""
         name, size_bytes = self._write("manifest", write_manifest(entries))
-        self._cache.put(self._paths.manifest(name), DecodedManifest(entries))
+        self._cache.put(self._paths.manifest(name), DecodedManifest(entries, size_bytes))
         return summarize(name, size_bytes, entries, self._schema_id, self._partition_types)
 
     def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
         """A new manifest list; its name and size in bytes."""
         name, size_bytes = self._write("manifest-list", write_manifest_list(metas))
-        self._cache.put(self._paths.manifest(name), DecodedList(metas))
+        self._cache.put(self._paths.manifest(name), DecodedList(metas, size_bytes))
         return name, size_bytes
 
     def discard(self, names: Iterable[str] | None = None) -> None:
@@ -70,7 +70,7 @@ class ManifestWriter:
             self.written.discard(name)
 
     def _write(self, prefix: str, data: bytes) -> tuple[str, int]:
-        name = new_file_name(prefix)
+        name = content_name(prefix, data)
         self.written.add(name)
         self._file_io.write_new(self._paths.manifest(name), data)
         return name, len(data)

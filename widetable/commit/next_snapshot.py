@@ -1,19 +1,20 @@
 """The snapshot that follows another one. Pure.
 
 Source: Paimon `FileStoreCommitImpl.tryCommitOnce`; every key by format.md section 3. Carried over: the total of
-rows, the watermark, index manifest and next row id, statistics while the schema stays, and the two properties
-that `committed` remembers. Not carried over: other properties, and keys that this version does not
+rows, the watermark, index manifest and next row id, statistics while the schema stays, and what `committed`
+remembers. Not carried over: other properties, and keys that this version does not
 know. The changelog is that of this commit alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from widetable.commit.commit_files import ListFile
 from widetable.commit.commit_request import CommitRequest
-from widetable.commit.committed import FILES, RETRIES, ROWS, next_properties
+from widetable.commit.committed import FILES, RETRIES, ROWS, LastCommit, Users, next_properties
+from widetable.commit.snapshot_times import commit_millis
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 
@@ -30,14 +31,15 @@ def next_snapshot(
     changelog_list: ListFile | None,
     schema_id: int,
     uuid: str,
-    time_millis: int,
+    now_millis: int,
     retries: int,
-    commits: Mapping[str, tuple[int, int]],
+    users: Users,
+    user_retention_millis: int,
     highest_sequence_number: int,
 ) -> Snapshot:
-    """commits, highest_sequence_number: as of `previous`. time_millis: never before the previous snapshot's."""
+    """users, highest_sequence_number: as of `previous`. now_millis: of the clock of whoever commits."""
     id = 1 if previous is None else previous.id + 1
-    counted = asked.kind != COMMIT_KIND_COMPACT
+    time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
     return Snapshot(
         id=id,
@@ -49,7 +51,7 @@ def next_snapshot(
         commit_user=asked.by.user,
         commit_identifier=asked.by.identifier,
         commit_kind=asked.kind,
-        time_millis=max(time_millis, previous.time_millis if previous else 0),
+        time_millis=time_millis,
         total_record_count=(previous.total_record_count if previous else 0) + delta_rows,
         delta_record_count=delta_rows,
         uuid=uuid,
@@ -66,17 +68,26 @@ def next_snapshot(
         properties={
             **asked.properties,
             **next_properties(
-                commits,
+                users,
                 max(
                     [highest_sequence_number, *(entry.file.max_sequence_number for entry in delta)]
                 ),
-                (asked.by.user, asked.by.identifier, id) if counted else None,
+                asked.by.user,
+                _remembered(asked, id, time_millis),
+                user_retention_millis,
             ),
             ROWS: str(sum(entry.file.row_count for entry in asked.adds)),
             FILES: str(len(asked.adds)),
             RETRIES: str(retries),
         },
     )
+
+
+def _remembered(asked: CommitRequest, id: int, time_millis: int) -> LastCommit | None:
+    """What later snapshots remember of this one; nothing of a compaction, nor of a commit without an identifier."""
+    if asked.kind == COMMIT_KIND_COMPACT or not asked.by.counts:
+        return None
+    return LastCommit(asked.by.identifier, id, time_millis, asked.by.digest)
 
 
 def _larger(a: int | None, b: int | None) -> int | None:

@@ -12,16 +12,13 @@ readers who want to hold it (read_lease). Raises StorageError, DamagedError for 
 from __future__ import annotations
 
 import logging
-import re
-from typing import Final
 
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
-from widetable.paths import TablePaths
+from widetable.paths import TablePaths, retired_snapshot_id
 from widetable.storage.file_io import FileIO, FileStatus
 
-_NAME: Final = re.compile(r"^widetable-retired-snapshot-(\d+)$")
 _log = logging.getLogger("widetable")
 
 
@@ -95,5 +92,5 @@ class RetiredSnapshots:
 
     def _ids(self) -> dict[int, FileStatus]:
         entries = self._file_io.list(self._paths.service_dir)
-        matches = ((_NAME.match(entry.name), entry) for entry in entries)
-        return {int(match[1]): entry for match, entry in matches if match is not None}
+        found = ((retired_snapshot_id(entry.name), entry) for entry in entries)
+        return {id: entry for id, entry in found if id is not None}

@@ -8,6 +8,7 @@ make a new one when the table was dropped and made again.
 
 from __future__ import annotations
 
+from widetable.commit.parsed_back import parsed_back
 from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.paths import TablePaths, schema_id
 from widetable.schema import TableSchema, schema_from_json
@@ -28,16 +29,18 @@ class SchemaStore:
         if newest is None:
             ids = self.ids()
             if not ids:
-                raise NotFoundError(
-                    self._paths.root,
-                    found="no schema file",
-                    expected="the directory of a Paimon table",
-                    action="Check the path, or make the table first.",
-                )
+                raise self._no_table()
             newest = ids[-1]
         while self._file_io.exists(self._paths.schema(newest + 1)):
             newest += 1
         return self.load(newest)
+
+    def first_id(self) -> int:
+        """The lowest id."""
+        ids = self.ids()
+        if not ids:
+            raise self._no_table()
+        return ids[0]
 
     def load(self, id: int) -> TableSchema:
         """The schema of that id. Raises NotFoundError when there is none."""
@@ -63,9 +66,11 @@ class SchemaStore:
     def publish(self, schema: TableSchema) -> bool:
         """Make `schema` the newest one: False when somebody else has published that id.
 
-        An error of the storage is looked into: when the file is there with these bytes, it is published.
+        InvalidError for one that nobody could read again. An error of the storage is looked into: when the file is
+        there with these bytes, it is published.
         """
-        path, data = self._paths.schema(schema.id), schema.to_json().encode()
+        path = self._paths.schema(schema.id)
+        data = parsed_back(schema, schema_from_json, path)
         try:
             return self._file_io.publish(path, data)
         except StorageError:
@@ -76,3 +81,11 @@ class SchemaStore:
             if not published:
                 raise
             return True
+
+    def _no_table(self) -> NotFoundError:
+        return NotFoundError(
+            self._paths.root,
+            found="no schema file",
+            expected="the directory of a Paimon table",
+            action="Check the path, or make the table first.",
+        )

@@ -1,21 +1,29 @@
 """The snapshot files of a table: which is the newest, the oldest, the one of a time or a tag.
 
 Source: Paimon `SnapshotManager`, `TagManager`; format.md sections 1, 3 and 12. Ids are consecutive from the
-oldest to the newest. The hint files are only hints: each may be missing, behind, ahead or garbage. Raises
-NotFoundError for what is not there, DamagedError for bytes that are no snapshot.
+oldest to the newest. The hint files are only hints: each may be missing, behind or garbage. But nobody writes one
+before its snapshot: one that is ahead of all that is there says that the newest ones are lost. Raises NotFoundError
+for what is not there, DamagedError for bytes that are no snapshot, and where snapshots are lost.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
+from widetable.commit.lost_snapshots import no_snapshot, trace_of_snapshots
+from widetable.commit.snapshot_times import newest_at
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
 from widetable.paths import TablePaths, snapshot_id
 from widetable.storage.file_io import FileIO
 
-# How often `latest` looks again when the snapshot that it found has been expired before it was read.
+# How often `latest` looks again when the snapshot that it found has been expired before it was read, and
+# `latest_id` when what it found contradicts itself.
 _LOOKS: Final = 10
+_PAUSE_SECONDS: Final = 0.01
 
 
 class SnapshotStore:
@@ -43,12 +51,39 @@ class SnapshotStore:
 
     def latest_id(self) -> int | None:
         """The id of the newest snapshot."""
-        hint = self._hint(self._paths.latest_hint)
-        found = None if hint is None else self._climb(hint)
-        if found is not None:
-            return found
-        ids = self.ids()
-        return ids[-1] if ids else None
+        for look in range(_LOOKS):
+            hint = self.hinted_latest_id()
+            found = None if hint is None else self._climb(hint)
+            if found is not None:
+                return found
+            ids = self.ids()
+            lost = self._lost(hint, ids)
+            if lost is None:
+                return ids[-1] if ids else None
+            if look == _LOOKS - 1:
+                raise lost
+            # A commit, an expiry or a rollback that went on between the two looks is over soon.
+            time.sleep(_PAUSE_SECONDS)
+        raise AssertionError("the last look returns or raises")
+
+    def _lost(self, hint: int | None, ids: Sequence[int]) -> DamagedError | None:
+        """What contradicts that these are all snapshots: a newer hint, or traces where there is none."""
+        if ids and (hint is None or hint <= ids[-1]):
+            return None
+        if ids and hint is not None:
+            return DamagedError(
+                self._paths.snapshot(hint),
+                found=f"no such file, though {self._paths.latest_hint} names it; the newest one is {ids[-1]}",
+                expected="the newest snapshot",
+                action="Restore the file and those between the two. If they are lost, "
+                "Table.accept_lost_snapshots() goes on from the one that is there.",
+            )
+        trace = trace_of_snapshots(self._file_io, self._paths)
+        return None if trace is None else no_snapshot(self._paths, trace)
+
+    def hinted_latest_id(self) -> int | None:
+        """What the hint LATEST says, right or wrong; None when it says no number."""
+        return self._hint(self._paths.latest_hint)
 
     def earliest(self) -> Snapshot | None:
         """The oldest snapshot that is left, None for a table without one."""
@@ -80,19 +115,10 @@ class SnapshotStore:
 
         Raises NotFoundError when all left are younger.
         """
-        low, high = self.earliest_id(), self.latest_id()
-        found: Snapshot | None = None
-        while low is not None and high is not None and low <= high:
-            middle = (low + high) // 2
-            try:
-                snapshot = self.load(middle)
-            except NotFoundError:  # expired since the ends were looked up
-                low = middle + 1
-                continue
-            if snapshot.time_millis <= time_millis:
-                found, low = snapshot, middle + 1
-            else:
-                high = middle - 1
+        first, last = self.earliest_id(), self.latest_id()
+        found = None
+        if first is not None and last is not None:
+            found = newest_at(first, last, time_millis, cache(self.time_of))
         if found is None:
             raise NotFoundError(
                 self._paths.root,
@@ -100,7 +126,14 @@ class SnapshotStore:
                 expected="a time at which the table had a snapshot that is still kept",
                 action="Use a later time, or a tag.",
             )
-        return found
+        return self.load(found)
+
+    def time_of(self, id: int) -> int | None:
+        """When a snapshot was committed; None when it is not there any more."""
+        try:
+            return self.load(id).time_millis
+        except NotFoundError:
+            return None
 
     def by_tag(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps; it need not have a snapshot file any more."""

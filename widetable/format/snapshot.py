@@ -67,6 +67,17 @@ class Snapshot:
     operation: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def list_bytes(self) -> dict[str, int | None]:
+        """Its manifest lists, base, delta and changelog: name to recorded size."""
+        lists = {
+            self.base_manifest_list: self.base_manifest_list_size,
+            self.delta_manifest_list: self.delta_manifest_list_size,
+        }
+        if self.changelog_manifest_list is not None:
+            lists[self.changelog_manifest_list] = self.changelog_manifest_list_size
+        return lists
+
     def to_json(self) -> str:
         """The text of a snapshot file; optional keys without a value are left out, as in Paimon."""
         return _dump(_snapshot_body(self))

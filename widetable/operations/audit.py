@@ -71,13 +71,15 @@ class _Audit:
     ) -> None:
         self._table = table
         self._committer = committer
+        self._live_files = committer.live_files.uncounted()
         self._findings = findings
         self._folded_rows = folded_rows
         self._producer = table.options.get(opt.CHANGELOG_PRODUCER)
 
     def run(self, start: int | str | None) -> AuditReport:
         _check_auditable(self._table.schema)
-        path, ids = self._table.paths.root, self._committer.snapshots.ids()
+        store, path = self._committer.snapshots, self._table.paths.root
+        ids, _ = store.ids(), store.latest_id()  # which raises where snapshots are lost
         if not ids and start in (None, 0):
             return self._findings.report(path, self._producer, None, None)
         first = self._first(start, ids)
@@ -125,7 +127,7 @@ class _Audit:
             lease.release()
 
     def _audit_snapshots(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
-        one = SnapshotAudit(self._committer.live_files, self._table.schema, self._findings)
+        one = SnapshotAudit(self._live_files, self._table.schema, self._findings)
         for snapshot in [first, *later]:
             if snapshot is not None:
                 one.look_at(snapshot)
@@ -134,7 +136,7 @@ class _Audit:
         self, first: Snapshot | None, later: Sequence[Snapshot], lease: ReadLease | None
     ) -> None:
         one = FileAudit(self._table, self._findings)
-        live_files = self._committer.live_files
+        live_files = self._live_files
         for entry in live_files.live_entries(first):
             assert first is not None
             one.look_at(entry, first.id, is_changelog=False)
@@ -161,7 +163,7 @@ class _Audit:
         first, later = self._since_producer(first, later)
         start_id = 0 if first is None else first.id
         one = ChangelogAudit(self._table, self._findings, start_id, self._folded_rows)
-        for history in bucket_histories(self._committer.live_files, schema, first, later):
+        for history in bucket_histories(self._live_files, schema, first, later):
             one.look_at(history)
             _renew(lease)
 

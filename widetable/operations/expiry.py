@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from widetable import options as opt
@@ -114,8 +115,9 @@ class _Expiry:
         earliest_id, latest_id = snapshots.earliest_id(), snapshots.latest_id()
         if earliest_id is None or latest_id is None:
             return ExpiryChoice(0, 0)
+        time_of = cache(snapshots.time_of)
         return choose_snapshots(
-            earliest_id, latest_id, retention, needed, self._now_millis(), self._time_of
+            earliest_id, latest_id, retention, needed, self._now_millis(), time_of
         )
 
     def _needed(self, without: Iterable[str] = ()) -> list[int]:
@@ -123,12 +125,6 @@ class _Expiry:
         held = held_snapshots(self._file_io, self._paths, self._clock)
         consumers = self._consumers.all()
         return [*held, *(consumers[name] for name in consumers.keys() - set(without))]
-
-    def _time_of(self, id: int) -> int | None:
-        try:
-            return self._committer.snapshots.load(id).time_millis
-        except NotFoundError:
-            return None
 
     def _retire(self, choice: ExpiryChoice) -> tuple[int, ...]:
         """Remove the files of the chosen snapshots, as far as nobody asked for them meanwhile."""

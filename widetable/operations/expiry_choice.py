@@ -6,14 +6,13 @@ Out: a range of ids, names. Raises InvalidError for numbers of snapshots that ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from widetable import options as opt
+from widetable.commit.snapshot_times import TimeOf, following, is_ahead
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.options import TableOptions
-
-TimeOf = Callable[[int], int | None]
 
 
 @dataclass(frozen=True)
@@ -73,15 +72,31 @@ def choose_snapshots(
     earliest, latest: ids of the table. needed: the first snapshots that consumers and leases still need; they and all
     later ones stay. time_of: when a snapshot was committed, None when it is not there any more. A snapshot is as old
     as the one that came after it, and goes when that is as old as `time_millis`, or when more than num_max would stay.
+    A time ahead of now is of a wrong clock, and says nothing.
     """
     end = min([latest - retention.num_min + 1, earliest + retention.limit, *needed])
     at = max(earliest, min(end, latest - retention.num_max + 1))
     while at < end:
-        next_millis = time_of(at + 1)
-        if next_millis is None or now_millis - next_millis < retention.time_millis:
+        ended_millis = _ended_millis(at, latest, now_millis, time_of)
+        if ended_millis is None or now_millis - ended_millis < retention.time_millis:
             break
         at += 1
     return ExpiryChoice(earliest, at)
+
+
+def _ended_millis(id: int, latest: int, now_millis: int, time_of: TimeOf) -> int | None:
+    """When a snapshot ceased to be the newest one, at the latest; None when that is not known.
+
+    The first later one whose time can be right says so; but none ends before it was made.
+    """
+    made_millis = time_of(id)
+    for later in following(id, latest):
+        millis = time_of(later)
+        if made_millis is None or millis is None:
+            return None
+        if not is_ahead(millis, now_millis):
+            return millis if is_ahead(made_millis, now_millis) else max(made_millis, millis)
+    return None
 
 
 def unread_files(

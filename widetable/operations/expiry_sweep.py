@@ -131,13 +131,8 @@ class ExpirySweep:
         manifests: dict[str, int] = {}
         last: dict[str, int] = {}
         for snapshot in retired:
-            lists = {
-                snapshot.base_manifest_list: snapshot.base_manifest_list_size,
-                snapshot.delta_manifest_list: snapshot.delta_manifest_list_size,
-                snapshot.changelog_manifest_list: snapshot.changelog_manifest_list_size,
-            }
-            for name, size in lists.items():
-                if name is None or name in kept:
+            for name, size in snapshot.list_bytes.items():
+                if name in kept:
                     continue
                 last[self._paths.manifest(name)] = size or 0
                 for manifest, manifest_size in self._manifests(name, snapshot):

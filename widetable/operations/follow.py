@@ -7,13 +7,15 @@ snapshot: the columns and `_row_kind`, with metadata in the batch's schema:
     widetable.is-full          true: a row of the snapshot; false: one of its changes
     widetable.watermark        the snapshot's watermark, epoch milliseconds; not there without one
 
-Order: snapshot, partition values, bucket, key, event. Raises what stream_plan and change_source raise.
+Order: snapshot, partition values, bucket, key, event. A table that is dropped, or dropped and made again, ends the
+follower with an error. Raises what stream_plan and change_source raise.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final
@@ -129,9 +131,12 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
 
     def _next_step(self) -> bool:
         """Note that all so far is read, and go on to the next snapshot; False when there is none yet."""
+        newest = self._source.latest_id()
+        self._source.check_alive()  # before anything is noted in the table
+        self._source.check(self._offset, newest)
         self._progress.record(self._offset)
         self._reading = self._offset
-        last = self._last if self._timeout_millis == 0 else self._source.latest_id()
+        last = self._last if self._timeout_millis == 0 else newest
         if last is None or self._offset.next_snapshot > last:
             return False
         self._progress.keep(self._reading)
@@ -161,9 +166,12 @@ def start_stream(
         if start.mode == FROM_TIMESTAMP and start.timestamp_millis is not None:
             at_time = source.first_at(start.timestamp_millis)
         kept = source.kept()
+        if progress.next_snapshot is not None:
+            source.check(Offset(progress.next_snapshot), kept.last)
         if newest is not None and kept.last is not None:
             kept = Kept(kept.first, min(kept.last, newest) or None)
-        offset = first_offset(start, kept, progress.next_snapshot, at_time)
+        chosen = first_offset(start, kept, progress.next_snapshot, at_time)
+        offset = replace(chosen, table=source.identity)
         try:
             if kept.first is not None and offset.next_snapshot < kept.first:
                 raise expired(source.table.file_io, source.table.paths, offset.next_snapshot)

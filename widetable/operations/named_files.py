@@ -6,7 +6,6 @@ looked at, DamagedError when a file that one names is missing or broken: then no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,10 +16,9 @@ from widetable.format.index_manifest import index_file_names
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.operations.tags import TagStore
-from widetable.paths import TablePaths
+from widetable.paths import TablePaths, changelog_id
 from widetable.storage.file_io import FileIO
 
-_CHANGELOG: Final = re.compile(r"^changelog-\d+$")
 _BRANCH_PREFIX: Final = "branch-"
 
 
@@ -79,7 +77,7 @@ class NamedFiles:
     def _of_changelogs_at(self, paths: TablePaths) -> set[str]:
         names: set[str] = set()
         for entry in self._file_io.list(paths.changelog_dir):
-            if _CHANGELOG.match(entry.name):
+            if changelog_id(entry.name) is not None:
                 path = f"{paths.changelog_dir}/{entry.name}"
                 snapshot = snapshot_from_json(self._file_io.read(path), path)
                 # Without a changelog, its readers are given what it added.

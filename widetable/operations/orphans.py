@@ -14,7 +14,8 @@ its snapshot was there after the tag was written (`tags`): when the snapshot was
 it; the same holds for changelogs, which are copied before their snapshots go, and for branches, which are made of
 tags. A snapshot that expires while it is read begins step 2 again. So this is right without any lease, next to
 writers, compactors, expiry and another cleaning. Raises DamagedError when a named file is missing or broken, before
-anything is deleted: then nobody can say what is needed. StorageError.
+anything is deleted: then nobody can say what is needed; so it is for a table without a snapshot, where all may be
+needed but what never became a file of its own. StorageError.
 """
 
 from __future__ import annotations
@@ -76,9 +77,10 @@ def remove_orphans(
     clock = clock or SystemClock()
     before_millis = clock.now_nanos() // 1_000_000 - older_than_millis
     listing = _Listing(state, before_millis)
-    candidates = [*listing.files(), *listing.temporary_files()]
+    files, temporary = list(listing.files()), list(listing.temporary_files())
+    candidates = [*files, *temporary]
     directories = list(listing.directories())
-    named = _Named(state, committer).names() if candidates else set()
+    named = _Named(state, committer).names(files) if candidates else set()
     orphans = [file for file in candidates if file.name not in named]
     if dry_run:
         orphans = sorted(orphans, key=lambda file: file.path)
@@ -173,16 +175,18 @@ class _Named:
     """The names of all files that anybody needs."""
 
     def __init__(self, state: TableState, committer: Committer) -> None:
-        self._file_io = state.file_io
         self._paths = state.paths
         self._store = committer.snapshots
         self._files = NamedFiles(state.file_io, state.paths, committer.live_files)
 
-    def names(self) -> set[str]:
+    def names(self, files: list[_Found]) -> set[str]:
+        """files: of which some would be deleted."""
         ids: list[int] = []
         for _ in range(_LOOKS):
-            ids = self._store.ids()
-            if not self._is_whole(ids):
+            ids, newest = self._store.ids(), self._store.latest_id()
+            if newest is None and files:
+                raise self._nothing_named(files)
+            if not self._is_whole(ids, newest):
                 continue
             with contextlib.suppress(NotFoundError):
                 return self._names([self._store.load(id) for id in ids])
@@ -193,11 +197,17 @@ class _Named:
             action="Restore the missing files; nothing was deleted.",
         )
 
-    def _is_whole(self, ids: list[int]) -> bool:
-        """An expiry that runs, like a storage that forgets, may show a gap, or nothing of what was there."""
-        if not ids:
-            return not self._file_io.exists(self._paths.latest_hint)
-        return len(ids) == ids[-1] - ids[0] + 1
+    def _is_whole(self, ids: list[int], newest: int | None) -> bool:
+        """An expiry that runs, like a storage that forgets, may show a gap."""
+        return len(ids) == ids[-1] - ids[0] + 1 if ids else newest is None
+
+    def _nothing_named(self, files: list[_Found]) -> DamagedError:
+        return DamagedError(
+            self._paths.snapshot_dir,
+            found=f"no snapshot, but files that one may have named, such as {files[0].path}",
+            expected="a snapshot, to tell which files are needed; nothing was deleted",
+            action="Restore the snapshots. If the table never had one, clean it after its first commit.",
+        )
 
     def _names(self, snapshots: list[Snapshot]) -> set[str]:
         """In the order that the module's contract gives."""

@@ -65,6 +65,7 @@ def changed_schema(
         highest_field_id=highest,
         options=_changed_options(schema.options, change),
         time_millis=int(time.time() * 1000),
+        uuid=None,
     )
     check_alter(schema.options, new.options, mends=mends)
     check_schema(new)

@@ -92,7 +92,7 @@ class SnapshotAudit:
                 continue
             self._counted.add(meta.file_name)
             self._findings.checked("manifest-counts")
-            entries = self._live_files.manifest(meta.file_name, snapshot).entries
+            entries = self._live_files.manifest(meta, snapshot).entries
             added = sum(entry.kind == ADD for entry in entries)
             found = (added, len(entries) - added)
             expected = (meta.num_added_files, meta.num_deleted_files)
@@ -137,9 +137,7 @@ class SnapshotAudit:
         self, snapshot: Snapshot, metas: Sequence[ManifestFileMeta]
     ) -> list[ManifestEntry]:
         return [
-            entry
-            for meta in metas
-            for entry in self._live_files.manifest(meta.file_name, snapshot).entries
+            entry for meta in metas for entry in self._live_files.manifest(meta, snapshot).entries
         ]
 
     def _take(self, entries: Iterable[ManifestEntry]) -> None:

@@ -68,8 +68,12 @@ class StreamProgress:
                 _log.warning("no read lease, so expiry may overtake this stream: %s", error)
 
     def record(self, offset: Offset) -> None:
-        """All before is done with: let the consumer go on from here. Nothing without one, or in its full phase."""
-        if self._consumer_id is None or offset.is_full or self._recorded == offset.next_snapshot:
+        """All before is done with: let the consumer go on from here. Nothing without one, in its full phase, or while
+        its start is yet to come: that would be progress that nobody made.
+        """
+        if self._consumer_id is None or offset.is_full or offset.awaited:
+            return
+        if self._recorded == offset.next_snapshot:
             return
         self._consumers.record(self._consumer_id, offset.next_snapshot)
         self._recorded = offset.next_snapshot

@@ -14,6 +14,7 @@ from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.expiry import ExpiryResult, expire
 from widetable.operations.expiry_choice import retention_of
+from widetable.operations.lost_snapshots import accept_lost_snapshots
 from widetable.operations.orphans import DAY_MILLIS, OrphanResult, remove_orphans
 from widetable.operations.snapshot_choice import load_snapshot
 from widetable.operations.supported import check_writable
@@ -87,6 +88,15 @@ class TableHistory:
         """Name to snapshot of all tags, sorted by name."""
         tags = self._tags
         return {name: tags.load(name) for name in tags.names()}
+
+    def accept_lost_snapshots(self) -> int:
+        """Go on from the newest snapshot that is there, for a table whose newest ones are lost; its id.
+
+        What they held is gone, as far as nobody wrote it again. Reading and writing such a table raise DamagedError
+        until then; where nothing is lost, nothing is done. Raises InvalidError while a tag keeps one of them (its file
+        is the snapshot, and can be put back) or a consumer has read one, DamagedError when no snapshot is left.
+        """
+        return accept_lost_snapshots(self._file_io, self._paths)
 
     # Consumers
 

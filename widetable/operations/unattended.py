@@ -8,13 +8,13 @@ snapshots. Never raises for what it cannot find out: it is told on the way of an
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass
 from typing import Final
 
 from widetable import options as opt
 from widetable.commit.committer import Committer
 from widetable.commit.lease import holder
+from widetable.commit.seldom import Seldom
 from widetable.errors import WidetableError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.options import TableOptions
@@ -25,11 +25,10 @@ _MADE_BY_COMPACTION: Final = ("lookup", "full-compaction")
 # So many commits, or so much time, without a compaction are what a maintainer lets pass at most.
 _PATIENT_COMMITS: Final = 3
 _PATIENT_MILLIS: Final = 60_000
-# How far back an append looks for a compaction, and how often one process says the same of a table.
+# How far back an append looks for a compaction.
 _LOOKS_BACK: Final = 8
-_SILENT_SECONDS: Final = 300.0
 _log = logging.getLogger("widetable")
-_told_at: dict[str, float] = {}
+_SELDOM: Final = Seldom()
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
     path = state.paths.root
     if state.options.get(opt.CHANGELOG_PRODUCER) not in _MADE_BY_COMPACTION:
         return
-    if time.monotonic() - _told_at.get(path, -_SILENT_SECONDS) < _SILENT_SECONDS:
+    if not _SELDOM.is_due(path):
         return
     try:
         is_leased = holder(state.file_io, state.paths) is not None
@@ -84,8 +83,7 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
         return
     warning = unattended_warning(path, state.options, waiting, is_leased=is_leased)
     if warning is not None:
-        _told_at[path] = time.monotonic()
-        _log.warning("%s: %s", path, warning)
+        _SELDOM.warn(path, warning)
 
 
 def _waiting(committer: Committer, new_files: int) -> Waiting:

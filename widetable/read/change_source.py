@@ -4,14 +4,15 @@ In: the table with the schema that rows are read with, fixed for the life of the
 id, so that files of older and newer schemas are read alike. Out: steps (stream_plan) and picklable readers of their
 splits. Which changes a snapshot tells follows from the changelog producer of the table's schema at that snapshot, so a
 change of that option changes nothing of what is past.
-Raises NotFoundError when a snapshot has expired, UnsupportedError when a column is not any more what it was at the
-start, and what reading lists raises.
+Raises NotFoundError when a snapshot has expired or the table is gone, InvalidError when the table was dropped and made
+again, UnsupportedError when a column is not any more what it was at the start, and what reading lists raises.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -19,13 +20,14 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.table_identity import check_identity
 from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.snapshot import Snapshot
 from widetable.read.change_plan import ChangeSplit, plan_changes, plan_rows
 from widetable.read.change_read import ChangeRead, InsertRead, change_schema
 from widetable.read.expired import expired, is_kept
 from widetable.read.split import Split
-from widetable.read.stream_plan import Kept, Offset, Piece, Step
+from widetable.read.stream_plan import Kept, Offset, Piece, Step, check_offset
 from widetable.schema import TableSchema, file_column
 from widetable.write.table_state import TableState
 
@@ -45,12 +47,15 @@ class ChangeSource:
         snapshots: SnapshotStore,
         live_files: LiveFiles,
         columns: Sequence[str] | None,
+        identity: str,
     ) -> None:
+        """identity: of the table that `table` and the others are of."""
         schema = table.schema
         names = schema.names if columns is None else columns
         self.columns: Final = tuple(schema.field(name).name for name in names)
         self.arrow_schema: Final[pa.Schema] = change_schema(schema, self.columns)
         self.table: Final = table
+        self.identity: Final = identity
         self._snapshots = snapshots
         self._live_files = live_files
         self._steps: OrderedDict[tuple[int, bool], Step] = OrderedDict()
@@ -64,13 +69,22 @@ class ChangeSource:
         """The newest snapshot."""
         return self._snapshots.latest_id()
 
+    def check_alive(self) -> None:
+        """Raises InvalidError when another table is there by now, NotFoundError when none is."""
+        check_identity(self.table.file_io, self.table.paths, self.identity)
+
+    def check(self, offset: Offset, newest: int | None) -> None:
+        """Raises InvalidError for an offset that this table cannot have. newest: the newest snapshot."""
+        check_offset(offset, self.identity, newest, self.table.paths.root)
+
     def end(self, snapshot_id: int) -> Offset:
         """The offset behind a snapshot; without what it says when it has expired."""
+        behind = Offset(snapshot_id + 1, table=self.identity)
         try:
             snapshot = self._snapshots.load(snapshot_id)
         except NotFoundError:
-            return Offset(snapshot_id + 1)
-        return Offset(snapshot_id + 1, watermark=snapshot.watermark, barrier=_barrier(snapshot))
+            return behind
+        return replace(behind, watermark=snapshot.watermark, barrier=_barrier(snapshot))
 
     def first_at(self, time_millis: int) -> int | None:
         """The first snapshot that is kept and was committed at that time or later; None when all are older."""
@@ -84,7 +98,9 @@ class ChangeSource:
         return found if found <= last else None
 
     def step(self, snapshot_id: int, is_full: bool) -> Step:
-        """The rows (is_full) or the changes of a snapshot. Kept for a while: planning looks more than once."""
+        """The rows (is_full) or the changes of a snapshot of this table. Kept for a while: planning looks more than
+        once.
+        """
         key = (snapshot_id, is_full)
         step = self._steps.get(key)
         if step is None:
@@ -119,6 +135,8 @@ class ChangeSource:
             if is_kept(self.table.file_io, self.table.paths, snapshot_id):
                 raise
             raise expired(self.table.file_io, self.table.paths, snapshot_id) from cause
+        finally:
+            self.check_alive()  # what was looked up before is of the table that is there now
         return Step(snapshot_id, is_full, splits, snapshot.watermark, _barrier(snapshot))
 
     def _producer_at(self, snapshot: Snapshot) -> str:

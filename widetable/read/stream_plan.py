@@ -13,7 +13,7 @@ other:
 
 A consumer that has made progress goes on there, whatever the mode (as in Paimon). An `Offset` says where a stream is,
 which may be inside a snapshot: limits cut between splits, which are in a fixed order. Raises InvalidError for what is
-no mode, no offset, or a mode without what it needs.
+no mode, no offset, or a mode without what it needs, and for an offset that the table cannot have (`check_offset`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
+from widetable.arguments import whole_number
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 
@@ -45,8 +46,22 @@ _NEEDS: Final[Mapping[str, str]] = {
     FROM_TIMESTAMP: "timestamp",
 }
 
-# In checkpoints of others: never change what a version means.
-OFFSET_VERSION: Final = 1
+# In checkpoints of others: never change what a version means. Version 1: without `table` and `awaited`.
+OFFSET_VERSION: Final = 2
+_REQUIRED: Final = {"version", "next_snapshot", "is_full", "position"}
+_NAMES: Final[Mapping[Any, set[str]]] = {
+    1: {"version", "next_snapshot", "is_full", "position", "watermark", "barrier"},
+    2: {
+        "version",
+        "next_snapshot",
+        "is_full",
+        "position",
+        "watermark",
+        "barrier",
+        "table",
+        "awaited",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,8 @@ class Offset:
     is_full: its rows are read, not its changes.
 
     watermark, barrier: of the last snapshot that is wholly read and has one; milliseconds, and a number (reserved:
-    `widetable.barrier`).
+    `widetable.barrier`). table: the identity of the table; None: made by a version that did not note it. awaited: a
+    start that somebody chose and that the table had not come to; nothing is read yet.
     """
 
     next_snapshot: int
@@ -91,16 +107,20 @@ class Offset:
     position: int = 0
     watermark: int | None = None
     barrier: int | None = None
+    table: str | None = None
+    awaited: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """For a checkpoint: integers and booleans by name; what is None is left out."""
+        """For a checkpoint: values by name; what is None is left out."""
         body = {
-            "version": OFFSET_VERSION,
+            "version": 1 if self.table is None else OFFSET_VERSION,
             "next_snapshot": self.next_snapshot,
             "is_full": self.is_full,
             "position": self.position,
             "watermark": self.watermark,
             "barrier": self.barrier,
+            "table": self.table,
+            "awaited": self.awaited or None,
         }
         return {key: value for key, value in body.items() if value is not None}
 
@@ -108,21 +128,47 @@ class Offset:
 def offset_from_json(body: Mapping[str, Any]) -> Offset:
     """The offset of a checkpoint."""
     version = body.get("version")
-    names = {"version", "next_snapshot", "is_full", "position", "watermark", "barrier"}
-    if version != OFFSET_VERSION or not body.keys() <= names:
+    if not _REQUIRED <= body.keys() <= _NAMES.get(version, set()):
         raise _invalid(
             "stream offset",
             f"version {version!r} with {', '.join(sorted(body))}",
-            f"version {OFFSET_VERSION}",
+            f"version {OFFSET_VERSION} or one before",
             "Use the version of widetable that wrote the checkpoint, or start with a new one.",
         )
     return Offset(
-        body["next_snapshot"],
+        whole_number(body["next_snapshot"], "snapshot of a stream offset", least=1),
         body["is_full"],
-        body["position"],
+        whole_number(body["position"], "position of a stream offset", least=0),
         body.get("watermark"),
         body.get("barrier"),
+        body.get("table"),
+        body.get("awaited", False),
     )
+
+
+def check_offset(offset: Offset, table: str, newest: int | None, path: str) -> None:
+    """Raises InvalidError for an offset of another life of the table, and for one past what is there.
+
+    table: its identity; newest: its newest snapshot. What such a stream has read is gone: going on would pass over what
+    is there now.
+    """
+    subject = f"offset of a stream at snapshot {offset.next_snapshot} of {path}"
+    if offset.table not in (None, table):
+        raise _invalid(
+            subject,
+            f"an offset of the table {offset.table}; the one that is there now is {table}",
+            "an offset of the same table: it was dropped and made again at this path since",
+            "Start anew, with a new checkpoint and a new consumer id.",
+        )
+    if not offset.awaited and offset.next_snapshot > (newest or 0) + 1:
+        raise _invalid(
+            subject,
+            f"one past the newest snapshot, {newest}"
+            if newest
+            else "one in a table without snapshots",
+            f"{(newest or 0) + 1} at most: what was read before is gone, by a rollback or a table that was made again",
+            "Restore the snapshots, or start anew, with a new checkpoint and a new consumer id.",
+        )
 
 
 class Kept(NamedTuple):
@@ -149,7 +195,8 @@ def first_offset(
         return Offset(after_last if first_at_time is None else first_at_time)
     if start.snapshot_id is None:
         return Offset(after_last)
-    return Offset(start.snapshot_id, is_full=start.mode == FROM_SNAPSHOT_FULL)
+    is_full, awaited = start.mode == FROM_SNAPSHOT_FULL, start.snapshot_id > after_last
+    return Offset(start.snapshot_id, is_full=is_full, awaited=awaited)
 
 
 class Splits(Protocol):
@@ -212,6 +259,7 @@ def after(step: Step, offset: Offset) -> Offset:
     """Where a stream is that has read the whole step."""
     return Offset(
         step.snapshot_id + 1,
+        table=offset.table,
         watermark=offset.watermark if step.watermark is None else step.watermark,
         barrier=offset.barrier if step.barrier is None else step.barrier,
     )

@@ -5,8 +5,8 @@ growing within a task, never the same in two tasks. Row i of task t gets
 
     base + (((i >> 20) * tasks + t) << 20) + (i & 0xFFFFF)
 
-so tasks take turns in blocks of 2^20 numbers. Raises InvalidError for a task that is not among the tasks, and when the
-numbers would pass 2^63 - 1.
+so tasks take turns in blocks of 2^20 numbers. Raises InvalidError for a task that is not among the tasks, when the
+numbers would pass 2^63 - 1, and for a clock so far ahead that no numbers would be left for anybody.
 """
 
 from __future__ import annotations
@@ -21,6 +21,22 @@ from widetable.errors import InvalidError
 BLOCK_BITS: Final = 20
 _BLOCK_MASK: Final = (1 << BLOCK_BITS) - 1
 _LARGEST: Final = (1 << 63) - 1
+# How far apart writers begin that start together while the noted number is ahead of the clock.
+START_SPREAD: Final = 1 << 20
+# In the year 2116: half of all numbers are above.
+_LAST_CLOCK: Final = 1 << 62
+
+
+def first_number(clock_nanos: int, noted: int, spread: int) -> int:
+    """The base of a commit that starts now. noted: the highest number of the table; spread: below START_SPREAD."""
+    if clock_nanos > _LAST_CLOCK:
+        raise InvalidError(
+            "clock of this machine",
+            found=f"{clock_nanos} nanoseconds since 1970",
+            expected="a time before the year 2116: numbers of rows grow from it, and never fall again",
+            action="Set the clock, then write again.",
+        )
+    return clock_nanos if clock_nanos > noted else noted + 1 + spread
 
 
 class SequenceAllocator:

@@ -78,16 +78,24 @@ def test_commit_timeout_ends_the_tries_and_leaves_nothing(tmp_path: Path) -> Non
     assert metadata_files(paths) == named_metadata_files(table)
 
 
-def test_a_compaction_loses_to_appends_only_so_often(tmp_path: Path) -> None:
-    paths = make_table(tmp_path, {"commit.max-retries": "3"})
+def test_a_compaction_has_no_limit_of_tries_either(tmp_path: Path) -> None:
+    """What it has merged is worth more than another try, and who replaced its files makes it give up."""
+    paths = make_table(tmp_path, {"commit.max-retries": "2"})
     other = committer(paths)
     a = data_file("a")
     other.append([written(a)])
+    table, _ = raced(paths, lambda: other.append([written()]), times=7)
+    assert table.compact([compacted([a], [data_file("a2", level=5)])]).retries == 7
+
+
+def test_an_overwrite_loses_only_so_often(tmp_path: Path) -> None:
+    paths = make_table(tmp_path, {"commit.max-retries": "3"})
+    other = committer(paths)
     table, file_io = raced(paths, lambda: other.append([written()]), times=3)
-    assert table.compact([compacted([a], [data_file("a2", level=5)])]).retries == 3
+    assert table.overwrite(None, [written()]).retries == 3
     file_io.run_before("publish", lambda: other.append([written()]), "snapshot-", times=4)
     with pytest.raises(ConflictError, match="lost races"):
-        table.compact([compacted([], [data_file("a3", level=4)])])
+        table.overwrite(None, [written()])
     assert metadata_files(paths) == named_metadata_files(table)
 
 
@@ -168,17 +176,21 @@ def publish_as_another_client(
     assert before is not None
     writer = ManifestWriter(IO, paths, [], 0)
     base = list(table.live_files.manifests(before))
-    inputs = [table.live_files.manifest(meta.file_name, before) for meta in base[merged]]
+    inputs = [table.live_files.manifest(meta, before) for meta in base[merged]]
     if inputs:
         base[merged] = [writer.manifest([entry for each in inputs for entry in each.entries])]
-    base_list, _ = writer.manifest_list(base)
-    delta_list, _ = writer.manifest_list([writer.manifest([added(data_file(name))])])
+    base_list, base_bytes = writer.manifest_list(base)
+    delta_list, delta_bytes = writer.manifest_list([writer.manifest([added(data_file(name))])])
     after = replace(
         before,
         id=before.id + 1,
         uuid=None,
         base_manifest_list=base_list,
+        base_manifest_list_size=base_bytes,
         delta_manifest_list=delta_list,
+        delta_manifest_list_size=delta_bytes,
+        total_record_count=before.total_record_count + 10,
+        delta_record_count=10,
     )
     assert IO.publish(paths.snapshot(after.id), after.to_json().encode())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_the_first_snapshot_has_every_key_it_must_have(tmp_path: Path) -> None:
     paths = make_table(tmp_path)
     file = data_file(rows=7, sequence=41)
     result = committer(paths).append(
-        [written(file)], "job", 3, watermark=99, properties={"widetable.writer": "w"}
+        [written(file)], "job", 3, digest="d1", watermark=99, properties={"widetable.writer": "w"}
     )
     assert (result.committed, result.snapshot_id, result.kind, result.rows, result.files) == (
         True,
@@ -79,7 +80,10 @@ def test_the_first_snapshot_has_every_key_it_must_have(tmp_path: Path) -> None:
     assert len(body["uuid"]) == 36
     assert body["properties"] == {
         "sequence.generation.max-sequence-number": "41",
-        "widetable.commits": '{"job":[3,1]}',
+        "widetable.commit-users": json.dumps(
+            {"job": [3, 1, body["timeMillis"], "d1"]}, separators=(",", ":")
+        ),
+        "widetable.digest": "d1",
         "widetable.writer": "w",
         "widetable.rows": "7",
         "widetable.files": "1",
@@ -134,7 +138,7 @@ def test_what_is_carried_over_from_another_client(tmp_path: Path) -> None:
         next_row_id=0,
         properties={"theirs": "x"},
         extra={"unheardOf": 1},
-        time_millis=latest(table).time_millis + 10**9,
+        time_millis=latest(table).time_millis + 30_000,
     )
     table.append([written(data_file(sequence=1))])
     ours = latest(table)
@@ -160,36 +164,6 @@ def test_statistics_end_with_their_schema(tmp_path: Path) -> None:
     assert (latest(table).schema_id, latest(table).statistics) == (1, None)
 
 
-def test_a_repeated_commit_is_in_once(tmp_path: Path) -> None:
-    table = committer(make_table(tmp_path))
-    message = written(data_file("a"))
-    assert table.append([message], "job", 5).committed
-    table.append([written(data_file("b"))], "other", 5)
-    again = table.append([message], "job", 5)
-    assert (again.committed, again.snapshot_id, again.files) == (False, 1, 0)
-    older = table.append([written(data_file("c"))], "job", 4)
-    assert (older.committed, older.snapshot_id) == (False, None)
-    assert table.append([written(data_file("d"))], "job", 6).snapshot_id == 3
-    assert live_names(table) == ["a", "b", "d"]
-
-
-def test_a_repeated_overwrite_is_in_once(tmp_path: Path) -> None:
-    table = committer(make_table(tmp_path))
-    table.overwrite(None, [written(data_file("a"))], "job", 0)
-    table.append([written(data_file("b"))])
-    assert not table.overwrite(None, [written(data_file("a2"))], "job", 0).committed
-    assert live_names(table) == ["a", "b"]
-
-
-def test_a_repeated_commit_leaves_no_files(tmp_path: Path) -> None:
-    paths = make_table(tmp_path)
-    table = committer(paths)
-    table.append([written()], "job", 5)
-    before = metadata_files(paths)
-    table.append([written()], "job", 5)
-    assert metadata_files(paths) == before == named_metadata_files(table)
-
-
 def test_a_repeated_commit_is_found_behind_other_clients_and_after_expiry(tmp_path: Path) -> None:
     paths = make_table(tmp_path)
     table = committer(paths)
@@ -212,7 +186,7 @@ def test_batch_commits_are_never_taken_for_each_other(tmp_path: Path) -> None:
         assert table.append([written(data_file(name))], "me").committed
     assert live_names(table) == ["a", "b", "c"]
     assert latest(table).commit_identifier == BATCH_COMMIT_IDENTIFIER
-    assert latest(table).properties["widetable.commits"] == "{}"
+    assert latest(table).properties["widetable.commit-users"] == "{}"
     table.append([written()])
     table.append([written()])
     assert table.snapshots.load(4).commit_user != table.snapshots.load(5).commit_user
@@ -365,8 +339,9 @@ def test_an_identifier_needs_a_user_and_a_property_a_name_of_its_own(tmp_path: P
     for user, identifier in ((None, 1), ("", 1), ("u", -1), ("u", 2**63)):
         with pytest.raises(InvalidError):
             table.append([written()], user, identifier)
-    with pytest.raises(InvalidError, match=r"widetable\.commits"):
-        table.append([written()], properties={"widetable.commits": "{}"})
+    for name in ("widetable.commits", "widetable.commit-users", "widetable.digest"):
+        with pytest.raises(InvalidError, match=name):
+            table.append([written()], properties={name: "{}"})
 
 
 def test_a_directory_that_is_no_table(tmp_path: Path) -> None:
@@ -410,3 +385,20 @@ def test_an_expired_snapshot_is_not_found(tmp_path: Path) -> None:
     IO.delete(paths.manifest(snapshot.delta_manifest_list))
     with pytest.raises(NotFoundError, match="expired"):
         table.live_files.live_entries(snapshot)
+
+
+@pytest.mark.parametrize("commits", [0, 1, 3])
+def test_who_opened_the_table_before_it_was_made_again_commits_nothing(
+    tmp_path: Path, commits: int
+) -> None:
+    """Whatever columns the new one has."""
+    stale = committer(make_table(tmp_path / "t"))
+    stale.append([written()])
+    shutil.rmtree(tmp_path / "t")
+    paths = make_table(tmp_path / "t")
+    for _ in range(commits):
+        committer(paths).append([written()])
+    with pytest.raises(InvalidError, match="dropped and made again"):
+        stale.append([written()])
+    assert committer(paths).snapshots.ids() == list(range(1, commits + 1))
+    assert metadata_files(paths) == named_metadata_files(committer(paths))

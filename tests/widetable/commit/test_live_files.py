@@ -141,7 +141,7 @@ def test_live_is_what_no_later_entry_deletes() -> None:
 
 
 def test_the_cache_keeps_to_its_budget_and_drops_the_least_used() -> None:
-    manifest = DecodedManifest([added(data_file())])
+    manifest = DecodedManifest([added(data_file())], 9)
     cache = ManifestCache(budget_bytes=3 * manifest.size_bytes)
     for name in "abc":
         cache.put(name, manifest)
@@ -150,7 +150,7 @@ def test_the_cache_keeps_to_its_budget_and_drops_the_least_used() -> None:
     cache.put("d", manifest)
     assert [name for name in "abcd" if cache.get(name)] == ["a", "c", "d"]
     assert cache.size_bytes == 3 * manifest.size_bytes
-    cache.put("huge", DecodedManifest([added(data_file())] * 4))
+    cache.put("huge", DecodedManifest([added(data_file())] * 4, 9))
     assert cache.get("huge") is None
     assert cache.get("a") is not None
     cache.clear()
@@ -166,5 +166,5 @@ def test_the_cache_counts_what_it_holds() -> None:
     entries = [added(data_file()) for _ in range(500)]
     real = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    assert real / 2 <= DecodedManifest(entries).size_bytes <= real * 2
+    assert real / 2 <= DecodedManifest(entries, 9).size_bytes <= real * 2
     assert KEY_TYPES

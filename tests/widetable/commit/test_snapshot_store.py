@@ -35,7 +35,7 @@ def made_at(first: Snapshot, id: int) -> Snapshot:
     return replace(first, id=id, time_millis=1000 * id)
 
 
-HINTS = [None, b"9", b"7", b"3", b"5", b"1", b"12", b"0", b"", b"nine", b"-9", b"9\n", b"9" * 30]
+HINTS = [None, b"9", b"7", b"3", b"5", b"1", b"0", b"", b"nine", b"-9", b"9\n", b"9" * 30]
 
 
 @pytest.mark.parametrize("hint", HINTS)
@@ -50,6 +50,18 @@ def test_latest_whatever_the_hint_says(tmp_path: Path, hint: bytes | None) -> No
     assert latest is not None
     assert latest.id == 9
     assert store.ids() == [3, 4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("hint", [10, 12, 10**15])
+def test_a_hint_ahead_of_all_says_that_the_newest_is_lost(tmp_path: Path, hint: int) -> None:
+    paths = snapshots(tmp_path, range(3, 10))
+    IO.replace(paths.latest_hint, str(hint).encode())
+    store = SnapshotStore(IO, paths)
+    for look in (store.latest_id, store.latest, lambda: store.by_timestamp(10**15)):
+        with pytest.raises(DamagedError, match=f"snapshot-{hint}: .*the newest one is 9"):
+            look()
+    assert store.load(9).id == 9
+    assert store.earliest_id() == 3
 
 
 def test_latest_is_a_few_looks_whatever_the_number_of_snapshots(tmp_path: Path) -> None:
@@ -134,3 +146,15 @@ def test_a_snapshot_under_another_name_is_damaged(tmp_path: Path) -> None:
     IO.write_new(paths.snapshot(4), IO.read(paths.snapshot(3)))
     with pytest.raises(DamagedError, match="snapshot-4"):
         SnapshotStore(IO, paths).latest()
+
+
+@pytest.mark.parametrize("wrong", [3, 5, 6, 9])
+def test_a_time_far_ahead_hides_no_other_snapshot(tmp_path: Path, wrong: int) -> None:
+    paths = snapshots(tmp_path, range(3, 10))
+    store = SnapshotStore(IO, paths)
+    ahead = replace(store.load(wrong), time_millis=10**13)
+    IO.replace(paths.snapshot(wrong), ahead.to_json().encode())
+    newest = {id: id if id != wrong else id - 1 for id in range(4, 10)}
+    assert {id: store.by_timestamp(1000 * id).id for id in range(4, 10)} == newest
+    assert store.by_timestamp(10**12).id == (8 if wrong == 9 else 9)
+    assert store.by_timestamp(10**13).id == 9

@@ -1,12 +1,14 @@
 """Damages a copy of a table so that only what the test is about is wrong: the rest of the metadata is made to fit.
 
-Before anybody has opened the copy: decoded manifests are kept by path.
+Before anybody has opened the copy: decoded manifests are kept by path. Names that say which bytes a file has are
+replaced by others first.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta, read_manifest, write_manifest
 from widetable.format.manifest_list import read_manifest_list, write_manifest_list
 from widetable.lsm.sorted_run import key_types
+from widetable.paths import is_named_after
 from widetable.row_kind import is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema, schema_from_json
 
@@ -32,6 +35,7 @@ class Surgery:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._rename()
 
     @property
     def schema(self) -> TableSchema:
@@ -43,8 +47,8 @@ class Surgery:
         return found
 
     def alter_snapshot(self, id: int, **values: Any) -> None:
-        body = {**self.snapshot(id), **values}
-        (self.root / f"snapshot/snapshot-{id}").write_text(json.dumps(body))
+        self._write_snapshot(id, {**self.snapshot(id), **values})
+        self._refit()
 
     def metas(self, id: int, which: str) -> list[ManifestFileMeta]:
         """which: `base`, `delta` or `changelog`."""
@@ -54,8 +58,8 @@ class Surgery:
     def alter_list(
         self, id: int, which: str, alter: Callable[[ManifestFileMeta], ManifestFileMeta]
     ) -> None:
-        metas = [alter(meta) for meta in self.metas(id, which)]
-        self._list(id, which).write_bytes(write_manifest_list(metas))
+        self._write_list(self._list(id, which), map(alter, self.metas(id, which)))
+        self._refit()
 
     def alter_entries(self, id: int, which: str, alter: Callable[[Entries], Entries]) -> None:
         """Of the manifests of one list, each by itself; the list keeps its counts right."""
@@ -110,6 +114,50 @@ class Surgery:
         paths = [self.root / "manifest" / meta.file_name for meta in self.metas(id, which)]
         return [entry for p in paths for entry in read_manifest(p.read_bytes(), str(p))]
 
+    def _rename(self) -> None:
+        """Every manifest and list, wherever it is named."""
+        names = {
+            path.name: f"{path.name[:-38]}{uuid.uuid4()}-0"
+            if _is_named_after_bytes(path)
+            else path.name
+            for path in self.root.glob("manifest/manifest-*")
+        }
+        for path in self.root.glob("manifest/manifest-list-*"):
+            metas = read_manifest_list(path.read_bytes(), str(path))
+            self._write_list(path, [replace(m, file_name=names[m.file_name]) for m in metas])
+        for old, new in names.items():
+            (self.root / "manifest" / old).rename(self.root / "manifest" / new)
+        for id in self._ids():
+            body = {key: names.get(str(value), value) for key, value in self.snapshot(id).items()}
+            self._write_snapshot(id, body)
+        self._refit()
+
+    def _refit(self) -> None:
+        """Every recorded size."""
+        manifests = self.root / "manifest"
+        for path in manifests.glob("manifest-list-*"):
+            metas = read_manifest_list(path.read_bytes(), str(path))
+            sizes = [(manifests / meta.file_name).stat().st_size for meta in metas]
+            fitted = [replace(m, file_size=size) for m, size in zip(metas, sizes, strict=True)]
+            if fitted != metas:
+                self._write_list(path, fitted)
+        for id in self._ids():
+            body = self.snapshot(id)
+            for which in ("base", "delta", "changelog"):
+                name = body.get(f"{which}ManifestList")
+                if name is not None:
+                    body[f"{which}ManifestListSize"] = (manifests / name).stat().st_size
+            self._write_snapshot(id, body)
+
+    def _ids(self) -> list[int]:
+        return [int(path.name[9:]) for path in self.root.glob("snapshot/snapshot-*")]
+
+    def _write_snapshot(self, id: int, body: dict[str, Any]) -> None:
+        (self.root / f"snapshot/snapshot-{id}").write_text(json.dumps(body))
+
+    def _write_list(self, path: Path, metas: Iterable[ManifestFileMeta]) -> None:
+        path.write_bytes(write_manifest_list(metas))
+
     def _list(self, id: int, which: str) -> Path:
         return Path(self.root / "manifest" / str(self.snapshot(id)[f"{which}ManifestList"]))
 
@@ -133,6 +181,10 @@ class Surgery:
     def _key(self, row: pa.Table) -> bytes:
         columns = [row.column(name).combine_chunks() for name in self.schema.trimmed_primary_key]
         return with_arity(encode_rows(columns, key_types(self.schema)).row(0), len(columns))
+
+
+def _is_named_after_bytes(path: Path) -> bool:
+    return not is_named_after(path.name, b"other bytes")
 
 
 def with_values(table: pa.Table, row: int, **values: Any) -> pa.Table:

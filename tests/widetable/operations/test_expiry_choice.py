@@ -60,6 +60,26 @@ def test_it_stops_at_the_first_young_one() -> None:
     assert chosen(replace(KEEP, time_millis=500), ages(900, 800, 400, 700, 600)) == [4]
 
 
+def test_a_time_ahead_of_now_is_no_age() -> None:
+    """Whoever wrote it had a wrong clock; the first later one that can be right says when its predecessors ended."""
+    retention = replace(KEEP, time_millis=500)
+    year = -(10**10)
+    assert chosen(retention, ages(900, year, 800, 700, 600)) == [4, 5, 6]
+    assert chosen(retention, ages(900, 800, year, 400, 300)) == [4]
+    assert chosen(retention, ages(year, 900, year, year, 700, 600, 400)) == [4, 5, 6, 7, 8]
+    assert chosen(retention, ages(900, *[year] * 40, 600, 550)) == list(range(4, 45))
+    assert chosen(retention, ages(900, *[year] * 40)) == []
+    # A minute may be a difference between right clocks: as young as any.
+    assert chosen(retention, ages(900, -60_000, 800, 700, 600)) == []
+
+
+def test_a_clock_that_is_late_makes_no_snapshot_old() -> None:
+    """What was the newest one a moment ago stays, whatever a later commit says."""
+    assert chosen(replace(KEEP, time_millis=500), ages(5, 4, 3, 9000, 2, 1)) == []
+    assert chosen(replace(KEEP, time_millis=500), ages(900, 800, 3, 9000, 2, 1)) == [4]
+    assert chosen(replace(KEEP, time_millis=500), ages(5, 9000, 4, 3, 2)) == []
+
+
 def test_beyond_the_maximum_age_does_not_count() -> None:
     young = ages(5, 4, 3, 2, 1)
     retention = replace(KEEP, num_max=3, time_millis=1000)
@@ -116,7 +136,8 @@ def test_the_choice_is_what_the_rules_say_one_by_one(rng: random.Random) -> None
             if left < num_min or len(expected) == retention.limit or any(n <= id for n in needed):
                 break
             beyond = left >= retention.num_max
-            if not beyond and NOW - times[id + 1] < retention.time_millis:
+            ended = max(times[id], times[id + 1])
+            if not beyond and NOW - ended < retention.time_millis:
                 break
             expected.append(id)
         assert chosen(retention, times, needed) == expected, (times, retention, needed)

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.operations import unattended
 from widetable.operations.held_lease import held_lease
 from widetable.operations.unattended import Waiting, unattended_warning
 from widetable.options import TableOptions
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
 LOOKUP = {"changelog-producer": "lookup", "write-only": "true"}
-
-
-@pytest.fixture(autouse=True)
-def _nothing_told_yet() -> Iterator[None]:
-    unattended._told_at.clear()
-    yield
-    unattended._told_at.clear()
 
 
 def rows(*keys: int) -> pa.Table:

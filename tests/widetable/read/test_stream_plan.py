@@ -21,6 +21,7 @@ from widetable.read.stream_plan import (
     Step,
     advance,
     after,
+    check_offset,
     first_offset,
     offset_from_json,
     pieces,
@@ -72,8 +73,10 @@ ONE = (1, 10)
         ("latest", None, None, Kept(3, 7), None, Offset(8)),
         ("latest", None, None, Kept(None, None), None, Offset(1)),
         ("from-snapshot", 5, None, Kept(3, 7), None, Offset(5)),
-        ("from-snapshot", 12, None, Kept(3, 7), None, Offset(12)),
-        ("from-snapshot", 2, None, Kept(None, None), None, Offset(2)),
+        ("from-snapshot", 12, None, Kept(3, 7), None, Offset(12, awaited=True)),
+        ("from-snapshot", 8, None, Kept(3, 7), None, Offset(8)),
+        ("from-snapshot", 2, None, Kept(None, None), None, Offset(2, awaited=True)),
+        ("from-snapshot-full", 9, None, Kept(3, 7), None, Offset(9, is_full=True, awaited=True)),
         ("default", 5, None, Kept(3, 7), None, Offset(5)),
         ("from-snapshot-full", 5, None, Kept(3, 7), None, Offset(5, is_full=True)),
         ("from-snapshot-full", 1, None, Kept(None, None), None, Offset(1, is_full=True)),
@@ -118,7 +121,13 @@ def test_a_mode_without_what_it_needs_is_refused(
 
 @pytest.mark.parametrize(
     "offset",
-    [Offset(1), Offset(9, is_full=True, position=3), Offset(7, watermark=-5, barrier=2**40)],
+    [
+        Offset(1),
+        Offset(9, is_full=True, position=3),
+        Offset(7, watermark=-5, barrier=2**40),
+        Offset(7, watermark=-5, barrier=2**40, table="t"),
+        Offset(9, is_full=True, table="t", awaited=True),
+    ],
 )
 def test_an_offset_comes_back_from_a_checkpoint(offset: Offset) -> None:
     text = json.dumps(offset.to_json())
@@ -128,9 +137,54 @@ def test_an_offset_comes_back_from_a_checkpoint(offset: Offset) -> None:
 
 def test_the_offset_of_another_version_is_refused() -> None:
     body = Offset(3).to_json()
-    for wrong in ({**body, "version": 2}, {**body, "shard": 1}, {}):
+    newer = Offset(3, table="t").to_json()
+    for wrong in (
+        {**body, "version": 3},
+        {**body, "shard": 1},
+        {**newer, "shard": 1},
+        {**newer, "version": 1},
+        {**body, "next_snapshot": "3"},
+        {**body, "position": -1},
+        {"version": 1},
+        {},
+    ):
         with pytest.raises(InvalidError, match="stream offset"):
             offset_from_json(wrong)
+
+
+def test_an_offset_of_the_first_version_is_read() -> None:
+    text = '{"version": 1, "next_snapshot": 7, "is_full": false, "position": 2, "watermark": 9}'
+    assert offset_from_json(json.loads(text)) == Offset(7, position=2, watermark=9)
+
+
+@pytest.mark.parametrize(
+    ("offset", "newest", "found"),
+    [
+        (Offset(8, table="t"), 7, None),
+        (Offset(8), 7, None),
+        (Offset(1), None, None),
+        (Offset(3, is_full=True, position=4, table="t"), 7, None),
+        (Offset(99, table="t", awaited=True), 7, None),
+        (Offset(9, table="t"), 7, "one past the newest snapshot, 7"),
+        (Offset(9), 7, "one past the newest snapshot, 7"),
+        (Offset(2), None, "one in a table without snapshots"),
+        (Offset(3, table="other"), 7, "an offset of the table other"),
+        (Offset(99, table="other", awaited=True), 7, "an offset of the table other"),
+    ],
+)
+def test_an_offset_is_of_this_table_and_not_past_it(
+    offset: Offset, newest: int | None, found: str | None
+) -> None:
+    if found is None:
+        check_offset(offset, "t", newest, "/wh/t")
+        return
+    with pytest.raises(InvalidError, match=f"of /wh/t: found {found}.*Start anew|start anew"):
+        check_offset(offset, "t", newest, "/wh/t")
+
+
+def test_a_stream_that_goes_on_is_not_awaited_and_stays_with_its_table() -> None:
+    offset = after(Step(12, True, []), Offset(12, is_full=True, table="t", awaited=True))
+    assert offset == Offset(13, table="t")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""What a micro-batch is made of, as a text: the same when Spark runs the batch again, another for any other batch.
+
+Spark notes what a batch reads in `<checkpoint>/offsets/<batch id>` before it begins, and never again: a replay goes by
+that file (spark.md section 3). The digest is SHA-256 of the query's id and these bytes, so another query's batch of the
+same number has another one, as has a batch that a checkpoint of yesterday makes today. Raises nothing: a checkpoint
+that cannot be read here (another storage, or one that the session's configuration names) gives no digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from widetable import WidetableError
+from widetable.storage.locate import locate
+
+_log = logging.getLogger("widetable.spark")
+_told: Final[set[str | None]] = set()
+
+
+def batch_digest(checkpoint: str | None, batch_id: int, query_ids: Iterable[str]) -> str | None:
+    """checkpoint: the option `checkpointLocation`, a path or URL; None: not given. query_ids: as tasks say, one."""
+    try:
+        noted = None if checkpoint is None else _noted(checkpoint, batch_id)
+    except WidetableError as error:
+        _tell(checkpoint, str(error))
+        return None
+    if noted is None:
+        _tell(checkpoint, "no option checkpointLocation")
+        return None
+    digest = hashlib.sha256()
+    for query_id in sorted(query_ids):
+        digest.update(f"{query_id}\n".encode())
+    digest.update(noted)
+    return digest.hexdigest()
+
+
+def _noted(checkpoint: str, batch_id: int) -> bytes:
+    storage, root = locate(checkpoint)
+    return storage.read(f"{root}/offsets/{batch_id}")
+
+
+def _tell(checkpoint: str | None, why: str) -> None:
+    """Once: the same holds for every batch."""
+    if checkpoint not in _told:
+        _told.add(checkpoint)
+        _log.debug("batches of checkpoint %r have no digest: %s", checkpoint, why)

@@ -1,0 +1,26 @@
+"""Warnings that would come with every commit."""
+
+from __future__ import annotations
+
+import pytest
+
+from widetable.commit import seldom
+from widetable.commit.seldom import Seldom
+
+
+def test_the_same_is_said_once_in_a_while(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings = Seldom()
+    for _ in range(3):
+        warnings.warn("/wh/a", "is slow")
+        warnings.warn("/wh/b", "is slow")
+    assert [record.getMessage() for record in caplog.records] == [
+        "/wh/a: is slow",
+        "/wh/b: is slow",
+    ]
+    assert not warnings.is_due("/wh/a")
+    assert warnings.is_due("/wh/c")
+    monkeypatch.setattr(seldom, "_SILENT_SECONDS", 0.0)
+    warnings.warn("/wh/a", "is still slow")
+    assert caplog.records[-1].getMessage() == "/wh/a: is still slow"

@@ -1,0 +1,107 @@
+"""A table that writers with wrong clocks share with others: times, expiry and sequence numbers stay usable."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.turned_clock import MINUTE_MILLIS, YEAR_MILLIS, TurnedClock
+from widetable.commit.clock import SystemClock
+from widetable.commit.committer import Committer
+from widetable.paths import TablePaths
+from widetable.storage.local import LocalFileIO
+
+IO = LocalFileIO(fsync=False)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> wt.Table:
+    return wt.Catalog(str(tmp_path)).create_table(
+        "db.t",
+        pa.schema([pa.field("k", pa.int64()), pa.field("v", pa.int64())]),
+        primary_key=["k"],
+        options={"widetable.fsync": "false", "write-only": "true", "bucket": "1"},
+    )
+
+
+def put(table: wt.Table, value: int, clock: TurnedClock | None = None) -> None:
+    """Write the key 1 from a machine with that clock."""
+    writing = wt.Table.open(table.path)
+    writing.__dict__["_committer"] = Committer(IO, TablePaths(table.path), clock=clock)
+    writing.write(pa.table({"k": [1], "v": [value]}))
+
+
+def values(table: wt.Table, **how: int) -> list[int]:
+    found: list[int] = table.scan(**how).to_arrow()["v"].to_pylist()  # type: ignore[arg-type]
+    return found
+
+
+def now_millis() -> int:
+    return SystemClock().now_nanos() // 1_000_000
+
+
+def test_one_writer_ahead_hides_nothing_from_a_reader_of_now(table: wt.Table) -> None:
+    put(table, 1)
+    put(table, 2, TurnedClock(YEAR_MILLIS))
+    put(table, 3)
+    put(table, 4)
+    assert values(table, timestamp=now_millis()) == [4]
+    times = [snapshot.time_millis for snapshot in table.snapshots()]
+    assert times[0] <= times[2] <= times[3] <= now_millis() < times[1]
+
+
+def test_one_writer_ahead_does_not_stop_expiry(table: wt.Table) -> None:
+    put(table, 1)
+    for value in range(2, 6):
+        put(table, value, TurnedClock(YEAR_MILLIS) if value == 3 else None)
+    gone = table.expire_snapshots(num_retained_min=1, time_retained_millis=0)
+    assert gone.ids == (1, 2, 3, 4)
+    assert values(table) == [5]
+
+
+def test_one_writer_behind_expires_nothing_that_is_young(table: wt.Table) -> None:
+    for value in range(1, 5):
+        put(table, value, TurnedClock(-YEAR_MILLIS) if value == 3 else None)
+    assert table.expire_snapshots(num_retained_min=1, time_retained_millis=3_600_000).ids == ()
+    assert values(table) == [4]
+
+
+def test_a_difference_of_a_minute_is_taken_over(table: wt.Table) -> None:
+    put(table, 1, TurnedClock(MINUTE_MILLIS - 5000))
+    put(table, 2)
+    first, second = table.snapshots()
+    assert first.time_millis == second.time_millis > now_millis()
+
+
+def test_the_log_names_the_snapshot_that_is_ahead(
+    table: wt.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(table, 1, TurnedClock(YEAR_MILLIS))
+    with caplog.at_level(logging.WARNING, "widetable"):
+        put(table, 2)
+        put(table, 3, TurnedClock(YEAR_MILLIS))
+        put(table, 4)
+    (told,) = caplog.records
+    assert "snapshot 1" in told.getMessage()
+    assert "clock" in told.getMessage()
+
+
+@pytest.mark.parametrize("ahead_years", [100, 250, 10_000])
+def test_a_clock_past_2116_takes_no_numbers(table: wt.Table, ahead_years: int) -> None:
+    put(table, 1)
+    before = sorted(Path(table.path).rglob("*"))
+    with pytest.raises(wt.InvalidError, match="clock"):
+        put(table, 2, TurnedClock(ahead_years * YEAR_MILLIS))
+    assert sorted(Path(table.path).rglob("*")) == before
+    put(table, 3)
+    assert values(table) == [3]
+
+
+def test_a_clock_in_the_past_goes_on_above_what_is_noted(table: wt.Table) -> None:
+    put(table, 1)
+    put(table, 2, TurnedClock(-50 * YEAR_MILLIS))
+    assert values(table) == [2]

@@ -1,0 +1,59 @@
+"""The entries of a commit's delta manifest: what it adds and deletes, checked against what is live.
+
+An append is what it is; a compaction must find all that it deletes, an overwrite deletes what is live in its scope.
+Raises ConflictError for one that does not fit the newest snapshot, and what reading manifests raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from widetable.commit import conflicts
+from widetable.commit.commit_request import CommitRequest
+from widetable.commit.live_files import LiveFiles
+from widetable.errors import ConflictError
+from widetable.format.manifest_entry import DELETE, ManifestEntry
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
+from widetable.types import DataType
+
+
+def delta_of(
+    asked: CommitRequest,
+    live_files: LiveFiles,
+    latest: Snapshot | None,
+    key_types: Sequence[DataType],
+    path: str,
+) -> tuple[ManifestEntry, ...]:
+    """The entries for a snapshot after `latest`. path: of the table, for messages."""
+    if asked.kind == COMMIT_KIND_APPEND:
+        return asked.adds
+    if asked.kind == COMMIT_KIND_COMPACT:
+        live = live_files.live_entries(latest, asked.partitions, asked.buckets)
+        delta = asked.entries
+    else:
+        looked_at = None if asked.scope is None else asked.scope | asked.partitions
+        live = live_files.live_entries(latest, looked_at)
+        delta = _overwriting(asked, live)
+    conflict = conflicts.check(delta, live, key_types)
+    if conflict is not None:
+        names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
+        raise ConflictError(
+            path,
+            found=f"{conflict.detail}: {names}",
+            expected=f"a commit of kind {asked.kind} that fits snapshot {latest.id if latest else 0}",
+            action="Plan again on the newest snapshot.",
+        )
+    return delta
+
+
+def _overwriting(asked: CommitRequest, live: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
+    """What an overwrite changes: the live files of its scope go, as do those that it names; its new files come."""
+    deletes = {
+        entry.identity: ManifestEntry(
+            DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file
+        )
+        for entry in live
+        if asked.scope is None or entry.partition in asked.scope
+    }
+    deletes |= {entry.identity: entry for entry in asked.deletes}
+    return (*deletes.values(), *asked.adds)

@@ -1,0 +1,88 @@
+"""Who commits, and under which number and digest: what tells a commit that comes again from another one.
+
+Raises InvalidError for what is no text or no number that can grow, and for a number, digest or replay without the user
+that it is for.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from widetable.arguments import text, whole_number
+from widetable.errors import InvalidError
+from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER
+
+# It is kept in every snapshot for as long as its user is.
+_LONGEST_DIGEST: Final = 128
+
+
+@dataclass(frozen=True)
+class Identity:
+    """identifier: grows from commit to commit of a user; BATCH_COMMIT_IDENTIFIER for one that has none.
+
+    digest: a text that is the same when the commit is made of the same, None: nobody can say. replay: the caller knows
+    that the commit is in, if its identifier is not above the last one.
+    """
+
+    user: str
+    identifier: int
+    digest: str | None = None
+    replay: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is to be in once."""
+        return self.identifier != BATCH_COMMIT_IDENTIFIER
+
+    @staticmethod
+    def of(
+        user: str | None,
+        identifier: int | None,
+        digest: str | None = None,
+        replay: bool = False,
+    ) -> Identity:
+        """From arguments. A fresh user when none is given."""
+        user = None if user is None else text(user, "commit_user")
+        given = _given(identifier=identifier, digest=digest, replay=replay)
+        if given and (not user or identifier is None):
+            raise InvalidError(
+                given[0],
+                found=f"it with the user {user!r} and the identifier {identifier!r}",
+                expected="the user and the identifier that it counts for",
+                action="Give a commit user and an identifier, or nothing of this.",
+            )
+        if identifier is None or not user:
+            return Identity(user or str(uuid.uuid4()), BATCH_COMMIT_IDENTIFIER)
+        most = BATCH_COMMIT_IDENTIFIER - 1
+        number = whole_number(identifier, "commit_identifier", least=0, most=most)
+        return Identity(user, number, _checked_digest(digest), replay)
+
+
+def _given(*, identifier: Any, digest: Any, replay: Any) -> list[str]:
+    """Names of the arguments that ask for a user and an identifier."""
+    if not isinstance(replay, bool):
+        raise InvalidError(
+            "replay", found=repr(replay), expected="True or False", action="Correct the argument."
+        )
+    names = {
+        "commit_identifier": identifier is not None,
+        "digest": digest is not None,
+        "replay": replay,
+    }
+    return [name for name, is_given in names.items() if is_given]
+
+
+def _checked_digest(digest: Any) -> str | None:
+    if digest is None:
+        return None
+    checked = text(digest, "digest")
+    if not 0 < len(checked) <= _LONGEST_DIGEST:
+        raise InvalidError(
+            "digest",
+            found=f"a text of {len(checked)} characters",
+            expected=f"1 to {_LONGEST_DIGEST} characters",
+            action="Give a digest of what the commit is made of, such as hashlib.sha256(...).hexdigest().",
+        )
+    return checked

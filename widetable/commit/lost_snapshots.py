@@ -1,0 +1,115 @@
+"""What shows that a table without a snapshot has had some (docs/decisions/0016).
+
+A table that was just made and one whose snapshots were lost look alike: both have a schema and no snapshot. Writing to
+the second from snapshot 1 on, or cleaning it, would finish what the loss began. Told apart by whatever is only there
+after a snapshot was: hints, tags, consumers, notes of expiry, changelogs of expired snapshots, manifest lists, and a
+mark of our own (other clients never look there), written once after the first commit of ours:
+
+    service/widetable-had-snapshots = the table's identity (`table_identity`)
+
+A writer that was killed in the very first commit leaves none of it: its manifest lists name one manifest or none, whose
+files are new ones of level 0. Raises StorageError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.table_identity import table_identity
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.manifest_list import read_manifest_list
+from widetable.paths import TablePaths, changelog_id, retired_snapshot_id
+from widetable.storage.file_io import FileIO
+
+
+def trace_of_snapshots(file_io: FileIO, paths: TablePaths) -> str | None:
+    """Something that only a table leaves which had snapshots; None when there is no such thing. For a table that has
+    none: a few listings, and the manifest lists of commits that did not end.
+    """
+    return next((found for look in _LOOKS for found in look(file_io, paths)), None)
+
+
+def no_snapshot(paths: TablePaths, trace: str) -> DamagedError:
+    """The error for a table that has had snapshots and has none. trace: what shows it."""
+    return DamagedError(
+        paths.snapshot_dir,
+        found=f"no snapshot, but {trace}",
+        expected="the snapshots of a table that has had some",
+        action="Restore the directory, or one snapshot from the file of a tag; else drop the table and make it anew.",
+    )
+
+
+def mark_snapshots(file_io: FileIO, paths: TablePaths) -> None:
+    """Remember, durably, that the table has had a snapshot."""
+    if not file_io.exists(paths.had_snapshots):
+        file_io.publish(paths.had_snapshots, table_identity(file_io, paths).encode())
+
+
+def _hints(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
+    yield from (path for path in (paths.latest_hint, paths.earliest_hint) if file_io.exists(path))
+
+
+def _mark(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
+    """One that was left by another life of the table shows nothing."""
+    try:
+        if file_io.read(paths.had_snapshots) == table_identity(file_io, paths).encode():
+            yield paths.had_snapshots
+    except NotFoundError:
+        return
+
+
+def _tags(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
+    for entry in file_io.list(paths.tag_dir):
+        if entry.name.startswith("tag-"):
+            yield f"{paths.tag_dir}/{entry.name}"
+
+
+def _consumers(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
+    for name, next_snapshot in ConsumerStore(file_io, paths).all().items():
+        if next_snapshot > 1:
+            yield f"the consumer {name!r}, which has read up to snapshot {next_snapshot - 1}"
+
+
+def _notes(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
+    if file_io.exists(paths.last_commits):
+        yield paths.last_commits
+    for entry in file_io.list(paths.service_dir):
+        if retired_snapshot_id(entry.name) is not None:
+            yield f"{paths.service_dir}/{entry.name}"
+
+
+def _changelogs(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
+    for entry in file_io.list(paths.changelog_dir):
+        if changelog_id(entry.name) is not None:
+            yield f"{paths.changelog_dir}/{entry.name}"
+
+
+def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
+    """Each snapshot but the first has a list of all manifests before it."""
+    named: set[str] = set()
+    for entry in file_io.list(paths.manifest_dir):
+        if not entry.name.startswith("manifest-list-"):
+            continue
+        path = paths.manifest(entry.name)
+        try:
+            metas = read_manifest_list(file_io.read(path), path)
+        except (NotFoundError, DamagedError):
+            continue  # torn by a writer that was killed
+        names = {meta.file_name for meta in metas}
+        is_later = any(meta.num_deleted_files or meta.max_level for meta in metas)
+        if is_later or len(names) > 1 or names & named:
+            yield f"{path}, which is of no first commit"
+        named |= names
+
+
+_LOOKS: Final[tuple[Callable[[FileIO, TablePaths], Iterator[str]], ...]] = (
+    _hints,
+    _mark,
+    _tags,
+    _consumers,
+    _notes,
+    _changelogs,
+    _manifest_lists,
+)

@@ -1,0 +1,28 @@
+"""Warnings that would come with every commit: said once of a subject, then not for some minutes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+_SILENT_SECONDS: Final = 300.0
+_log = logging.getLogger("widetable")
+
+
+class Seldom:
+    """Of one process. Thread-safe: two threads at worst say it twice."""
+
+    def __init__(self) -> None:
+        self._told_at: dict[str, float] = {}
+
+    def is_due(self, subject: str) -> bool:
+        """Whether a warning about the subject would be said now."""
+        told_at = self._told_at.get(subject)
+        return told_at is None or time.monotonic() - told_at >= _SILENT_SECONDS
+
+    def warn(self, subject: str, message: str) -> None:
+        """Say it, if it is due. subject: begins the line."""
+        if self.is_due(subject):
+            self._told_at[subject] = time.monotonic()
+            _log.warning("%s: %s", subject, message)

@@ -1,0 +1,72 @@
+"""Going on after the newest snapshots of a table were lost, accepted by whoever knows that nobody can bring them back
+(docs/decisions/0016).
+
+Until then neither reading nor writing goes by what is left. Raises InvalidError while a tag keeps one of the lost
+snapshots or a consumer has read one, DamagedError when no snapshot is there to go on from, StorageError.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.lost_snapshots import no_snapshot
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.errors import InvalidError
+from widetable.operations.tags import TagStore
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+
+_log = logging.getLogger("widetable")
+
+
+def accept_lost_snapshots(file_io: FileIO, paths: TablePaths) -> int:
+    """Make the newest snapshot that is there the table's newest one; its id. Nothing when none is lost."""
+    store = SnapshotStore(file_io, paths)
+    ids, hint = store.ids(), store.hinted_latest_id()
+    if not ids:
+        raise no_snapshot(paths, "no snapshot either to go on from")
+    newest = ids[-1]
+    if hint is None or hint <= newest:
+        return newest
+    _check_nobody_has_them(file_io, paths, newest)
+    file_io.replace(paths.latest_hint, str(newest).encode())
+    file_io.sync(paths.latest_hint)
+    _log.warning(
+        "%s: snapshots %d to %d are lost; the table goes on from snapshot %d",
+        paths.root,
+        newest + 1,
+        hint,
+        newest,
+    )
+    return newest
+
+
+def _check_nobody_has_them(file_io: FileIO, paths: TablePaths, newest: int) -> None:
+    """A tag would keep files that nobody else knows; a consumer would pass over what comes under numbers that it has
+    read.
+    """
+    tags = TagStore(file_io, paths)
+    consumers = ConsumerStore(file_io, paths).all()
+    tagged = [name for name in tags.names() if tags.load(name).id > newest]
+    ahead = [name for name, next_snapshot in consumers.items() if next_snapshot > newest + 1]
+    cases = (
+        (
+            f"tags {', '.join(tagged)}",
+            tagged,
+            "A tag's file is its snapshot: copy the newest one to snapshot/snapshot-<id>, or delete the tags.",
+        ),
+        (
+            f"consumers {', '.join(ahead)}",
+            ahead,
+            "Delete the consumers (Table.delete_consumer), and let what they feed start anew.",
+        ),
+    )
+    for who, names, action in cases:
+        if names:
+            raise InvalidError(
+                f"{who} of {paths.root}",
+                found=f"snapshots after {newest}, which are lost",
+                expected="nobody who has read or keeps a lost snapshot",
+                action=action,
+            )
