@@ -12,12 +12,12 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.field_options import field_option_columns, sequence_group_options
 from widetable.options import TableOptions
@@ -64,11 +64,11 @@ class TableSchema:
     comment: str | None = None
     time_millis: int = 0
 
-    @cached_property
+    @derived_value
     def typed_options(self) -> TableOptions:
         return TableOptions(self.options)
 
-    @cached_property
+    @derived_value
     def by_name(self) -> dict[str, DataField]:
         return {f.name: f for f in self.fields}
 
@@ -106,7 +106,7 @@ class TableSchema:
     def sequence_fields(self) -> tuple[str, ...]:
         return self.typed_options.get(opt.SEQUENCE_FIELD)
 
-    @cached_property
+    @derived_value
     def sequence_groups(self) -> tuple[SequenceGroup, ...]:
         return tuple(SequenceGroup(s, p) for s, p in sequence_group_options(self.options))
 

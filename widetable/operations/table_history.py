@@ -6,10 +6,10 @@ Raises what the modules it calls raise; see there.
 from __future__ import annotations
 
 import contextlib
-from functools import cached_property
 
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
+from widetable.derived_value import derived_value
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.expiry import ExpiryResult, expire
@@ -49,7 +49,7 @@ class TableHistory:
         """The newest schema, looked up on each call."""
         return self._committer.schemas.latest()
 
-    @cached_property
+    @derived_value
     def _committer(self) -> Committer:
         return Committer(self._file_io, self._paths)
 

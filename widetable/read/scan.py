@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
 
 from widetable.commit.live_files import LiveFiles
+from widetable.derived_value import derived_value
 from widetable.format.snapshot import Snapshot
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
@@ -65,7 +65,7 @@ class TableScan:
         """The buckets that have to be read, with their files."""
         return list(self._splits)
 
-    @cached_property
+    @derived_value
     def _splits(self) -> list[Split]:
         return plan(
             self._live_files,
