@@ -146,9 +146,10 @@ class TablePaths:
         """What the last expired snapshot of ours remembered (ours)."""
         return f"{self.service_dir}/widetable-last-commits"
 
-    def retired_snapshot(self, snapshot_id: int) -> str:
-        """The copy of a snapshot file that expiry works from (ours)."""
-        return f"{self.service_dir}/widetable-retired-snapshot-{snapshot_id}"
+    def retired_snapshot(self, snapshot_id: int, by: str = "") -> str:
+        """The note of a snapshot that expiry works from (ours). by: which expiry made it."""
+        name = f"widetable-retired-snapshot-{snapshot_id}" + (f"-{by}" if by else "")
+        return f"{self.service_dir}/{self._plain(name)}"
 
     @property
     def compaction_wanted(self) -> str:

@@ -7,7 +7,7 @@ look there):
                                                        "expires_millis": wall clock since the epoch}
 
 A reader first writes its lease, then looks whether its snapshot is there and not yet chosen by an expiry; an expiry
-first notes what it chose (`TablePaths.retired_snapshot`), then looks for leases (docs/decisions/0009-expiry.md): one of
+first notes what it chose (`retired_snapshots`), then looks for leases (docs/decisions/0009-expiry.md): one of
 the two sees the other. A lease that has run out, or that cannot be read, holds nothing; `forget_expired` removes it.
 Clocks that disagree only make a lease longer or shorter. Raises NotFoundError for a snapshot that has expired,
 InvalidError, StorageError.
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.paths import TablePaths
@@ -152,7 +153,7 @@ def _lease_files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, int]]:
 
 
 def _is_gone(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
-    if file_io.exists(paths.retired_snapshot(snapshot_id)):
+    if RetiredSnapshots(file_io, paths).is_noted(snapshot_id):
         return True
     if file_io.exists(paths.snapshot(snapshot_id)):
         return False

@@ -113,8 +113,9 @@ def test_an_expired_one_cannot(paths: TablePaths, clock: Hand, snapshot_id: int)
     assert held(paths, clock) == []
 
 
-def test_one_that_expiry_has_chosen_cannot(paths: TablePaths, clock: Hand) -> None:
-    IO.write_new(paths.retired_snapshot(3), b"{}")
+@pytest.mark.parametrize("by", ["", "0af3"], ids=["an older note", "a note"])
+def test_one_that_expiry_has_chosen_cannot(paths: TablePaths, clock: Hand, by: str) -> None:
+    IO.write_new(paths.retired_snapshot(3, by), b"{}")
     with pytest.raises(NotFoundError):
         lease(paths, clock, 3)
     assert lease(paths, clock, 4).snapshot_id == 4
@@ -125,7 +126,7 @@ def test_the_lease_is_written_before_the_choice_of_expiry_is_looked_at(
 ) -> None:
     seen: list[list[int]] = []
     faulty = FaultyFileIO(IO)
-    faulty.run_before("exists", lambda: seen.append(held(paths, clock)), "retired")
+    faulty.run_before("list", lambda: seen.append(held(paths, clock)), "service")
     hold(faulty, paths, 4, 1000, clock)
     assert seen == [[4]]
 
