@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import in_a_child
 from tests.lookup.cache_files import (
     COLUMNS,
     build,
     caches_on_disk,
     file_of,
     found,
-    in_a_child,
     key_batch,
     path_of,
     rows_of,

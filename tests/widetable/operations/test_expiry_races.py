@@ -355,7 +355,8 @@ def test_a_lease_and_an_expiry_in_the_middle_of_it(tmp_path: Path, operation: st
         with pytest.raises(wt.NotFoundError, match="expired"):
             hold(faulty, TablePaths(table.path), 1, 600_000)
         return
-    hold(faulty, TablePaths(table.path), 1, 600_000)
+    lease = hold(faulty, TablePaths(table.path), 1, 600_000)
+    assert lease.snapshot_id == 1
     assert rows(table, snapshot_id=1) == expected
 
 
@@ -364,20 +365,18 @@ def test_a_lease_between_the_choice_and_the_removal_is_seen(tmp_path: Path) -> N
     for moment, holds in (("link", True), ("delete", False)):
         table = lived_in_table(tmp_path / moment)
         expected = rows(table, snapshot_id=1)
-        taken: list[bool] = []
+        taken: list[ReadLease | None] = []
 
-        def take(table: wt.Table = table, taken: list[bool] = taken) -> None:
+        def take(table: wt.Table = table, taken: list[ReadLease | None] = taken) -> None:
             try:
-                hold(IO, TablePaths(table.path), 1, 600_000)
+                taken.append(hold(IO, TablePaths(table.path), 1, 600_000))
             except wt.NotFoundError:
-                taken.append(False)
-            else:
-                taken.append(True)
+                taken.append(None)
 
         faulty = FaultyFileIO(IO)
         faulty.run_before(moment, take, "retired" if moment == "link" else "snapshot/snapshot-1")
         expire(through(table, faulty))
-        assert taken == [holds]
+        assert [lease is not None for lease in taken] == [holds]
         if holds:
             assert rows(table, snapshot_id=1) == expected
         else:
