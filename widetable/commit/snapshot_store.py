@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from widetable.commit.passed_over import pass_over, readable
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
 from widetable.paths import TablePaths, snapshot_id
@@ -134,9 +135,26 @@ class SnapshotStore:
     def _exists(self, id: int) -> bool:
         return id > 0 and self._file_io.exists(self._paths.snapshot(id))
 
+    def damaged_hints(self) -> list[DamagedError]:
+        """Hints that cannot be read."""
+        return readable((self._paths.latest_hint, self._paths.earliest_hint), self._read_hint)[1]
+
     def _hint(self, path: str) -> int | None:
         try:
-            text = self._file_io.read(path)
+            return self._read_hint(path)
         except NotFoundError:
             return None
-        return int(text) if text.isdigit() and len(text) < 19 else None
+        except DamagedError as damage:
+            pass_over(damage)
+            return None
+
+    def _read_hint(self, path: str) -> int:
+        text = self._file_io.read(path)
+        if text.isdigit() and len(text) < 19:
+            return int(text)
+        raise DamagedError(
+            path,
+            found="no snapshot id",
+            expected="the id of a snapshot",
+            action="Nothing: reads are slower until the next commit or expiry writes it anew, or delete it.",
+        )

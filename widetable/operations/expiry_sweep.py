@@ -60,7 +60,8 @@ class ExpirySweep:
         self._paths = state.paths
         self._snapshots = committer.snapshots
         self._live_files: LiveFiles = committer.live_files
-        self._named = NamedFiles(state.file_io, state.paths, committer.live_files)
+        # What a damaged tag kept cannot be told: it must not stop what frees the disk.
+        self._named = NamedFiles(state.file_io, state.paths, committer.live_files, strict=False)
         self._retired = retired
 
     def run(self) -> Swept:

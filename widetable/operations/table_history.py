@@ -84,14 +84,15 @@ class TableHistory:
         self._tags.delete(name)
 
     def tags(self) -> dict[str, Snapshot]:
-        """Name to snapshot of all tags, sorted by name."""
-        tags = self._tags
-        return {name: tags.load(name) for name in tags.names()}
+        """Name to snapshot of all tags, sorted by name. One whose file is damaged is left out, with a warning."""
+        return self._tags.all()
 
     # Consumers
 
     def consumers(self) -> dict[str, int]:
-        """Consumer to the first snapshot that it has not read; this one and later ones do not expire."""
+        """Consumer to the first snapshot that it has not read; this one and later ones do not expire. One whose file is
+        damaged is left out, with a warning.
+        """
         return ConsumerStore(self._file_io, self._paths).all()
 
     def delete_consumer(self, consumer_id: str) -> bool:
