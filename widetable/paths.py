@@ -151,10 +151,9 @@ class TablePaths:
         name = f"widetable-retired-snapshot-{snapshot_id}" + (f"-{by}" if by else "")
         return f"{self.service_dir}/{self._plain(name)}"
 
-    @property
-    def compaction_wanted(self) -> str:
-        """A note that an append waits for its changelog (ours, empty)."""
-        return f"{self.root}/service/widetable-compaction-wanted"
+    def compaction_wanted(self, name: str) -> str:
+        """A note that somebody waits for a changelog (ours)."""
+        return f"{self.service_dir}/widetable-compaction-wanted-{self._plain(name)}"
 
     def partition_prefix(self, column: str) -> str:
         """How the directories of a partition column's values begin."""

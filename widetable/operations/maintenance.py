@@ -29,11 +29,12 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import CommitResult, Committer
+from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import holder
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
 from widetable.operations.cleaner import Cleaner
-from widetable.operations.compaction import compact_all
+from widetable.operations.compaction import answered, compact_all
 from widetable.operations.held_lease import held_lease
 from widetable.operations.maintenance_rule import (
     Answer,
@@ -251,7 +252,7 @@ class Maintainer:
             self._settled_id,
             self._full_id,
             since_full_millis,
-            self._file_io.exists(self._paths.compaction_wanted),
+            bool(CompactionWishes(self._file_io, self._paths).open()),
         )
 
     def _due(self, progress: Progress, state: TableState | None = None) -> Compaction:
@@ -268,7 +269,8 @@ class Maintainer:
         if due is Compaction.NONE:
             return MaintenanceResult()
         is_full = due is Compaction.FULL
-        result = self._compact(state, self._committer, is_full)
+        with answered(state):
+            result = self._compact(state, self._committer, is_full)
         if is_full:
             self._full_id = result.snapshot_id or progress.latest_id
             self._full_at_millis = self._clock.monotonic_millis()

@@ -10,7 +10,6 @@ else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
 from widetable.read.split import Split, SplitRead
+from widetable.worker_thread import in_threads
 from widetable.write.table_state import TableState
 
 _THREADS: Final = 2
@@ -92,7 +92,6 @@ class TableScan:
         if len(reads) < 2:
             batches = [batch for read in reads for batch in read.to_batches(use_threads=True)]
         else:
-            with ThreadPoolExecutor(min(_THREADS, len(reads))) as pool:
-                found = list(pool.map(lambda read: list(read.to_batches()), reads))
+            found = in_threads(lambda read: list(read.to_batches()), reads, _THREADS, "scan")
             batches = [batch for part in found for batch in part]
         return pa.Table.from_batches(batches, self.arrow_schema)
