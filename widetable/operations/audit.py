@@ -38,6 +38,7 @@ from widetable.write.table_state import TableState
 
 FINDINGS_PER_LAW: Final = 20
 FOLDED_ROWS: Final = 50_000_000
+_LEASE_MILLIS: Final = 600_000
 _OTHER_DIRECTORY: Final = "data-file.path-directory"
 _NO_LAW: Final[Mapping[str, str]] = {
     "none": "changelog laws: the table keeps no changelog (changelog-producer=none)",
@@ -112,7 +113,7 @@ class _Audit:
         """Expiry leaves the snapshots while the block runs, where the storage lets us say so."""
         table = self._table
         try:
-            lease = hold(table.file_io, table.paths, snapshot_id)
+            lease = hold(table.file_io, table.paths, snapshot_id, _LEASE_MILLIS)
         except StorageError as error:
             _log.info("audit of %s goes without a lease: %s", table.paths.root, error)
             yield
