@@ -34,9 +34,9 @@ class Fault(Enum):
     FULL = "full"
 
 
-WRITES: Final = ("write_new", "publish", "replace", "delete", "open_output", "sync")
+WRITES: Final = ("write_new", "publish", "replace", "link", "delete", "open_output", "sync")
 READS: Final = ("read", "exists", "list", "open_input", "size")
-_APPEAR_WHOLE: Final = ("publish", "replace")
+_APPEAR_WHOLE: Final = ("publish", "replace", "link")
 
 
 @dataclass
@@ -127,8 +127,12 @@ class FaultyFileIO:
     def publish(self, path: str, data: bytes) -> bool:
         return self._do("publish", path, lambda: self.inner.publish(path, data))
 
-    def replace(self, path: str, data: bytes) -> None:
-        self._do("replace", path, lambda: self.inner.replace(path, data))
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        self._do("replace", path, lambda: self.inner.replace(path, data, durable=durable))
+
+    def link(self, source: str, target: str, *, replace: bool = False) -> bool:
+        """Named by its target."""
+        return self._do("link", target, lambda: self.inner.link(source, target, replace=replace))
 
     def sync(self, path: str) -> None:
         self._do("sync", path, lambda: self.inner.sync(path))

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # ARCHITECTURE.md, "Packages": a later stage may import an earlier one, never the reverse.
 STAGES = (
-    ("errors", "row_kind", "arguments"),
+    ("errors", "row_kind", "arguments", "derived_value", "forked_child", "worker_thread"),
     ("types", "option", "field_options", "options", "option_checks", "options_doc"),
     ("schema", "paths"),
     ("storage",),

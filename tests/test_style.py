@@ -23,6 +23,11 @@ PACKAGES = (
 )
 EVERYWHERE = (*PACKAGES, "tests", "benchmarks", "examples")
 
+BREAKING: dict[tuple[str | None, str], str] = {
+    ("functools", "cached_property"): "derived_value",
+    ("concurrent.futures", ""): "worker_thread",
+}
+
 Rule = Callable[[str, Path], list[str]]
 
 
@@ -77,6 +82,18 @@ def executes_data(source: str, path: Path) -> list[str]:
     return faults
 
 
+def breaks_at_fork_or_end(source: str, path: Path) -> list[str]:
+    """Locks that a forked child inherits taken, and threads that take no work any more once the main thread ended."""
+    faults = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            found = {(node.module, alias.name) for alias in node.names} | {(node.module, "")}
+            faults += [
+                f"{path}:{node.lineno}: use {BREAKING[name]}" for name in found & BREAKING.keys()
+            ]
+    return faults
+
+
 def _assigned_name(node: ast.stmt) -> str | None:
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         return getattr(node.targets[0], "id", None)
@@ -104,6 +121,7 @@ RULES: dict[Rule, tuple[str, ...]] = {
     code_in_init: EVERYWHERE,
     no_module_docstring: EVERYWHERE,
     executes_data: PACKAGES,
+    breaks_at_fork_or_end: PACKAGES,
 }
 
 
@@ -145,6 +163,8 @@ BROKEN = [
     (executes_data, "from cloudpickle import loads", "widetable/x.py"),
     (executes_data, "eval(text)", "widetable/x.py"),
     (executes_data, "np.load(f, allow_pickle=True)", "widetable/x.py"),
+    (breaks_at_fork_or_end, "from functools import cached_property", "widetable/x.py"),
+    (breaks_at_fork_or_end, "from concurrent.futures import Future", "widetable/x.py"),
 ]
 
 

@@ -21,7 +21,7 @@ _ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/
 _SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
 _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
 _CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
-_RETIRED: Final = re.compile(r"^widetable-retired-snapshot-(\d+)$")
+_RETIRED: Final = re.compile(r"^widetable-retired-snapshot-(\d+)(?:-[0-9a-f]+)?$")
 _CONTENT: Final = re.compile(
     r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
 )
@@ -192,14 +192,14 @@ class TablePaths:
         """What the last expired snapshot of ours remembered (ours)."""
         return f"{self.service_dir}/widetable-last-commits"
 
-    def retired_snapshot(self, snapshot_id: int) -> str:
-        """The copy of a snapshot file that expiry works from (ours)."""
-        return f"{self.service_dir}/widetable-retired-snapshot-{snapshot_id}"
+    def retired_snapshot(self, snapshot_id: int, by: str = "") -> str:
+        """The note of a snapshot that expiry works from (ours). by: which expiry made it."""
+        name = f"widetable-retired-snapshot-{snapshot_id}" + (f"-{by}" if by else "")
+        return f"{self.service_dir}/{self._plain(name)}"
 
-    @property
-    def compaction_wanted(self) -> str:
-        """A note that an append waits for its changelog (ours, empty)."""
-        return f"{self.root}/service/widetable-compaction-wanted"
+    def compaction_wanted(self, name: str) -> str:
+        """A note that somebody waits for a changelog (ours)."""
+        return f"{self.service_dir}/widetable-compaction-wanted-{self._plain(name)}"
 
     def partition_prefix(self, column: str) -> str:
         """How the directories of a partition column's values begin."""

@@ -13,13 +13,13 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
 
 from widetable import options as opt
 from widetable.arguments import text
+from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.field_options import field_option_columns, sequence_group_options
 from widetable.options import TableOptions
@@ -73,11 +73,11 @@ class TableSchema:
     time_millis: int = 0
     uuid: str | None = None
 
-    @cached_property
+    @derived_value
     def typed_options(self) -> TableOptions:
         return TableOptions(self.options)
 
-    @cached_property
+    @derived_value
     def by_name(self) -> dict[str, DataField]:
         return {f.name: f for f in self.fields}
 
@@ -116,7 +116,7 @@ class TableSchema:
     def sequence_fields(self) -> tuple[str, ...]:
         return self.typed_options.get(opt.SEQUENCE_FIELD)
 
-    @cached_property
+    @derived_value
     def sequence_groups(self) -> tuple[SequenceGroup, ...]:
         return tuple(SequenceGroup(s, p) for s, p in sequence_group_options(self.options))
 

@@ -138,6 +138,8 @@ class CacheSpace:
             _lock(file, self.directory)
             yield
         finally:
+            # Closing is not enough: a child that was forked meanwhile has the same lock open.
+            fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
     def _evict(self, budget_bytes: int, needed_bytes: int) -> tuple[list[str], bool]:

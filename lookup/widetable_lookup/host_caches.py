@@ -10,6 +10,7 @@ closed.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -21,6 +22,7 @@ from typing import Final
 from rocksdict import Cache
 
 from widetable import options as opt
+from widetable.forked_child import SharedByThreads
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.file_rows import CachedFile, Caches
 from widetable.options import TableOptions
@@ -45,20 +47,33 @@ def process_caches(options: TableOptions) -> Caches:
 
     options: of a table that will use them. One object per process and directory; threads may share it.
     """
-    caches = _of_process(directory_of_host())
+    caches = _DIRECTORIES.caches(directory_of_host())
     caches.allow_memory(options.get(opt.LOOKUP_CACHE_MAX_MEMORY_SIZE))
     return caches
 
 
-def _of_process(directory: str) -> ProcessCaches:
-    # A forked process must not touch what its parent has open.
-    key = os.getpid(), directory
-    with _GUARD:
-        caches = _CACHES.get(key)
-        if caches is None:
-            is_chosen = bool(os.environ.get(ENVIRONMENT))
-            caches = _CACHES[key] = ProcessCaches(CacheSpace(directory, is_chosen=is_chosen))
-        return caches
+class _Directories(SharedByThreads):
+    """The caches of this process by directory."""
+
+    def __init__(self) -> None:
+        self._caches: dict[str, ProcessCaches] = {}
+        super().__init__()
+
+    def _start_anew(self) -> None:
+        # A forked process must not touch what its parent has open, nor close it at its end.
+        for caches in self._caches.values():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(caches))
+        self._caches = {}
+        self._guard = threading.Lock()
+
+    def caches(self, directory: str) -> ProcessCaches:
+        with self._guard:
+            caches = self._caches.get(directory)
+            if caches is None:
+                is_chosen = bool(os.environ.get(ENVIRONMENT))
+                caches = ProcessCaches(CacheSpace(directory, is_chosen=is_chosen))
+                self._caches[directory] = caches
+            return caches
 
 
 @dataclass
@@ -266,5 +281,4 @@ def _warn(path: str, directory: str, fault: Exception) -> None:
     LOGGER.warning("no lookup cache of %s in %s: %s", path, directory, fault)
 
 
-_GUARD: Final = threading.Lock()
-_CACHES: Final[dict[tuple[int, str], ProcessCaches]] = {}
+_DIRECTORIES: Final = _Directories()

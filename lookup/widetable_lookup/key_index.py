@@ -10,6 +10,10 @@ whenever a database is opened, also to read, and never reads it: that must not t
 All files are opened with the index, so it may be unlinked while it is open. Filter and index blocks are held in the
 block cache, so that `lookup.cache-max-memory-size` bounds them too.
 
+RocksDB has threads and locks of its own, which a forked child would miss: nothing is opened, built or closed in the
+middle of a fork, and its threads end before one (it begins new ones when it needs them). What was open stays open in
+the child, where nobody uses or closes it.
+
 RocksDB checks each block that it reads. Raises CacheFault with RocksDB's words for whatever it refuses: damage, a full
 disk, keys that do not ascend.
 """
@@ -17,7 +21,9 @@ disk, keys that do not ascend.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, cast
@@ -29,12 +35,14 @@ from rocksdict import (
     BlockBasedOptions,
     Cache,
     DBCompressionType,
+    Env,
     IngestExternalFileOptions,
     Options,
     Rdict,
     SstFileWriter,
 )
 
+from widetable.forked_child import BEFORE_FORK, UNFORKABLE
 from widetable_lookup.cache_fault import CacheFault
 
 KEYS: Final = "keys"
@@ -45,6 +53,8 @@ _BLOCK_BYTES: Final = 4096
 # Not needed to open a database read-only.
 _CONFIGURATION: Final = "rocksdict-config.json"
 _LEFT_OVER: Final = (_CONFIGURATION, "LOG", "LOCK", "IDENTITY", "OPTIONS-", ".log")
+_END_SECONDS: Final = 2.0
+_END_PAUSE_SECONDS: Final = 0.001
 _MISSING: Final = MAX_ROWS.to_bytes(4, "little")
 
 
@@ -55,7 +65,7 @@ class KeyIndexWriter:
         self._directory = directory
         self._sst = f"{directory}/keys.sst"
         self._entries = 0
-        with _as_faults(directory):
+        with UNFORKABLE, _as_faults(directory):
             self._writer = SstFileWriter(_options(None))
             self._writer.open(self._sst)
 
@@ -74,7 +84,7 @@ class KeyIndexWriter:
     def close(self) -> None:
         """Make the database; at least one key was added."""
         path = f"{self._directory}/{KEYS}"
-        with _as_faults(self._directory):
+        with UNFORKABLE, _as_faults(self._directory):
             self._writer.finish()
             database = Rdict(path, _options(None))
             try:
@@ -95,8 +105,8 @@ class KeyIndex:
 
     def __init__(self, directory: str, block_cache: Cache) -> None:
         self._path = f"{directory}/{KEYS}"
-        options = _options(block_cache)
-        with _as_faults(self._path):
+        with UNFORKABLE, _as_faults(self._path):
+            options = _options(block_cache)
             self._database = Rdict(
                 self._path,
                 options,
@@ -116,8 +126,30 @@ class KeyIndex:
         return positions
 
     def close(self) -> None:
-        with _as_faults(self._path):
+        with UNFORKABLE, _as_faults(self._path):
             self._database.close()
+
+
+def _end_threads() -> None:
+    """Of RocksDB, while nothing is open to write."""
+    environment = Env()
+    environment.set_low_priority_background_threads(0)
+    environment.set_high_priority_background_threads(0)
+    give_up = time.monotonic() + _END_SECONDS
+    while _has_threads() and time.monotonic() < give_up:
+        time.sleep(_END_PAUSE_SECONDS)
+
+
+def _has_threads() -> bool:
+    """Seen by their names; where there is no /proc they are taken to be gone."""
+    for path in glob.iglob("/proc/self/task/*/comm"):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            if file.read().startswith(b"rocksdb"):
+                return True
+    return False
+
+
+BEFORE_FORK.append(_end_threads)
 
 
 def _options(block_cache: Cache | None) -> Options:

@@ -8,7 +8,6 @@ snapshot that carries them: the committer notes rows, files and lost races in th
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,7 +62,6 @@ class CommitProgressListener(StreamingQueryListener):
         self._path = path
         self._commit_user = commit_user
         self._on_commit = on_commit
-        self._lock = threading.Lock()
         self.commits: deque[CommitProgress] = deque(maxlen=_KEPT_COMMITS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -93,7 +91,6 @@ class CommitProgressListener(StreamingQueryListener):
             batch_duration_millis=int(progress.batchDuration),
         )
         _log.info("committed %s", commit)
-        with self._lock:
-            self.commits.append(commit)
+        self.commits.append(commit)
         if self._on_commit is not None:
             self._on_commit(commit)

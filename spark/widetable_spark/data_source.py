@@ -7,7 +7,6 @@ runs in yet another process (spark.md sections 1 to 3). Nothing is kept in modul
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -20,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from widetable import Table
+from widetable.derived_value import derived_value
 from widetable.read.change_read import change_schema
 from widetable_spark.batch_reader import BatchReader
 from widetable_spark.batch_writer import BatchWriter
@@ -36,7 +36,7 @@ class WidetableDataSource(DataSource):
     def name(cls) -> str:
         return "widetable"
 
-    @cached_property
+    @derived_value
     def _options(self) -> SourceOptions:
         return parse_options(self.options)
 

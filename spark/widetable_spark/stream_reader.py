@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from widetable.derived_value import derived_value
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.read.change_source import StreamRead
 from widetable.read.stream_plan import Limits
@@ -57,7 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
 
-    @cached_property
+    @derived_value
     def _position(self) -> StreamPosition:
         columns = [name for name in self._schema.names if name != self._kind_column]
         return StreamPosition(self._options.path, self._options.stream, columns)

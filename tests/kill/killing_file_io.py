@@ -55,7 +55,7 @@ class KillingFileIO(LocalFileIO):
             kill_now()
         super().write_new(path, data)
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
         if self._reached("before_hint"):
             kill_now()
-        super().replace(path, data)
+        super().replace(path, data, durable=durable)

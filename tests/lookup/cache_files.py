@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-import traceback
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -121,21 +118,6 @@ def key_batch(keys: Sequence[int]) -> pa.RecordBatch:
 
 def text_keys(keys: Sequence[int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([text_of(key) for key in keys])], names=["s"])
-
-
-def in_a_child(work: Callable[[], None]) -> int:
-    """Run it in a forked process, which then ends without any goodbye. Its id; it ends with 0 if nothing was raised."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
-        child = os.fork()
-    if child:
-        return child
-    try:
-        work()
-        os._exit(0)
-    finally:
-        traceback.print_exc(file=sys.__stderr__)
-        os._exit(1)
 
 
 def caches_on_disk(directory: Path) -> list[Path]:

@@ -16,11 +16,11 @@ import pytest
 
 import widetable as wt
 from tests.conftest import ROOT
+from tests.forked import in_a_child
 from tests.lookup.cache_files import (
     build,
     caches_on_disk,
     found,
-    in_a_child,
     rows_of,
     table_at,
     temporaries_on_disk,

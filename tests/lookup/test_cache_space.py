@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.forked import in_a_child
 from tests.lookup.cache_files import (
     COLUMNS,
     build,
     caches_on_disk,
     file_of,
     found,
-    in_a_child,
     key_batch,
     path_of,
     rows_of,
@@ -263,3 +264,15 @@ def test_a_lock_that_is_not_given_back_is_not_waited_for(
             CacheSpace(str(cache_directory), is_chosen=True).make_room(1, 0)
     build(caches, table, rows_of(range(5)), "other")
     assert len(caches_on_disk(cache_directory)) == 2
+
+
+def test_a_child_that_was_forked_in_between_does_not_keep_the_lock(cache_directory: Path) -> None:
+    """It has the same lock open for as long as it lives."""
+    space = cache_space.CacheSpace(str(cache_directory), is_chosen=True)
+    with space._locked():
+        child = in_a_child(lambda: time.sleep(600))
+    try:
+        assert space.make_room(1, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

@@ -158,6 +158,7 @@ def _maintained(done: MaintenanceResult) -> str:
         f"{done.compactions} compactions",
         f"{done.expired_snapshots} snapshots expired",
         f"{done.orphan_files} orphans removed",
+        f"{done.freed_files} files, {done.freed_bytes} bytes freed",
     ]
     if done.failures:
         parts.append(f"{done.failures} rounds failed")

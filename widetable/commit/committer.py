@@ -380,9 +380,9 @@ class Committer:
     def _hint(self, id: int) -> None:
         """Only hints: whoever reads them tolerates that they are old or missing."""
         with contextlib.suppress(WidetableError):
-            self._file_io.replace(self._paths.latest_hint, str(id).encode())
+            self._file_io.replace(self._paths.latest_hint, str(id).encode(), durable=False)
             if id == 1:
-                self._file_io.replace(self._paths.earliest_hint, str(id).encode())
+                self._file_io.replace(self._paths.earliest_hint, str(id).encode(), durable=False)
 
     def _wait(self, run: _Run) -> None:
         """After a lost race. Raises ConflictError when there were enough of them."""

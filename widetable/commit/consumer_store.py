@@ -4,19 +4,26 @@ On disk: never change (Paimon `ConsumerManager`; format.md sections 3 and 12):
 
     consumer/consumer-<id> = JSON object {"nextSnapshot": id of the first snapshot that is not read yet}
 
-Raises InvalidError for a name that is a path, DamagedError for a file that is no such JSON, StorageError.
+Raises InvalidError for a name that is a path and for progress that is no snapshot id, DamagedError for a file that is
+no such JSON when it is asked for by name, StorageError.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
+from widetable.commit.json_note import JsonNote, is_id
+from widetable.commit.passed_over import pass_over, readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 
 _PREFIX: Final = "consumer-"
+_NOTE: Final = JsonNote(
+    "consumer file",
+    {"nextSnapshot": is_id},
+    "It keeps nothing from expiry: delete the consumer, and let it start anew.",
+)
 
 
 class ConsumerStore:
@@ -33,18 +40,14 @@ class ConsumerStore:
             data = self._file_io.read(path)
         except NotFoundError:
             return None
-        try:
-            found = json.loads(data)["nextSnapshot"]
-        except (ValueError, TypeError, KeyError) as cause:
-            raise _damaged(path) from cause
-        if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-            raise _damaged(path)
-        return found
+        next_snapshot: int = _NOTE.from_json(data, path)["nextSnapshot"]
+        return next_snapshot
 
     def record(self, consumer_id: str, next_snapshot: int) -> None:
         """All snapshots before `next_snapshot` are read. May go back, for a consumer that reads again."""
-        body = json.dumps({"nextSnapshot": next_snapshot}).encode()
-        self._file_io.replace(self._path(consumer_id), body)
+        path = self._path(consumer_id)
+        data = _NOTE.to_json(f"consumer {consumer_id!r}", {"nextSnapshot": next_snapshot})
+        self._file_io.replace(path, data)
 
     def delete(self, consumer_id: str) -> bool:
         """Forget a consumer; whether there was one."""
@@ -57,11 +60,19 @@ class ConsumerStore:
         return [name[len(_PREFIX) :] for name in idle if name.startswith(_PREFIX)]
 
     def all(self) -> dict[str, int]:
-        """Consumer to its next snapshot, sorted by name."""
+        """Consumer to its next snapshot, sorted by name. One that cannot be read has none, and is told in the log."""
+        found, damaged = readable(self._names(), self.next_snapshot)
+        for damage in damaged:
+            pass_over(damage)
+        return found
+
+    def damaged(self) -> list[DamagedError]:
+        """Consumers that cannot be read."""
+        return readable(self._names(), self.next_snapshot)[1]
+
+    def _names(self) -> list[str]:
         entries = self._file_io.list(self._paths.consumer_dir)
-        names = [e.name[len(_PREFIX) :] for e in entries if e.name.startswith(_PREFIX)]
-        found = {name: self.next_snapshot(name) for name in names}
-        return {name: next_id for name, next_id in found.items() if next_id is not None}
+        return [e.name[len(_PREFIX) :] for e in entries if e.name.startswith(_PREFIX)]
 
     def _path(self, consumer_id: str) -> str:
         if not consumer_id.strip() or "/" in consumer_id or "\\" in consumer_id:
@@ -72,12 +83,3 @@ class ConsumerStore:
                 action="Use another consumer id.",
             )
         return self._paths.consumer(consumer_id)
-
-
-def _damaged(path: str) -> DamagedError:
-    return DamagedError(
-        path,
-        found="no consumer file",
-        expected='{"nextSnapshot": a snapshot id}',
-        action="Delete the file, and let the consumer start anew.",
-    )

@@ -1,8 +1,9 @@
 """The commits that the last snapshot of ours remembered, kept when it expires while only other clients commit.
 
 A snapshot of ours remembers who has committed what (`committed`); one of another client does not, and is walked past.
-When no snapshot that is kept remembers, a replayed commit would count twice. So expiry copies the newest of the
-expired snapshots that does. On disk (other clients never look there), the JSON of that snapshot:
+When no snapshot that is kept remembers, a replayed commit would count twice. So expiry keeps the newest of the
+expired snapshots that does. On disk (other clients never look there), another name of that snapshot's file, which
+takes no room on a full disk:
 
     service/widetable-last-commits
 
@@ -11,6 +12,7 @@ Raises what reading snapshots raises, StorageError.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 
 from widetable.commit.committed import remembers
@@ -40,13 +42,15 @@ class LastCommits:
             return remembered
 
     def keep(self, going: Iterable[int], staying: Iterable[int]) -> None:
-        """Before snapshots expire: copy the newest one that remembers, unless one that stays does."""
+        """Before snapshots expire: keep the newest one that remembers, unless one that stays does."""
         if any(map(remembers, self._newest_first(staying))):
             return
         for snapshot in self._newest_first(going):
-            if remembers(snapshot):
-                self._file_io.replace(self._paths.last_commits, snapshot.to_json().encode())
-                self._file_io.sync(self._paths.last_commits)
+            if not remembers(snapshot):
+                continue
+            with contextlib.suppress(NotFoundError):  # another expiry was faster
+                source = self._paths.snapshot(snapshot.id)
+                self._file_io.link(source, self._paths.last_commits, replace=True)
                 return
 
     def _newest_first(self, ids: Iterable[int]) -> Iterable[Snapshot]:

@@ -5,37 +5,42 @@ On disk, `service/widetable-compaction-lease`, for the older levels by themselve
 
     lease = JSON object {"owner": text, "expires_millis": wall clock since the epoch, "process": identity, or null}
 
-It is taken by publishing the file, which one of many can. One that is expired, unreadable or of a process that was
-killed on this machine (`process_identity`) is removed and taken over; two that do so at the same moment may both
-believe to have it, and then one of their commits loses (`conflicts`). An owner that was late finds out when it renews.
-Clocks that disagree only make a lease longer or shorter. Raises StorageError.
+It is taken by publishing the file, which one of many can. One that is not in force (`lease_term`) or cannot be read is
+removed and taken over; two that do so at the same moment may both believe to have it, and then one of their commits
+loses (`conflicts`). An owner that was late finds out when it renews. Raises StorageError.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.process_identity import has_ended, this_process
-from widetable.errors import NotFoundError
+from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
+from widetable.commit.lease_file import LeaseFile
+from widetable.commit.lease_term import Force, LeaseTerm
+from widetable.commit.passed_over import pass_over
+from widetable.commit.process_identity import this_process
+from widetable.errors import DamagedError, NotFoundError
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
+
+# A lease that says that it runs for twice as long is not believed.
+LONGEST_MILLIS: Final = 60_000
+_NOTE: Final = JsonNote(
+    "lease",
+    {"owner": is_text, "expires_millis": is_whole, "process": is_anything},
+    "Nothing: it holds nothing, and is removed by who compacts next.",
+)
 
 
 @dataclass(frozen=True)
 class _Held:
     owner: str
-    expires_millis: int
-    process: str | None
+    term: LeaseTerm
 
-    def to_json(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    def is_in_force(self, clock: Clock) -> bool:
-        if self.expires_millis <= clock.now_nanos() // 1_000_000:
-            return False
-        return self.process is None or not has_ended(self.process)
+    def is_in_force(self, path: str, clock: Clock) -> bool:
+        return self.term.force(path, LONGEST_MILLIS, clock) is Force.IN_FORCE
 
 
 @dataclass(frozen=True)
@@ -47,27 +52,37 @@ class Lease:
     owner: str
     duration_millis: int
     clock: Clock
+    file: LeaseFile = field(repr=False)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process took it, and has not released it. Somebody else may have taken it over."""
+        return self.file.is_ours
 
     def renew(self) -> bool:
         """Start the duration again. False when the lease is somebody else's by now: stop the work that it was for."""
-        held = _read(self.file_io, self.path)
-        if held is None or held.owner != self.owner:
-            return False
-        self.file_io.replace(self.path, self._from_now().to_json())
-        return True
+        return self._is_there() and self.file.write(self._from_now)
 
     def release(self) -> None:
         """Give it back, if it is still ours."""
-        held = _read(self.file_io, self.path)
-        if held is not None and held.owner == self.owner:
-            self.file_io.delete(self.path)
+        if self._is_there():
+            self.file.remove()
+
+    def _is_there(self) -> bool:
+        held = _read(self.file_io, self.path) if self.is_ours else None
+        return held is not None and held.owner == self.owner
 
     def _publish(self) -> bool:
-        return self.file_io.publish(self.path, self._from_now().to_json())
+        return self.file_io.publish(self.path, self._from_now())
 
-    def _from_now(self) -> _Held:
+    def _from_now(self) -> bytes:
         expires_millis = self.clock.now_nanos() // 1_000_000 + self.duration_millis
-        return _Held(self.owner, expires_millis, this_process())
+        held = {
+            "owner": self.owner,
+            "expires_millis": expires_millis,
+            "process": this_process(),
+        }
+        return _NOTE.to_json(self.path, held)
 
 
 def try_lease(
@@ -79,16 +94,19 @@ def try_lease(
     path: str | None = None,
 ) -> Lease | None:
     """The lease, or None while somebody else has it. owner: unique to the caller, a random uuid for instance.
+    duration_millis: at most LONGEST_MILLIS, or nobody believes it.
 
     path: of a lease on a part of the work, `TablePaths.old_levels_lease`; by default on all that is not such a part.
     """
-    lease = Lease(file_io, path or paths.lease, owner, duration_millis, clock or SystemClock())
+    path = path or paths.lease
+    clock = clock or SystemClock()
+    lease = Lease(file_io, path, owner, duration_millis, clock, LeaseFile(file_io, path))
     if lease._publish():
         return lease
     held = _read(file_io, lease.path)
     if held is not None and held.owner == owner:
         return lease if lease.renew() else None
-    if held is not None and held.is_in_force(lease.clock):
+    if held is not None and held.is_in_force(path, clock):
         return None
     file_io.delete(lease.path)
     return lease if lease._publish() else None
@@ -99,17 +117,36 @@ def holder(
 ) -> tuple[str, int] | None:
     """Who has the lease, and until when (epoch milliseconds); None when nobody has."""
     held = _read(file_io, paths.lease)
-    if held is None or not held.is_in_force(clock or SystemClock()):
+    if held is None or not held.is_in_force(paths.lease, clock or SystemClock()):
         return None
-    return held.owner, held.expires_millis
+    return held.owner, held.term.expires_millis
+
+
+def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
+    """Leases that cannot be read."""
+    found = []
+    for path in (paths.lease, paths.old_levels_lease):
+        try:
+            _parsed(file_io, path)
+        except NotFoundError:
+            continue
+        except DamagedError as damage:
+            found.append(damage)
+    return found
 
 
 def _read(file_io: FileIO, path: str) -> _Held | None:
     """None for a lease that is not there or cannot be read: it protects nobody."""
     try:
-        body = json.loads(file_io.read(path))
-        owner, expires_millis = str(body["owner"]), int(body["expires_millis"])
-        process = body.get("process")
-        return _Held(owner, expires_millis, process if isinstance(process, str) else None)
-    except (NotFoundError, ValueError, TypeError, KeyError):
+        return _parsed(file_io, path)
+    except NotFoundError:
         return None
+    except DamagedError as damage:
+        pass_over(damage)
+        return None
+
+
+def _parsed(file_io: FileIO, path: str) -> _Held:
+    values = _NOTE.from_json(file_io.read(path), path)
+    process = values["process"] if isinstance(values["process"], str) else None
+    return _Held(values["owner"], LeaseTerm(values["expires_millis"], process))

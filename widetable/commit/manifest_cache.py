@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
+from widetable.forked_child import SharedByThreads
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 
@@ -68,11 +69,14 @@ class DecodedList:
         return _META_BYTES * len(self.metas)
 
 
-class ManifestCache:
+class ManifestCache(SharedByThreads):
     """A map from path to what was decoded, bounded by `budget_bytes`."""
 
     def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._budget_bytes = budget_bytes
+        super().__init__()
+
+    def _start_anew(self) -> None:
         self._held: OrderedDict[str, tuple[DecodedManifest | DecodedList, int]] = OrderedDict()
         self._size_bytes = 0
         self._lock = threading.Lock()

@@ -27,11 +27,22 @@ def this_process() -> str | None:
 
 def has_ended(identity: str) -> bool:
     """Whether this surely names a process that ran here and does no longer. One that waits to be reaped has ended."""
-    scope, pid, start_time = identity.rsplit("/", 2) if identity.count("/") >= 2 else ("", "", "")
+    scope, pid, start_time = _parts(identity)
     if not pid.isdecimal() or scope != _scope():
         return False
     found = _start_time(int(pid))
     return found != start_time if found is not None else not _is_hidden(int(pid))
+
+
+def would_be_seen(identity: str) -> bool:
+    """Whether this names a process of this machine, boot and pid namespace: its end would be seen here."""
+    return _parts(identity)[0] == _scope() is not None
+
+
+def _parts(identity: str) -> tuple[str, str, str]:
+    """(scope, pid, start time), empty for what is no identity."""
+    parts = identity.rsplit("/", 2)
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else ("", "", "")
 
 
 def _scope() -> str | None:

@@ -1,56 +1,79 @@
-"""Leases of readers: for a while, expiry leaves the snapshot that one holds, and all later ones (law 6).
+"""Leases of readers: expiry leaves the snapshot that one holds, and all later ones (law 6).
 
 For readers without a consumer: a long scan, a stream that keeps its progress elsewhere. On disk (other clients never
 look there):
 
     service/widetable-read-lease-<uuid> = JSON object {"snapshot_id": the first snapshot that is still needed,
-                                                       "expires_millis": wall clock since the epoch}
+                                                       "expires_millis": wall clock since the epoch,
+                                                       "process": identity, or null}
 
-A reader first writes its lease, then looks whether its snapshot is there and not yet chosen by an expiry; an expiry
-first notes what it chose (`TablePaths.retired_snapshot`), then looks for leases (docs/decisions/0009-expiry.md): one of
-the two sees the other. A lease that has run out, or that cannot be read, holds nothing; `forget_expired` removes it.
-Clocks that disagree only make a lease longer or shorter. Raises NotFoundError for a snapshot that has expired,
-InvalidError, StorageError.
+It is renewed for as long as its holder has the object (`lease_renewal`), and removed when that is released, collected
+as garbage, or the process ends; a process that was killed holds nothing (`lease_term`). A reader first writes its
+lease, then looks whether its snapshot is there and not yet chosen by an expiry; an expiry first notes what it chose
+(`retired_snapshots`), then looks for leases (docs/decisions/0009-expiry.md): one of the two sees the other. A lease
+that is not in force, or that cannot be read, holds nothing; `forget_expired` removes it. Raises NotFoundError for a
+snapshot that has expired, InvalidError, StorageError.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import logging
 import uuid
+import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.json_note import JsonNote, is_anything, is_id, is_whole
+from widetable.commit.lease_file import LeaseFile
+from widetable.commit.lease_renewal import LEASE_RENEWAL
+from widetable.commit.lease_term import Force, LeaseTerm
+from widetable.commit.passed_over import pass_over
+from widetable.commit.process_identity import this_process
+from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import DamagedError, InvalidError, NotFoundError, StorageError
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 
+# A lease that says that it runs for twice as long is not believed.
+LONGEST_MILLIS: Final = 3_600_000
 _PREFIX: Final = "widetable-read-lease-"
+_NOTE: Final = JsonNote(
+    "read lease",
+    {"snapshot_id": is_id, "expires_millis": is_whole, "process": is_anything},
+    "Nothing: it holds nothing, and the next expiry removes it.",
+)
+_log = logging.getLogger("widetable")
 
 
 @dataclass(frozen=True)
 class _Held:
-    snapshot_id: int
-    expires_millis: int
+    """Of a file. ended_millis: when it stopped to hold, None while it holds."""
 
-    def to_json(self) -> bytes:
-        body = {"snapshot_id": self.snapshot_id, "expires_millis": self.expires_millis}
-        return json.dumps(body).encode()
+    path: str
+    snapshot_id: int
+    ended_millis: int | None
 
 
 class ReadLease:
-    """Made by `hold`. It runs out `duration_millis` after it was taken, moved or last renewed. Not thread-safe."""
+    """Made by `hold`. It runs out `duration_millis` after it was taken, moved or last renewed. Only for the process
+    that took it: in a forked child it holds nothing. For one thread, besides the one that renews it.
+    """
 
     def __init__(
         self, file_io: FileIO, path: str, snapshot_id: int, duration_millis: int, clock: Clock
     ) -> None:
-        self._file_io = file_io
         self._path = path
         self._snapshot_id = snapshot_id
         self._duration_millis = duration_millis
         self._clock = clock
         self._expires_millis = 0
+        self._file = LeaseFile(file_io, path)
+        # A lease that nobody has any more holds nothing, at the end of the process neither.
+        weakref.finalize(self, _let_go, self._file)
 
     @property
     def snapshot_id(self) -> int:
@@ -58,9 +81,19 @@ class ReadLease:
         return self._snapshot_id
 
     @property
+    def duration_millis(self) -> int:
+        """For which it is taken, and renewed."""
+        return self._duration_millis
+
+    @property
     def expires_millis(self) -> int:
         """When it runs out, epoch milliseconds."""
         return self._expires_millis
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process took it, and has not released it."""
+        return self._file.is_ours
 
     def move(self, snapshot_id: int) -> bool:
         """Hold only the snapshots from `snapshot_id` on, and renew. Going back is an InvalidError: what was let go
@@ -80,34 +113,52 @@ class ReadLease:
         """Start the duration again. False when it had run out before: snapshots may have expired meanwhile, so look
         whether the next one is there.
         """
+        before_millis = self._expires_millis
         now_millis = _now_millis(self._clock)
-        in_time = now_millis < self._expires_millis
-        self._expires_millis = now_millis + self._duration_millis
-        held = _Held(self._snapshot_id, self._expires_millis)
-        self._file_io.replace(self._path, held.to_json())
-        return in_time
+        return self._file.write(self._from_now) and now_millis < before_millis
 
     def release(self) -> None:
         """Let go. May be called again."""
-        self._file_io.delete(self._path)
+        LEASE_RENEWAL.stop(self)
+        self._file.remove()
         self._expires_millis = 0
+
+    def _from_now(self) -> bytes:
+        expires_millis = _now_millis(self._clock) + self._duration_millis
+        held = {
+            "snapshot_id": self._snapshot_id,
+            "expires_millis": expires_millis,
+            "process": this_process(),
+        }
+        data = _NOTE.to_json(self._path, held)
+        self._expires_millis = expires_millis
+        return data
 
 
 def hold(
     file_io: FileIO,
     paths: TablePaths,
     snapshot_id: int,
-    duration_millis: int,
+    duration_millis: int = LONGEST_MILLIS,
     clock: Clock | None = None,
+    *,
+    renews: bool = True,
 ) -> ReadLease:
-    """Keep `snapshot_id` and all later ones from expiry for `duration_millis`; it may be one that is yet to come.
+    """Keep `snapshot_id` and all later ones from expiry; it may be one that is yet to come.
 
-    Raises NotFoundError when it has expired, or an expiry is about to take it.
+    duration_millis: how long it outlives this process where nobody sees that the process has ended; at most
+    LONGEST_MILLIS. renews: by itself, for as long as the caller has the object. Raises NotFoundError when the snapshot
+    has expired, or an expiry is about to take it.
     """
     path = paths.read_lease(str(uuid.uuid4()))
     lease = ReadLease(file_io, path, snapshot_id, duration_millis, clock or SystemClock())
-    lease.renew()
-    if _is_gone(file_io, paths, snapshot_id):
+    try:
+        lease.renew()
+        is_gone = _is_gone(file_io, paths, snapshot_id)
+    except BaseException:
+        _let_go(lease)
+        raise
+    if is_gone:
         lease.release()
         earliest = SnapshotStore(file_io, paths).earliest_id()
         raise NotFoundError(
@@ -116,33 +167,67 @@ def hold(
             expected=f"a snapshot that is still kept, from {earliest} on",
             action="Read a newer snapshot, or a tag.",
         )
+    if renews:
+        LEASE_RENEWAL.start(lease)
     return lease
 
 
 def held_snapshots(file_io: FileIO, paths: TablePaths, clock: Clock | None = None) -> list[int]:
-    """The snapshots that leases hold which have not run out, ascending."""
-    now_millis = _now_millis(clock or SystemClock())
-    found = [_read(file_io, path) for path, _ in _lease_files(file_io, paths)]
-    return sorted(
-        held.snapshot_id for held in found if held is not None and held.expires_millis > now_millis
-    )
+    """The snapshots that leases hold which are in force, ascending."""
+    found = _leases(file_io, paths, clock or SystemClock())
+    return sorted(held.snapshot_id for held in found if held.ended_millis is None)
 
 
 def forget_expired(
     file_io: FileIO, paths: TablePaths, expired_for_millis: int, clock: Clock | None = None
 ) -> list[str]:
-    """Remove leases that ran out at least so long ago, and unreadable ones as old; their paths."""
-    limit_millis = _now_millis(clock or SystemClock()) - expired_for_millis
-    forgotten = []
-    for path, modified_millis in _lease_files(file_io, paths):
-        held = _read(file_io, path)
-        ended_millis = modified_millis if held is None else held.expires_millis
-        if ended_millis <= limit_millis and file_io.delete(path):
-            forgotten.append(path)
-    return forgotten
+    """Remove leases that stopped to hold at least so long ago, and unreadable ones as old; their paths."""
+    clock = clock or SystemClock()
+    limit_millis = _now_millis(clock) - expired_for_millis
+    return [
+        held.path
+        for held in _leases(file_io, paths, clock)
+        if held.ended_millis is not None
+        and held.ended_millis <= limit_millis
+        and file_io.delete(held.path)
+    ]
 
 
-def _lease_files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, int]]:
+def damaged_read_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
+    """Leases that cannot be read."""
+    found = []
+    for path, _ in _files(file_io, paths):
+        with contextlib.suppress(NotFoundError):
+            try:
+                _NOTE.from_json(file_io.read(path), path)
+            except DamagedError as damage:
+                found.append(damage)
+    return found
+
+
+def _leases(file_io: FileIO, paths: TablePaths, clock: Clock) -> Iterator[_Held]:
+    """What the files say; of one that says nothing, or nothing that is true, its own time counts."""
+    for path, modified_millis in _files(file_io, paths):
+        try:
+            values = _NOTE.from_json(file_io.read(path), path)
+        except NotFoundError:
+            continue
+        except DamagedError as damage:
+            pass_over(damage)
+            yield _Held(path, 0, modified_millis)
+            continue
+        process = values["process"] if isinstance(values["process"], str) else None
+        term = LeaseTerm(values["expires_millis"], process)
+        ended_millis = {
+            Force.IN_FORCE: None,
+            Force.OVER: term.expires_millis,
+            Force.VOID: modified_millis,
+        }
+        force = term.force(path, LONGEST_MILLIS, clock)
+        yield _Held(path, values["snapshot_id"], ended_millis[force])
+
+
+def _files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, int]]:
     """(path, modified_millis) of all."""
     return [
         (f"{paths.service_dir}/{entry.name}", entry.modified_millis)
@@ -152,7 +237,7 @@ def _lease_files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, int]]:
 
 
 def _is_gone(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
-    if file_io.exists(paths.retired_snapshot(snapshot_id)):
+    if RetiredSnapshots(file_io, paths).is_noted(snapshot_id):
         return True
     if file_io.exists(paths.snapshot(snapshot_id)):
         return False
@@ -160,13 +245,12 @@ def _is_gone(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
     return latest_id is not None and snapshot_id <= latest_id
 
 
-def _read(file_io: FileIO, path: str) -> _Held | None:
-    """None for a lease that is not there or cannot be read."""
+def _let_go(lease: LeaseFile | ReadLease) -> None:
+    """Of what is removed where nobody can be told of an error: the lease then runs out."""
     try:
-        body = json.loads(file_io.read(path))
-        return _Held(int(body["snapshot_id"]), int(body["expires_millis"]))
-    except (NotFoundError, ValueError, TypeError, KeyError):
-        return None
+        lease.remove() if isinstance(lease, LeaseFile) else lease.release()
+    except StorageError as refusal:
+        _log.info("a read lease runs out by itself: %s", refusal)
 
 
 def _now_millis(clock: Clock) -> int:

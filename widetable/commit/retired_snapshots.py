@@ -1,20 +1,24 @@
-"""Snapshots that expiry has chosen: copies from which it works once their files are gone.
+"""Snapshots that expiry has chosen: notes of them from which it works once their files are gone.
 
-On disk (other clients never look there), the bytes of the snapshot file:
+On disk (other clients never look there), another name of the snapshot's file, so that it takes no room on a full disk:
 
-    service/widetable-retired-snapshot-<id>
+    service/widetable-retired-snapshot-<id>-<random, of one expiry>        (-<random> is not there in older notes)
 
-A copy is made before the snapshot's file is removed, so at every moment a snapshot is whole, or its copy says which
-files are still to be deleted (docs/decisions/0009-expiry.md). The copy of a snapshot that is there is a note for
-readers who want to hold it (read_lease). Raises StorageError, DamagedError for a snapshot file that is none.
+A note is made before the snapshot's file is removed, so at every moment a snapshot is whole, or its notes say which
+files are still to be deleted (docs/decisions/0009-expiry.md). Every expiry has notes of its own, and takes them back
+when it leaves the snapshot; so who has seen no reader and is about to remove a snapshot has a note of it all the time.
+The note of a snapshot that is there tells readers who want to hold it (read_lease). Raises StorageError.
 """
 
 from __future__ import annotations
 
 import logging
+import uuid
+from collections.abc import Iterable
+from typing import Final
 
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.errors import DamagedError, NotFoundError
+from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.paths import TablePaths, retired_snapshot_id
 from widetable.storage.file_io import FileIO, FileStatus
@@ -23,74 +27,105 @@ _log = logging.getLogger("widetable")
 
 
 class RetiredSnapshots:
-    """Without state: every call looks at the storage."""
+    """The notes of a table, those of one expiry among them."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._by: Final = uuid.uuid4().hex
+        self._own: set[int] = set()
+        self._found: list[tuple[int, FileStatus]] | None = None
 
     def note(self, id: int) -> bool:
-        """Copy a snapshot; False when it is not there any more."""
-        path = self._paths.retired_snapshot(id)
+        """Make a note of a snapshot; False when it is not there any more."""
+        path = self._paths.retired_snapshot(id, self._by)
+        self._own.add(id)  # a storage that fails may have made it
         try:
-            data = self._file_io.read(self._paths.snapshot(id))
+            self._file_io.link(self._paths.snapshot(id), path)
         except NotFoundError:
             return False
-        while not self._file_io.publish(path, data):
-            try:
-                if self._file_io.read(path) == data:
-                    break
-                # Left from another life of this id: the table was rolled back since.
-                self._file_io.delete(path)
-            except NotFoundError:
-                continue
+        for entry in self._of_others(id):
+            if self._file_io.read(self._path(entry)) != self._file_io.read(path):
+                self._remove(entry)  # of another life of this id: the table was rolled back since
         return True
 
-    def gone(self, earliest_id: int) -> list[Snapshot]:
-        """The copies of snapshots before `earliest_id` whose file is removed, ascending.
+    def is_noted(self, id: int) -> bool:
+        """Whether some expiry may be about to remove this snapshot."""
+        return any(noted == id for noted, _ in self._notes())
 
-        Copies that can be of no use are removed: of ids that the table does not have yet (it was rolled back), and
+    def gone(self, earliest_id: int) -> list[Snapshot]:
+        """What the notes of snapshots before `earliest_id` say whose file is removed, by id.
+
+        Notes that can be of no use are removed: of ids that the table does not have yet (it was rolled back), and
         unreadable ones; the files that these name are left to the cleaning of orphans.
         """
-        ids = sorted(self._ids())
-        latest_id = SnapshotStore(self._file_io, self._paths).latest_id() if ids else None
-        found = []
-        for id in ids:
-            if self._exists(id):
+        notes = self._notes()
+        latest_id = SnapshotStore(self._file_io, self._paths).latest_id() if notes else None
+        found: dict[bytes, Snapshot] = {}
+        for id, entry in notes:
+            if self._is_there(id):
                 continue
             if latest_id is None or id > latest_id:
-                self.forget(id)
+                self._remove(entry)
                 continue
             if id >= earliest_id:
                 continue  # another expiry has gone on since the earliest one was looked up
-            path = self._paths.retired_snapshot(id)
+            path = self._path(entry)
             try:
-                snapshot = snapshot_from_json(self._file_io.read(path), path)
+                data = self._file_io.read(path)
+                found[data] = snapshot_from_json(data, path)
             except NotFoundError:
                 continue
             except DamagedError as cause:
                 _log.warning(
                     "files of an expired snapshot are left to remove_orphan_files: %s", cause
                 )
-                self.forget(id)
-                continue
-            found.append(snapshot)
-        return found
+                self._remove(entry)
+        return list(found.values())
 
-    def withdraw(self, end: int, before_millis: int) -> None:
-        """Remove copies of snapshots that stay: from `end` on, made before that time by an expiry that never ended."""
-        for id, entry in self._ids().items():
-            if id >= end and entry.modified_millis < before_millis and self._exists(id):
-                self.forget(id)
+    def withdraw_own(self, removed: Iterable[int] = ()) -> None:
+        """Take the notes of this expiry back whose snapshots are there: it does not act on them any more.
+
+        removed: snapshots that it has removed, which need no look.
+        """
+        for id in sorted(self._own.difference(removed)):
+            try:
+                if self._is_there(id):
+                    self._file_io.delete(self._paths.retired_snapshot(id, self._by))
+            except StorageError as refusal:
+                _log.warning("the note of a snapshot that stays is left to the next: %s", refusal)
+        self._own.clear()
+
+    def withdraw(self, before_millis: int) -> None:
+        """Remove notes of snapshots that are there, made before that time by an expiry that never ended."""
+        for id, entry in self._notes():
+            if entry.named_millis < before_millis and self._is_there(id):
+                self._remove(entry)
 
     def forget(self, id: int) -> None:
-        """Remove the copy: all files of the snapshot are deleted."""
-        self._file_io.delete(self._paths.retired_snapshot(id))
+        """Remove all notes of a snapshot: all of its files are deleted."""
+        for noted, entry in self._notes():
+            if noted == id:
+                self._remove(entry)
 
-    def _exists(self, id: int) -> bool:
+    def _of_others(self, id: int) -> list[FileStatus]:
+        """Notes of a snapshot that others left, when this expiry began."""
+        if self._found is None:
+            self._found = [note for note in self._notes() if not note[1].name.endswith(self._by)]
+        return [entry for noted, entry in self._found if noted == id]
+
+    def _is_there(self, id: int) -> bool:
         return self._file_io.exists(self._paths.snapshot(id))
 
-    def _ids(self) -> dict[int, FileStatus]:
+    def _remove(self, entry: FileStatus) -> None:
+        self._file_io.delete(self._path(entry))
+
+    def _path(self, entry: FileStatus) -> str:
+        return f"{self._paths.service_dir}/{entry.name}"
+
+    def _notes(self) -> list[tuple[int, FileStatus]]:
+        """(id, file), ascending."""
         entries = self._file_io.list(self._paths.service_dir)
-        found = ((retired_snapshot_id(entry.name), entry) for entry in entries)
-        return {id: entry for id, entry in found if id is not None}
+        ids = ((retired_snapshot_id(entry.name), entry) for entry in entries)
+        notes = [(id, entry) for id, entry in ids if id is not None]
+        return sorted(notes, key=lambda note: (note[0], note[1].name))

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Final
 
 from widetable.commit.lost_snapshots import no_snapshot, trace_of_snapshots
+from widetable.commit.passed_over import pass_over, readable
 from widetable.commit.snapshot_times import newest_at
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot, snapshot_from_json, tag_from_json
@@ -167,9 +168,26 @@ class SnapshotStore:
     def _exists(self, id: int) -> bool:
         return id > 0 and self._file_io.exists(self._paths.snapshot(id))
 
+    def damaged_hints(self) -> list[DamagedError]:
+        """Hints that cannot be read."""
+        return readable((self._paths.latest_hint, self._paths.earliest_hint), self._read_hint)[1]
+
     def _hint(self, path: str) -> int | None:
         try:
-            text = self._file_io.read(path)
+            return self._read_hint(path)
         except NotFoundError:
             return None
-        return int(text) if text.isdigit() and len(text) < 19 else None
+        except DamagedError as damage:
+            pass_over(damage)
+            return None
+
+    def _read_hint(self, path: str) -> int:
+        text = self._file_io.read(path)
+        if text.isdigit() and len(text) < 19:
+            return int(text)
+        raise DamagedError(
+            path,
+            found="no snapshot id",
+            expected="the id of a snapshot",
+            action="Nothing: reads are slower until the next commit or expiry writes it anew, or delete it.",
+        )

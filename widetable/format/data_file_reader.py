@@ -368,4 +368,13 @@ def _mapped_errors(path: str) -> Iterator[None]:
                 action="Mend the storage, then retry.",
             ) from cause
         text = str(cause).partition("\n")[0]
+        if (
+            type(cause) is pa.ArrowException
+        ):  # Arrow's "unknown error": the system refused a thread, for instance
+            raise StorageError(
+                path,
+                found=text,
+                expected="a system that lets the file be read",
+                action="Give the process what it lacks, then retry.",
+            ) from cause
         raise _damaged(path, f"bytes that do not decode: {text}", "a Parquet data file") from cause

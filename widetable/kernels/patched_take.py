@@ -12,13 +12,13 @@ Raises pyarrow.ArrowInvalid if strings of 32-bit offsets pass 2 GiB.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.derived_value import derived_value
 from widetable.kernels.arrow_buffers import ArrowArray, fixed_values, validity
 from widetable.kernels.gather import take
 from widetable.kernels.jit import kernel
@@ -36,7 +36,7 @@ class Choice:
     positions: Rows
     large_rows: int
 
-    @cached_property
+    @derived_value
     def is_slice(self) -> bool:
         """All rows are consecutive ones of the large array."""
         rows = self.positions
@@ -44,25 +44,25 @@ class Choice:
         ends = count == 0 or (rows[-1] - rows[0] == count - 1 and 0 <= rows[0] < self.large_rows)
         return bool(ends) and not self.patch[0].size and not self.missing.size and _ascends(rows)
 
-    @cached_property
+    @derived_value
     def large(self) -> Rows:
         """Rows of the large array; any row where another is written over it."""
         return np.where(
             (self.positions >= 0) & (self.positions < self.large_rows), self.positions, 0
         )
 
-    @cached_property
+    @derived_value
     def patch(self) -> tuple[Rows, Rows]:
         """(rows of the rest, where they go)."""
         target = np.flatnonzero(self.positions >= self.large_rows)
         return self.positions[target] - self.large_rows, target
 
-    @cached_property
+    @derived_value
     def missing(self) -> Rows:
         """Where nulls go, whatever the column."""
         return np.flatnonzero(self.positions < 0)
 
-    @cached_property
+    @derived_value
     def validity(self) -> pa.Buffer | None:
         """The validity of a column whose arrays have no nulls."""
         if not self.missing.size:

@@ -8,49 +8,58 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.worker_thread import Task, WorkerThread
 from widetable.write.rolling_writer import RollingWriter
 
+T = TypeVar("T")
 _MOST_WAITING: Final = 2
 
 
 class BackgroundWriter:
-    """Use: `write` any number of times, then `finish`, or `abort`. Ends its thread in both."""
+    """Use: `write` any number of times, then `finish`, or `abort`. No thread is left after either."""
 
     def __init__(self, writer: RollingWriter, name: str) -> None:
         self._writer = writer
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"widetable-{name}")
-        self._waiting: deque[Future[None]] = deque()
+        self._thread = WorkerThread(name)
+        self._waiting: deque[Task[Any]] = deque()
+        self._is_aborted = False
 
     def write(self, gather: Callable[[], pa.RecordBatch | None]) -> None:
         """Hand over what gives rows whose keys come after all before, or none; waits while two are ahead."""
         while len(self._waiting) >= _MOST_WAITING:
-            self._waiting.popleft().result()
-        self._waiting.append(self._thread.submit(self._gather_and_write, gather))
+            self._waiting[0].result()
+            self._waiting.popleft()
+        self._hand_over(lambda: self._gather_and_write(gather))
 
     def write_rows(self, row_batch: pa.RecordBatch | None) -> None:
         """The same with rows that are there."""
         self.write(lambda: row_batch)
 
+    def _hand_over(self, work: Callable[[], T]) -> Task[T]:
+        task = Task(work)
+        self._waiting.append(task)
+        self._thread.submit(task)
+        return task
+
     def _gather_and_write(self, gather: Callable[[], pa.RecordBatch | None]) -> None:
-        row_batch = gather()
+        row_batch = None if self._is_aborted else gather()
         if row_batch is not None:
             self._writer.write(row_batch)
 
     def finish(self) -> tuple[DataFileMeta, ...]:
         """Close the last file; the metadata of all, in key order."""
-        while self._waiting:
-            self._waiting.popleft().result()
-        files = self._thread.submit(self._writer.finish).result()
-        self._thread.shutdown()
-        return files
+        for task in self._waiting:
+            task.result()
+        return self._hand_over(self._writer.finish).result()
 
     def abort(self) -> None:
         """Delete all files. Only while no commit of them was tried."""
-        self._thread.shutdown(cancel_futures=True)
+        self._is_aborted = True
+        for task in self._waiting:
+            task.wait()
         self._writer.abort()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Final
@@ -30,7 +29,7 @@ from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
-_is_told = threading.Event()
+_told: Final[set[str]] = set()
 
 
 class RowsOpener:
@@ -187,8 +186,8 @@ class _Survived:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        level = logging.DEBUG if _is_told.is_set() else logging.WARNING
-        _is_told.set()
+        level = logging.DEBUG if _told else logging.WARNING
+        _told.add(self._doing)
         message = "%s the lookup cache of %s failed; the data file is read instead"
         _log.log(level, message, self._doing, self._path, exc_info=error)
         return True

@@ -10,14 +10,19 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
+from widetable.forked_child import SharedByThreads
+
 _MAX_FILES: Final = 4096
 
 
-class ScanHistory:
+class ScanHistory(SharedByThreads):
     """max_files: how many files are remembered."""
 
     def __init__(self, max_files: int = _MAX_FILES) -> None:
         self._max_files = max_files
+        super().__init__()
+
+    def _start_anew(self) -> None:
         self._micros: OrderedDict[str, float] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from widetable import options as opt
+from widetable.derived_value import derived_value
 from widetable.errors import InvalidError
 from widetable.kernels.arrow_buffers import validity
 from widetable.kernels.key_lanes import key_lanes
@@ -109,7 +109,7 @@ class _Records:
             found = self._sequences[group] = sequences_of(self.window, group, self.rows)
         return found
 
-    @cached_property
+    @derived_value
     def floor(self) -> npt.NDArray[np.int64]:
         """int64[c]: the record that last removed each key, or -1."""
         none = np.full(len(self.starts) - 1, -1, np.int64)
@@ -129,7 +129,7 @@ class _Records:
             np.concatenate([[0], np.cumsum(widths)]),
         )
 
-    @cached_property
+    @derived_value
     def visible(self) -> npt.NDArray[np.bool_]:
         """bool[c]: an add came after the last removal."""
         return last_marked(self.starts, self.floor, self.adds) >= 0

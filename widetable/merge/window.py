@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.derived_value import derived_value
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import group_starts, merge_order, sort_order
 from widetable.kernels.patched_take import Choice, take_patched
@@ -84,22 +84,22 @@ class Window:
     _columns: dict[str, Column] = field(default_factory=dict, repr=False)
     _layouts: dict[tuple[bool, ...], _Layout] = field(default_factory=dict, repr=False)
 
-    @cached_property
+    @derived_value
     def offsets(self) -> npt.NDArray[np.int64]:
         """int64[k + 1]: the row number at which each piece starts, and n."""
         return np.cumsum([0, *(piece.num_rows for piece in self.pieces)], dtype=np.int64)
 
-    @cached_property
+    @derived_value
     def first_rows(self) -> npt.NDArray[np.int64]:
         """int64[g]: the first row of each key."""
         return self.order[self.starts[:-1]]
 
-    @cached_property
+    @derived_value
     def last_rows(self) -> npt.NDArray[np.int64]:
         """int64[g]: the last row of each key."""
         return self.order[self.starts[1:] - 1]
 
-    @cached_property
+    @derived_value
     def contested(self) -> Contested:
         sizes = np.diff(self.starts)
         several = sizes > 1
@@ -112,7 +112,7 @@ class Window:
     def has_single_rows_only(self) -> bool:
         return len(self.starts) - 1 == len(self.order)
 
-    @cached_property
+    @derived_value
     def _names(self) -> tuple[frozenset[str], ...]:
         return tuple(frozenset(piece.schema.names) for piece in self.pieces)
 

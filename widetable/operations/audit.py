@@ -15,14 +15,13 @@ StorageError.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from widetable import options as opt
 from widetable.commit.committer import Committer
-from widetable.commit.read_lease import ReadLease, hold
+from widetable.commit.read_lease import hold
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.format.manifest_entry import ADD
 from widetable.format.snapshot import Snapshot
@@ -84,12 +83,12 @@ class _Audit:
             return self._findings.report(path, self._producer, None, None)
         first = self._first(start, ids)
         start_id = 0 if first is None else first.id
-        with self._held(max(start_id, ids[0])) as lease:
+        with self._held(max(start_id, ids[0])):
             load = self._committer.snapshots.load
             later = [load(id) for id in ids if id > start_id]
             self._audit_snapshots(first, later)
-            self._audit_files(first, later, lease)
-            self._audit_changelog(first, later, lease)
+            self._audit_files(first, later)
+            self._audit_changelog(first, later)
         return self._findings.report(path, self._producer, start_id, ids[-1])
 
     def _first(self, start: int | str | None, ids: Sequence[int]) -> Snapshot | None:
@@ -112,17 +111,17 @@ class _Audit:
         return first
 
     @contextmanager
-    def _held(self, snapshot_id: int) -> Iterator[ReadLease | None]:
+    def _held(self, snapshot_id: int) -> Iterator[None]:
         """Expiry leaves the snapshots while the block runs, where the storage lets us say so."""
         table = self._table
         try:
             lease = hold(table.file_io, table.paths, snapshot_id, _LEASE_MILLIS)
         except StorageError as error:
             _log.info("audit of %s goes without a lease: %s", table.paths.root, error)
-            yield None
+            yield
             return
         try:
-            yield lease
+            yield
         finally:
             lease.release()
 
@@ -132,25 +131,19 @@ class _Audit:
             if snapshot is not None:
                 one.look_at(snapshot)
 
-    def _audit_files(
-        self, first: Snapshot | None, later: Sequence[Snapshot], lease: ReadLease | None
-    ) -> None:
+    def _audit_files(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         one = FileAudit(self._table, self._findings)
         live_files = self._live_files
         for entry in live_files.live_entries(first):
             assert first is not None
             one.look_at(entry, first.id, is_changelog=False)
-            _renew(lease)
         for snapshot in later:
             added = [e for e in live_files.delta_entries(snapshot) if e.kind == ADD]
             told = live_files.changelog_entries(snapshot)
             for entry in (*added, *told):
                 one.look_at(entry, snapshot.id, is_changelog=entry in told)
-                _renew(lease)
 
-    def _audit_changelog(
-        self, first: Snapshot | None, later: Sequence[Snapshot], lease: ReadLease | None
-    ) -> None:
+    def _audit_changelog(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         schema = self._table.schema
         try:
             check_readable(schema)
@@ -165,7 +158,6 @@ class _Audit:
         one = ChangelogAudit(self._table, self._findings, start_id, self._folded_rows)
         for history in bucket_histories(self._live_files, schema, first, later):
             one.look_at(history)
-            _renew(lease)
 
     def _since_producer(
         self, first: Snapshot | None, later: Sequence[Snapshot]
@@ -207,9 +199,3 @@ def _check_auditable(schema: TableSchema) -> None:
                 expected="a table with a primary key, its files in its bucket directories",
                 action="Audit the table with another client.",
             )
-
-
-def _renew(lease: ReadLease | None) -> None:
-    """When half of it is over."""
-    if lease is not None and lease.expires_millis - time.time() * 1000 < _LEASE_MILLIS / 2:
-        lease.renew()

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.derived_value import derived_value
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.merge_order import group_starts, sort_order
@@ -94,16 +94,16 @@ class Timeline:
     def count(self, source: Source) -> int:
         return int((self.sources == source).sum())
 
-    @cached_property
+    @derived_value
     def lanes(self) -> npt.NDArray[np.uint64]:
         return key_lanes([self.rows.column(name) for name in self.key])
 
-    @cached_property
+    @derived_value
     def order(self) -> Rows:
         """Row numbers by key, then time."""
         return sort_order(self.lanes, np.arange(self.rows.num_rows, dtype=np.int64))
 
-    @cached_property
+    @derived_value
     def starts(self) -> Rows:
         """Where each key starts in the order."""
         return group_starts(self.lanes, self.order)[:-1]

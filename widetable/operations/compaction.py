@@ -4,10 +4,10 @@ A lease keeps two compactors from doing the same work twice; safety never depend
 fails the append: a lost race is left to the next one, other errors are logged.
 
 With `changelog-producer=lookup` no append may stay without its changelog because somebody else had the lease just then.
-Who does not get it leaves a note (`TablePaths.compaction_wanted`, an empty file) and asks once more; who gives the
-lease back looks for a note and then compacts what is due in the whole table. Either the one that wrote the note gets
-the lease, or its holder sees the note. Nor may one stay without it because its writer was killed before it compacted:
-when its batch comes again, all that is due is compacted.
+Who does not get it leaves a note (`compaction_wishes`) and asks once more; who gives the lease back looks for notes and
+then compacts what is due in the whole table. Either the one that wrote the note gets the lease, or its holder sees the
+note. Nor may one stay without it because its writer was killed before it compacted: when its batch comes again, all
+that is due is compacted; and what a thread was to do behind a commit is noted until it is done.
 
 What a commit need not wait for is done behind it (`compaction_threads`): with `lookup-wait=false` the changelog, else
 large picks among the older levels (`changelog_compaction.Share`), under a lease of their own: they share no file with
@@ -16,16 +16,18 @@ what commits move up. A commit whose pick can be put off no longer waits for the
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 from widetable import options as opt
 from widetable.commit.committer import CommitResult, Committer
+from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.live_files import Buckets, Partitions
-from widetable.errors import ConflictError, NotFoundError, WidetableError
+from widetable.errors import ConflictError, NotFoundError, StorageError, WidetableError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.changelog_compaction import Share, rewrites_much
@@ -47,9 +49,19 @@ def compact_all(state: TableState, committer: Committer, *, full: bool) -> Commi
     It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it lost in every round.
     """
     wait_for_compactions(state.paths.root)
-    with held_lease(state):
-        state.file_io.delete(state.paths.compaction_wanted)
+    with held_lease(state), answered(state):
         return _compact(state, committer, _live_entries(committer), full=full)
+
+
+@contextlib.contextmanager
+def answered(state: TableState) -> Iterator[list[str]]:
+    """The notes of who waits for a compaction, all of which the block answers. They stay when it is killed."""
+    wishes = CompactionWishes(state.file_io, state.paths)
+    found = wishes.open()
+    try:
+        yield found
+    finally:
+        wishes.forget(found)
 
 
 def compact_after_append(
@@ -79,9 +91,27 @@ def _compact_after(
         _unless_it_fails(state, lambda: _compact_touched(state, committer, touched))
 
     if _makes_lookups(state) and not state.options.get(opt.LOOKUP_WAIT):
-        CHANGELOGS.submit(state.paths.root, work)
+        CHANGELOGS.submit(state.paths.root, _noted(state, work))
     else:
         work()
+
+
+def _noted(state: TableState, work: Callable[[], None]) -> Callable[[], None]:
+    """The work, with a note of it until it is done: a process that is killed leaves it to the next that compacts."""
+    wishes = CompactionWishes(state.file_io, state.paths)
+    try:
+        note = wishes.add(is_own=True)
+    except StorageError as refusal:
+        _log.info("no note of a compaction that is still to be done: %s", refusal)
+        return work
+
+    def noted_work() -> None:
+        try:
+            work()
+        finally:
+            _unless_it_fails(state, lambda: wishes.forget([note]))
+
+    return noted_work
 
 
 def _unless_it_fails(state: TableState, compact: Callable[[], None]) -> None:
@@ -115,18 +145,18 @@ def _compact_now(
 ) -> None:
     """What the commit waits for, by us or by the holder of the lease."""
     waits = _makes_lookups(state)
-    wanted = state.paths.compaction_wanted
+    wishes = CompactionWishes(state.file_io, state.paths)
     with held_lease(state) as is_ours:
         if is_ours:
             _compact(state, committer, live_entries, full=False, share=Share.COMMIT)
         elif waits:
-            state.file_io.publish(wanted, b"")
-    while waits and state.file_io.exists(wanted):
+            wishes.add(is_own=False)
+    while waits and wishes.open():
         with held_lease(state) as is_ours:
             if not is_ours:
                 return
-            state.file_io.delete(wanted)
-            _compact(state, committer, _live_entries(committer), full=False, share=Share.COMMIT)
+            with answered(state):
+                _compact(state, committer, _live_entries(committer), full=False, share=Share.COMMIT)
 
 
 def _compact_rest(

@@ -1,8 +1,9 @@
 """The threads in which a process compacts while its writes go on: one for changelogs that a write need not wait for
-(`lookup-wait=false`), one for what commits leave of the older levels. Both end their work before the process ends.
+(`lookup-wait=false`), one for what commits leave of the older levels. A process that ends finishes both.
 
 In: a table's root and the work; out: nothing, but `wait`. Raises nothing: an error that the work lets through is told
-in the log, with its trace. A process that was forked off starts with threads of its own and nothing to do.
+in the log, with its trace. Where no thread can be started, and once the main thread has ended, the work is done in the
+caller. A process that was forked off starts with threads of its own and nothing to do.
 """
 
 from __future__ import annotations
@@ -12,51 +13,54 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
+
+from widetable.forked_child import SharedByThreads
+from widetable.worker_thread import Task, WorkerThread
 
 _log = logging.getLogger("widetable")
 _LOW_PRIORITY: Final = 10
 
 
-class CompactionThread:
-    """One thread; it starts with the first work. gives_way: it and the threads that it starts run when others do not
-    want the cores (Linux; elsewhere as all).
-    """
+class CompactionThread(SharedByThreads):
+    """gives_way: it and the threads that it starts run when others do not want the cores (Linux; elsewhere as all)."""
 
     def __init__(self, name: str, *, gives_way: bool = False) -> None:
-        self._name = f"widetable-{name}"
-        self._initializer = _give_way if gives_way else None
-        self._start_anew()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._start_anew)
+        self._name = name
+        self._begin = _give_way if gives_way else None
+        super().__init__()
 
     def _start_anew(self) -> None:
-        self._pool = ThreadPoolExecutor(1, self._name, initializer=self._initializer)
+        self._thread = WorkerThread(self._name, self._begin)
         self._lock = threading.Lock()
-        self._of_table: dict[str, set[Future[None]]] = {}
+        self._of_table: dict[str, list[Task[None]]] = {}
 
     def submit(self, root: str, work: Callable[[], None]) -> None:
         """Do the work after all that was handed over before."""
-        with self._lock:
-            pending = self._of_table.setdefault(root, set())
-            pending -= {future for future in pending if future.done()}
-            pending.add(self._pool.submit(_told_in_the_log, work))
+        self._submit(root, work, is_alone=False)
 
     def submit_alone(self, root: str, work: Callable[[], None]) -> None:
         """Do the work, unless some of this table is not done: for who asks again with every commit."""
+        self._submit(root, work, is_alone=True)
+
+    def _submit(self, root: str, work: Callable[[], None], *, is_alone: bool) -> None:
+        task = Task(lambda: _told_in_the_log(work))
         with self._lock:
-            if not self._pending(root):
-                self._of_table[root] = {self._pool.submit(_told_in_the_log, work)}
+            pending = [task for task in self._of_table.get(root, ()) if not task.is_done]
+            if pending and is_alone:
+                return
+            self._of_table[root] = [*pending, task]
+        if threading.main_thread().is_alive():
+            self._thread.submit(task)
+        else:  # nobody would wait for a thread that starts now
+            task.run()
 
     def wait(self, root: str) -> None:
         """Returns when nothing of this table is left that was handed over before."""
         with self._lock:
-            pending = self._pending(root)
-        wait(pending)
-
-    def _pending(self, root: str) -> set[Future[None]]:
-        return {future for future in self._of_table.get(root, ()) if not future.done()}
+            pending = list(self._of_table.get(root, ()))
+        for task in pending:
+            task.wait()
 
 
 def _told_in_the_log(work: Callable[[], None]) -> None:

@@ -1,16 +1,18 @@
 """Expiry: old snapshots go, with the files that only they name (docs/decisions/0009-expiry.md).
 
-    choose ─► copy each snapshot file ─► look again who needs them ─► remove the snapshot files, oldest first
-           ─► EARLIEST hint ─► sweep: delete what the copies name and nobody else, then the copies
+    choose ─► note each snapshot file ─► look again who needs them ─► remove the snapshot files, oldest first
+           ─► sweep: delete what the notes name and nobody else, then the notes ─► EARLIEST hint
 
 A snapshot's files are deleted only when its own file is gone, so who reads one finds it whole or learns that it has
-expired; the copies make the next expiry finish what this one did not. Never part of a commit, and right without any
-lease: several may run at once. Raises UnsupportedError for a table whose changelog is kept longer than its snapshots,
-what `expiry_sweep` raises, InvalidError for a retention that contradicts itself, StorageError.
+expired; the notes make the next expiry finish what this one did not. It needs no room on the disk, so that a full one
+can be freed (docs/decisions/0014-full-disks.md). Never part of a commit, and right without any lease: several may run
+at once. Raises UnsupportedError for a table whose changelog is kept longer than its snapshots, what `expiry_sweep`
+raises, InvalidError for a retention that contradicts itself, StorageError.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -22,13 +24,13 @@ from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.read_lease import forget_expired, held_snapshots
 from widetable.commit.retired_snapshots import RetiredSnapshots
-from widetable.errors import NotFoundError, UnsupportedError
+from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.operations.expiry_choice import ExpiryChoice, Retention, choose_snapshots
 from widetable.operations.expiry_sweep import ExpirySweep
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
-# A copy of a snapshot that stays is withdrawn when it is so old that no expiry is still about to act on it.
+# A note of a snapshot that stays is withdrawn when it is so old that no expiry is still about to act on it.
 _WITHDRAW_MILLIS: Final = 600_000
 # Other clients then copy expired snapshots to changelog/, and delete their changelog files later (format.md 12).
 _LONGER_CHANGELOG: Final = (
@@ -36,6 +38,7 @@ _LONGER_CHANGELOG: Final = (
     "changelog.num-retained.max",
     "changelog.time-retained",
 )
+_log = logging.getLogger("widetable")
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ class _Expiry:
         forget_expired(self._file_io, self._paths, 0, self._clock)
         ids = self._retire(self._choose(retention, self._needed()))
         swept = ExpirySweep(self._state, self._committer, self._retired).run()
+        self._hint()
         return ExpiryResult(ids, swept.files, swept.size_bytes, forgotten)
 
     def chosen(self, retention: Retention) -> ExpiryResult:
@@ -128,20 +132,52 @@ class _Expiry:
 
     def _retire(self, choice: ExpiryChoice) -> tuple[int, ...]:
         """Remove the files of the chosen snapshots, as far as nobody asked for them meanwhile."""
-        noted = [id for id in choice.ids if self._retired.note(id)]
-        # A reader writes its lease, then looks for the copy: who did not see ours is seen here.
-        end = min([choice.end, *self._needed()])
-        going = [id for id in noted if id < end]
-        if going:
-            latest_id = self._committer.snapshots.latest_id() or end
-            self._committer.last_commits.keep(going, range(end, latest_id + 1))
-        ids = tuple(id for id in going if self._file_io.delete(self._paths.snapshot(id)))
-        self._retired.withdraw(end, self._now_millis() - _WITHDRAW_MILLIS)
-        self._hint()
-        return ids
+        removed: list[int] = []
+        try:
+            noted = self._noted(choice.ids)
+            # A reader writes its lease, then looks for notes: who did not see ours is seen here.
+            end = min([choice.end, *self._needed()])
+            going = [id for id in noted if id < end]
+            if going:
+                latest_id = self._committer.snapshots.latest_id() or end
+                self._committer.last_commits.keep(going, range(going[-1] + 1, latest_id + 1))
+            for id in going:
+                if self._file_io.delete(self._paths.snapshot(id)):
+                    removed.append(id)
+        finally:
+            self._retired.withdraw_own(removed)
+        self._retired.withdraw(self._now_millis() - _WITHDRAW_MILLIS)
+        newest_id = self._committer.snapshots.latest_id()
+        if newest_id is not None:
+            # With the directory: the removed ones stay removed before their files go.
+            self._file_io.sync(self._paths.snapshot(newest_id))
+        return tuple(removed)
+
+    def _noted(self, ids: Iterable[int]) -> list[int]:
+        """Those of which there is a note now: all that are there, or the first ones, as many as the storage takes."""
+        noted: list[int] = []
+        for id in ids:
+            try:
+                if self._note(id):
+                    noted.append(id)
+            except StorageError as refusal:
+                if not noted:
+                    raise
+                _log.warning("fewer snapshots of %s expire: %s", self._paths.root, refusal)
+                break
+        return noted
+
+    def _note(self, id: int) -> bool:
+        try:
+            return self._retired.note(id)
+        except StorageError:
+            # A name takes no room, but its directory may: the hint gives way, and comes again afterwards.
+            if not self._file_io.delete(self._paths.earliest_hint):
+                raise
+            return self._retired.note(id)
 
     def _hint(self) -> None:
-        """Say which snapshot is the earliest now, and make sure that the removed ones stay removed."""
+        """Say which snapshot is the earliest now, if there is room for it."""
         earliest_id = self._committer.snapshots.earliest_id()
         if earliest_id is None:
             return
@@ -150,9 +186,11 @@ class _Expiry:
             known = self._file_io.read(path)
         except NotFoundError:
             known = b""
-        if known != text:
-            self._file_io.replace(path, text)
-        self._file_io.sync(path)  # syncs the directory too, before files of the removed ones go
+        try:
+            if known != text:
+                self._file_io.replace(path, text, durable=False)
+        except StorageError as refusal:
+            _log.warning("the hint to the earliest snapshot stays as it is: %s", refusal)
 
     def _now_millis(self) -> int:
         return self._clock.now_nanos() // 1_000_000

@@ -1,10 +1,10 @@
-"""Deletes the files that only expired snapshots named, working from their copies (retired_snapshots).
+"""Deletes the files that only expired snapshots named, working from the notes of them (retired_snapshots).
 
-    copies whose snapshot file is gone ─► what they deleted ─► minus what others name ─► data and changelog files,
-    ─► manifests ─► lists, index manifests, statistics ─► the copies
+    notes whose snapshot file is gone ─► what they deleted ─► minus what others name ─► data and changelog files,
+    ─► manifests ─► lists, index manifests, statistics ─► the notes
 
-Every step can be repeated: what is deleted already is passed over. A copy whose manifests are gone was swept before,
-because manifests go only after all data files. Tags are looked up after the copies: a tag that is made of a snapshot
+Every step can be repeated: what is deleted already is passed over. A note whose manifests are gone was swept before,
+because manifests go only after all data files. Tags are looked up after the notes: a tag that is made of a snapshot
 counts only when that snapshot's file is there afterwards (`tags`), so one that counts is seen here. Raises
 NotFoundError and DamagedError when it cannot be told what others name, before anything is deleted; StorageError.
 """
@@ -60,11 +60,12 @@ class ExpirySweep:
         self._paths = state.paths
         self._snapshots = committer.snapshots
         self._live_files: LiveFiles = committer.live_files
-        self._named = NamedFiles(state.file_io, state.paths, committer.live_files)
+        # What a damaged tag kept cannot be told: it must not stop what frees the disk.
+        self._named = NamedFiles(state.file_io, state.paths, committer.live_files, strict=False)
         self._retired = retired
 
     def run(self) -> Swept:
-        """Delete what the copies name and nobody else; then the copies."""
+        """Delete what the notes name and nobody else; then the notes."""
         waste, swept = self._find(), Swept()
         for entry in waste.data:
             if entry.file.external_path is not None:

@@ -1,4 +1,4 @@
-"""The compaction lease while a block runs: taken if it is free, renewed by a thread, given back at the end.
+"""The compaction lease while a block runs: taken if it is free, renewed meanwhile, given back at the end.
 
 Raises StorageError when the storage refuses to give it. Losing it meanwhile is not told: safety never depends on it.
 """
@@ -6,17 +6,15 @@ Raises StorageError when the storage refuses to give it. Losing it meanwhile is 
 from __future__ import annotations
 
 import contextlib
-import threading
 import uuid
 from collections.abc import Iterator
 from typing import Final
 
-from widetable.commit.lease import Lease, try_lease
-from widetable.errors import WidetableError
+from widetable.commit.lease import LONGEST_MILLIS, try_lease
+from widetable.commit.lease_renewal import LEASE_RENEWAL
 from widetable.write.table_state import TableState
 
-LEASE_MILLIS: Final = 60_000
-_RENEWALS_PER_LEASE: Final = 3
+LEASE_MILLIS: Final = LONGEST_MILLIS
 
 
 @contextlib.contextmanager
@@ -29,21 +27,9 @@ def held_lease(state: TableState, holder: str = "", path: str | None = None) -> 
     if lease is None:
         yield False
         return
-    done = threading.Event()
-    renewal = threading.Thread(
-        target=_renew, args=(lease, done), name="widetable-lease", daemon=True
-    )
-    renewal.start()
+    LEASE_RENEWAL.start(lease)
     try:
         yield True
     finally:
-        done.set()
-        renewal.join()
+        LEASE_RENEWAL.stop(lease)
         lease.release()
-
-
-def _renew(lease: Lease, done: threading.Event) -> None:
-    while not done.wait(LEASE_MILLIS / 1000 / _RENEWALS_PER_LEASE):
-        with contextlib.suppress(WidetableError):
-            if not lease.renew():
-                return

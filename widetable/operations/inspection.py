@@ -20,6 +20,7 @@ from widetable.commit.read_lease import held_snapshots
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.tags import TagStore
 from widetable.operations.unattended import Waiting, unattended_warning
 from widetable.write.table_state import TableState
@@ -142,6 +143,7 @@ def inspect(state: TableState, committer: Committer) -> Inspection:
             *(() if unattended is None else (unattended,)),
             *others,
             *_consumer_warnings(state, consumers, earliest_id),
+            *map(str, damaged_notes(state.file_io, state.paths)),
         ),
     )
 

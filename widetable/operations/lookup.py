@@ -12,7 +12,6 @@ version cannot read, and what reading data files raises.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -43,6 +42,7 @@ from widetable.operations.lookup_keys import key_rows
 from widetable.read.scan_plan import check_entry
 from widetable.read.split import needs_merge
 from widetable.schema import TableSchema, check_fixed_buckets
+from widetable.worker_thread import in_threads
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.table_state import TableState
 from widetable.write.write_buffer import BucketId
@@ -75,8 +75,7 @@ def lookup_rows(
     if len(parts) < 2:
         all_found = [reader.find(part) for part in parts]
     else:
-        with ThreadPoolExecutor(min(_THREADS, len(parts))) as pool:
-            all_found = list(pool.map(reader.find, parts))
+        all_found = in_threads(reader.find, parts, _THREADS, "lookup")
     return _table(schema, names, given.num_rows, all_found)
 
 

@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from widetable import options as opt
 from widetable.errors import WidetableError
+from widetable.forked_child import UNFORKABLE
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.lookup_cost import SCAN_STRATEGY
 from widetable.write.table_state import TableState
@@ -29,7 +30,9 @@ def caches_of(table: TableState) -> Caches | None:
         _tell(f"option {opt.LOOKUP_CACHE_MAX_DISK_SIZE.key!r} is 0")
         return None
     try:
-        return cast("Caches", importlib.import_module(_PACKAGE).process_caches(table.options))
+        with UNFORKABLE:  # a child would wait for a module that nobody imports any more
+            package = importlib.import_module(_PACKAGE)
+        return cast("Caches", package.process_caches(table.options))
     except ImportError as missing:
         _tell(f"{missing}; install widetable[lookup]")
     except (WidetableError, OSError) as cause:

@@ -5,7 +5,8 @@
 A `Maintainer` does one round at a time; `maintain` is the loop around it. A `write-only` table is compacted by nobody
 else, so its lease is held between the rounds too, which tells that somebody is there (`unattended`); a table whose
 writers compact gets the lease for the compaction alone. Who does not get the lease waits. Several maintainers by
-mistake are safe: commits are optimistic. A round that fails is told in the log and done again, later each time.
+mistake are safe: commits are optimistic. A round that fails is told in the log and done again, later each time; what
+is due to go goes all the same, because it may be what makes room for the rest.
 
 Raises what only the user can mend: InvalidError, UnsupportedError, NotFoundError for a table that is gone, DamagedError
 of the same file again and again; and with `once` every error.
@@ -28,12 +29,12 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import CommitResult, Committer
+from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import holder
 from widetable.commit.schema_store import SchemaStore
-from widetable.errors import InvalidError, NotFoundError, UnsupportedError, WidetableError
-from widetable.operations.compaction import compact_all
-from widetable.operations.expiry import expire
-from widetable.operations.expiry_choice import retention_of
+from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
+from widetable.operations.cleaner import Cleaner
+from widetable.operations.compaction import answered, compact_all
 from widetable.operations.held_lease import held_lease
 from widetable.operations.maintenance_rule import (
     Answer,
@@ -43,16 +44,13 @@ from widetable.operations.maintenance_rule import (
     due_compaction,
     wait_millis,
 )
-from widetable.operations.orphans import remove_orphans
 from widetable.operations.supported import check_writable
 from widetable.write.table_state import TableState
 
 INTERVAL_MILLIS: Final = 1000
-_EXPIRY_MILLIS: Final = 10_000
-# Snapshots grow too old without new ones as well.
-_IDLE_EXPIRY_MILLIS: Final = 300_000
-_ORPHANS_MILLIS: Final = 86_400_000
 _log = logging.getLogger("widetable")
+# What a round survives when another one may be better off.
+_SURVIVED: Final = (WidetableError, pa.ArrowException, OSError)
 
 # Compacts a table, fully or what is due; raises ConflictError when it lost.
 Compact: TypeAlias = Callable[[TableState, Committer, bool], CommitResult]
@@ -92,7 +90,7 @@ class Upkeep:
 @dataclass(frozen=True)
 class MaintenanceResult:
     """What was done, of one round or of all. waits: rounds in which another maintainer had the lease. failures: rounds
-    that failed. snapshot_id: of the last compaction.
+    that failed. snapshot_id: of the last compaction. freed_files, freed_bytes: of expired snapshots and of orphans.
     """
 
     __module__ = "widetable"
@@ -105,6 +103,8 @@ class MaintenanceResult:
     waits: int = 0
     failures: int = 0
     snapshot_id: int | None = None
+    freed_files: int = 0
+    freed_bytes: int = 0
 
     @property
     def is_idle(self) -> bool:
@@ -121,6 +121,8 @@ class MaintenanceResult:
             self.waits + other.waits,
             self.failures + other.failures,
             self.snapshot_id if other.snapshot_id is None else other.snapshot_id,
+            self.freed_files + other.freed_files,
+            self.freed_bytes + other.freed_bytes,
         )
 
 
@@ -144,7 +146,12 @@ class Maintainer:
         self._compact = compact
         self._clock = clock or SystemClock()
         self._lease = _StandingLease()
-        self._cleaner = _Cleaner(committer, upkeep, self._clock)
+        self._cleaner = Cleaner(
+            committer,
+            self._clock,
+            expires=upkeep.expire,
+            older_than_millis=upkeep.orphans_older_than_millis,
+        )
         state = state_of()
         check_writable(state.schema)
         self._file_io, self._paths = state.file_io, state.paths
@@ -173,40 +180,66 @@ class Maintainer:
     def round(self) -> MaintenanceResult:
         """Do what is due. An error that another try may mend is logged and counted; others are raised."""
         try:
-            done = self._round()
-        except (WidetableError, pa.ArrowException, OSError) as error:
-            self._answer(error)
-            return MaintenanceResult(rounds=1, failures=1)
-        self._errors.clear()
-        return replace(done, rounds=1)
+            done, error = self._round()
+        except _SURVIVED as failure:
+            done, error = MaintenanceResult(), failure
+        if error is None:
+            self._errors.clear()
+            return replace(done, rounds=1)
+        self._answer(error)
+        return replace(done, rounds=1, failures=1)
 
     def run_once(self) -> MaintenanceResult:
-        """Do everything now, whoever has the lease. Raises every error."""
+        """Do everything now, whoever has the lease. Raises every error, but one that cleaning may have mended."""
         state = self._state_of()
         progress = Progress(self._committer.snapshots.latest_id(), None, None, None)
-        done = self._compacted(state, progress, self._due(progress, state))
-        done = done.plus(self._cleaner.clean(state, progress.latest_id, at_once=True))
+        due = self._due(progress, state)
+        try:
+            done = self._compacted(state, progress, due)
+        except _SURVIVED:
+            cleaned = self._cleaned(state, progress, at_once=True)
+            if not cleaned.freed_files:
+                raise
+            done = self._compacted(state, progress, due).plus(cleaned)
+        else:
+            done = done.plus(self._cleaned(state, progress, at_once=True))
         return replace(done, rounds=1)
 
-    def _round(self) -> MaintenanceResult:
-        if not self._has_begun:
-            self._lease.stand(self._state_of())
-            self._has_begun = True
+    def _round(self) -> tuple[MaintenanceResult, Exception | None]:
+        """What was done, and why not all of it."""
         progress = self._progress()
         if progress.latest_id is None:
             SchemaStore(self._file_io, self._paths).latest()  # raises for a table that was dropped
-        due = self._due(progress)
-        if due is Compaction.NONE and not self._cleaner.is_due(progress.latest_id):
+        done, error = MaintenanceResult(), None
+        try:
+            done = self._compacted_if_due(progress)
+        except _SURVIVED as failure:
+            error = failure
+        if done.waits or not (error or self._cleaner.is_due(progress.latest_id)):
+            return done, error
+        try:
+            at_once = isinstance(error, StorageError)
+            done = done.plus(self._cleaned(self._state_of(), progress, at_once=at_once))
+        except _SURVIVED as failure:
+            if error is None:
+                return done, failure
+            _log.warning("nor was %s cleaned: %s", self._paths.root, failure)
+        return done, error
+
+    def _compacted_if_due(self, progress: Progress) -> MaintenanceResult:
+        if not self._has_begun:
+            self._lease.stand(self._state_of())
+            self._has_begun = True
+        if self._due(progress) is Compaction.NONE:
             return MaintenanceResult()
         state = self._state_of()
         due = self._due(progress, state)
-        done = MaintenanceResult()
-        if due is not Compaction.NONE:
-            with self._lease.held(state) as is_ours:
-                if not is_ours:
-                    return MaintenanceResult(waits=1)
-                done = self._compacted(state, progress, due)
-        return done.plus(self._cleaner.clean(state, progress.latest_id, at_once=False))
+        if due is Compaction.NONE:
+            return MaintenanceResult()
+        with self._lease.held(state) as is_ours:
+            if not is_ours:
+                return MaintenanceResult(waits=1)
+            return self._compacted(state, progress, due)
 
     def _progress(self) -> Progress:
         since_full_millis = (
@@ -219,7 +252,7 @@ class Maintainer:
             self._settled_id,
             self._full_id,
             since_full_millis,
-            self._file_io.exists(self._paths.compaction_wanted),
+            bool(CompactionWishes(self._file_io, self._paths).open()),
         )
 
     def _due(self, progress: Progress, state: TableState | None = None) -> Compaction:
@@ -236,7 +269,8 @@ class Maintainer:
         if due is Compaction.NONE:
             return MaintenanceResult()
         is_full = due is Compaction.FULL
-        result = self._compact(state, self._committer, is_full)
+        with answered(state):
+            result = self._compact(state, self._committer, is_full)
         if is_full:
             self._full_id = result.snapshot_id or progress.latest_id
             self._full_at_millis = self._clock.monotonic_millis()
@@ -246,6 +280,17 @@ class Maintainer:
         _log.info("compacted %s: %s", self._paths.root, result)
         return MaintenanceResult(
             compactions=1, full_compactions=int(is_full), snapshot_id=result.snapshot_id
+        )
+
+    def _cleaned(
+        self, state: TableState, progress: Progress, *, at_once: bool
+    ) -> MaintenanceResult:
+        found = self._cleaner.clean(state, progress.latest_id, at_once=at_once)
+        return MaintenanceResult(
+            expired_snapshots=found.snapshots,
+            orphan_files=found.orphans,
+            freed_files=found.files,
+            freed_bytes=found.bytes,
         )
 
     def _answer(self, error: BaseException) -> None:
@@ -310,67 +355,6 @@ class _StandingLease:
     def _is_ours(self, state: TableState) -> bool:
         found = holder(state.file_io, state.paths)
         return found is not None and found[0].startswith(self._holder)
-
-
-class _Cleaner:
-    """Expires snapshots and removes orphans when it is time."""
-
-    def __init__(self, committer: Committer, upkeep: Upkeep, clock: Clock) -> None:
-        self._committer = committer
-        self._upkeep = upkeep
-        self._clock = clock
-        self._expires = upkeep.expire
-        self._seen_id: int | None = None
-        self._expired_at_millis: float | None = None
-        self._cleaned_at_millis: float | None = None
-
-    def is_due(self, latest_id: int | None) -> bool:
-        return self._expiry_is_due(latest_id) or self._orphans_are_due()
-
-    def clean(
-        self, state: TableState, latest_id: int | None, *, at_once: bool
-    ) -> MaintenanceResult:
-        done = MaintenanceResult()
-        if self._expires and (at_once or self._expiry_is_due(latest_id)):
-            done = replace(done, expired_snapshots=self._expire(state, latest_id))
-        if self._upkeep.orphans_older_than_millis is not None and (
-            at_once or self._orphans_are_due()
-        ):
-            done = replace(done, orphan_files=self._remove_orphans(state))
-        return done
-
-    def _expiry_is_due(self, latest_id: int | None) -> bool:
-        if not self._expires or latest_id is None:
-            return False
-        often = _EXPIRY_MILLIS if latest_id != self._seen_id else _IDLE_EXPIRY_MILLIS
-        return self._has_passed(self._expired_at_millis, often)
-
-    def _orphans_are_due(self) -> bool:
-        wanted = self._upkeep.orphans_older_than_millis is not None
-        return wanted and self._has_passed(self._cleaned_at_millis, _ORPHANS_MILLIS)
-
-    def _has_passed(self, since_millis: float | None, millis: int) -> bool:
-        return since_millis is None or self._clock.monotonic_millis() - since_millis >= millis
-
-    def _expire(self, state: TableState, latest_id: int | None) -> int:
-        """How many snapshots went. A table that this version may not expire is told once."""
-        try:
-            gone = expire(state, self._committer, retention_of(state.options)).ids
-        except UnsupportedError as error:
-            _log.warning("snapshots of %s do not expire: %s", state.paths.root, error)
-            self._expires = False
-            return 0
-        # At the limit of one expiry, there is more.
-        self._expired_at_millis = None if gone else self._clock.monotonic_millis()
-        self._seen_id = latest_id
-        return len(gone)
-
-    def _remove_orphans(self, state: TableState) -> int:
-        older_than_millis = self._upkeep.orphans_older_than_millis
-        assert older_than_millis is not None
-        found = remove_orphans(state, self._committer, older_than_millis, dry_run=False)
-        self._cleaned_at_millis = self._clock.monotonic_millis()
-        return len(found.paths)
 
 
 def maintain(

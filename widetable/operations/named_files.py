@@ -23,9 +23,20 @@ _BRANCH_PREFIX: Final = "branch-"
 
 
 class NamedFiles:
-    """Of one table. Without state but the caches of `live_files`."""
+    """Of one table. Without state but the caches of `live_files`.
 
-    def __init__(self, file_io: FileIO, paths: TablePaths, live_files: LiveFiles) -> None:
+    strict: tags that cannot be read raise DamagedError; else they are passed over.
+    """
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        paths: TablePaths,
+        live_files: LiveFiles,
+        *,
+        strict: bool = True,
+    ) -> None:
+        self._strict = strict
         self._file_io = file_io
         self._paths = paths
         self._live_files = live_files
@@ -95,22 +106,18 @@ class NamedFiles:
             for snapshot in (store.load(id) for id in store.ids()):
                 names |= self.of_snapshot(snapshot) | self.of_delta(snapshot)
                 names |= self.of_changelog(snapshot)
-            tags = TagStore(self._file_io, branch)
-            for snapshot in (tags.load(name) for name in tags.names()):
+            for _, snapshot in self._tags_at(branch):
                 names |= self.of_snapshot(snapshot)
             names |= self._of_changelogs_at(branch)
         return names
 
     def tags(self) -> list[tuple[str, Snapshot]]:
         """Name and snapshot of all tags, by snapshot id; those that are deleted meanwhile left out."""
-        store = TagStore(self._file_io, self._paths)
-        found = []
-        for name in store.names():
-            try:
-                found.append((name, store.load(name)))
-            except NotFoundError:
-                continue
-        return sorted(found, key=lambda tag: (tag[1].id, tag[0]))
+        return self._tags_at(self._paths)
+
+    def _tags_at(self, paths: TablePaths) -> list[tuple[str, Snapshot]]:
+        tags = TagStore(self._file_io, paths).all(strict=self._strict)
+        return sorted(tags.items(), key=lambda tag: (tag[1].id, tag[0]))
 
     def of_tag(
         self,

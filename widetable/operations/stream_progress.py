@@ -1,10 +1,10 @@
 """What keeps the snapshots of a stream from expiry: its consumer's progress, and until there is some a read lease.
 
 A consumer is recorded as soon as the stream has started with changes; in a full phase only when that is over, so that a
-restart before does it again. Where no consumer's progress keeps what is still to be read, the lease moves along. Raises
-NotFoundError when the snapshot that is to be held has expired, InvalidError for a consumer id that is a path,
-StorageError when progress cannot be recorded. A storage that takes no lease is told in the log: the stream then reads
-what expiry leaves.
+restart before does it again. Where no consumer's progress keeps what is still to be read, the lease moves along; it is
+renewed by itself, however long a batch takes. Raises NotFoundError when the snapshot that is to be held has expired,
+InvalidError for a consumer id that is a path, DamagedError for a consumer whose file is damaged, StorageError when
+progress cannot be recorded. A storage that takes no lease is told in the log: the stream then reads what expiry leaves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.consumer_store import ConsumerStore
-from widetable.commit.read_lease import ReadLease, hold
+from widetable.commit.read_lease import LONGEST_MILLIS, ReadLease, hold
 from widetable.errors import NotFoundError, StorageError
 from widetable.paths import TablePaths
 from widetable.read.expired import expired
@@ -23,9 +23,8 @@ from widetable.storage.file_io import FileIO
 
 _log = logging.getLogger("widetable")
 
-# A reader that is killed keeps its snapshots for so long.
-LEASE_MILLIS: Final = 3_600_000
-_RENEWALS_PER_LEASE: Final = 6
+# A reader that is killed keeps its snapshots for so long, where nobody sees that its process has ended.
+LEASE_MILLIS: Final = LONGEST_MILLIS
 
 
 class StreamProgress:
@@ -55,9 +54,7 @@ class StreamProgress:
         return self._recorded
 
     def keep(self, offset: Offset) -> None:
-        """All from here on is still to be read. Called often: it writes only when the offset has moved, or the lease
-        is due.
-        """
+        """All from here on is still to be read. Called often: it writes only when the offset has moved."""
         if self._recorded is not None and self._recorded <= offset.next_snapshot:
             self._release()
         elif self._may_lease:
@@ -85,7 +82,8 @@ class StreamProgress:
 
     def _hold(self, snapshot_id: int) -> None:
         lease = self._lease
-        if lease is None or snapshot_id < lease.snapshot_id:
+        # One that is not ours was inherited by this process when it was forked: the parent's holds for the parent.
+        if lease is None or not lease.is_ours or snapshot_id < lease.snapshot_id:
             self._release()
             try:
                 self._lease = hold(
@@ -95,12 +93,6 @@ class StreamProgress:
                 raise expired(self._file_io, self._paths, snapshot_id) from cause
         elif snapshot_id > lease.snapshot_id:
             lease.move(snapshot_id)
-        elif self._is_due(lease):
-            lease.renew()
-
-    def _is_due(self, lease: ReadLease) -> bool:
-        left = lease.expires_millis - self._clock.now_nanos() // 1_000_000
-        return left < LEASE_MILLIS - LEASE_MILLIS // _RENEWALS_PER_LEASE
 
     def _release(self) -> None:
         if self._lease is not None:

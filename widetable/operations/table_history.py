@@ -6,10 +6,10 @@ Raises what the modules it calls raise; see there.
 from __future__ import annotations
 
 import contextlib
-from functools import cached_property
 
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
+from widetable.derived_value import derived_value
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.expiry import ExpiryResult, expire
@@ -50,7 +50,7 @@ class TableHistory:
         """The newest schema, looked up on each call."""
         return self._committer.schemas.latest()
 
-    @cached_property
+    @derived_value
     def _committer(self) -> Committer:
         return Committer(self._file_io, self._paths)
 
@@ -85,9 +85,8 @@ class TableHistory:
         self._tags.delete(name)
 
     def tags(self) -> dict[str, Snapshot]:
-        """Name to snapshot of all tags, sorted by name."""
-        tags = self._tags
-        return {name: tags.load(name) for name in tags.names()}
+        """Name to snapshot of all tags, sorted by name. One whose file is damaged is left out, with a warning."""
+        return self._tags.all()
 
     def accept_lost_snapshots(self) -> int:
         """Go on from the newest snapshot that is there, for a table whose newest ones are lost; its id.
@@ -101,7 +100,9 @@ class TableHistory:
     # Consumers
 
     def consumers(self) -> dict[str, int]:
-        """Consumer to the first snapshot that it has not read; this one and later ones do not expire."""
+        """Consumer to the first snapshot that it has not read; this one and later ones do not expire. One whose file is
+        damaged is left out, with a warning.
+        """
         return ConsumerStore(self._file_io, self._paths).all()
 
     def delete_consumer(self, consumer_id: str) -> bool:

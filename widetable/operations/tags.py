@@ -1,15 +1,16 @@
 """Tags: snapshots that are kept by name.
 
 On disk `tag/tag-<name>`, the JSON of the snapshot (format.md section 3; Paimon `TagManager`).
-Raises InvalidError for names that break a rule or are taken, NotFoundError that says which tags
-there are.
+Raises InvalidError for names that break a rule or are taken, NotFoundError that says which tags there are, DamagedError
+for a tag that cannot be read when it is asked for by name.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from widetable.errors import InvalidError, NotFoundError
+from widetable.commit.passed_over import pass_over, readable
+from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot, Tag, tag_from_json
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
@@ -36,6 +37,26 @@ class TagStore:
             return tag_from_json(self._file_io.read(path), path).snapshot
         except NotFoundError as cause:
             raise self._not_found(name) from cause
+        except DamagedError as cause:
+            raise DamagedError(
+                path,
+                found=cause.found,
+                expected="a tag file",
+                action="It keeps nothing from expiry: restore the file, or delete the tag and make it anew.",
+            ) from cause
+
+    def all(self, *, strict: bool = False) -> dict[str, Snapshot]:
+        """Name to snapshot, sorted by name. One that cannot be read is left out and told in the log; strict: raised."""
+        found, damaged = readable(self.names(), self.load)
+        for damage in damaged:
+            if strict:
+                raise damage
+            pass_over(damage)
+        return found
+
+    def damaged(self) -> list[DamagedError]:
+        """Tags that cannot be read."""
+        return readable(self.names(), self.load)[1]
 
     def create(self, name: str, snapshot: Snapshot) -> None:
         """Keep a snapshot. A tag that keeps it already is left as it is.
@@ -43,7 +64,7 @@ class TagStore:
         Expiry removes the snapshot's file, then looks for tags: if the file is still there now, the tag is seen.
         """
         path = self._path(name)
-        if self._file_io.publish(path, Tag(snapshot=snapshot).to_json().encode()):
+        if self._file_io.publish(path, _content(name, snapshot)):
             if not self._file_io.exists(self._paths.snapshot(snapshot.id)):
                 self._file_io.delete(path)
                 raise NotFoundError(
@@ -85,3 +106,18 @@ class TagStore:
             expected=f"one of {there}" if there else "a table with tags; it has none",
             action="Correct the name.",
         )
+
+
+def _content(name: str, snapshot: Snapshot) -> bytes:
+    """The bytes of a tag, proven to be read back."""
+    data = Tag(snapshot=snapshot).to_json().encode()
+    try:
+        tag_from_json(data, name)
+    except DamagedError as cause:
+        raise InvalidError(
+            f"tag {name!r}",
+            found=f"a snapshot that makes no tag: {cause.found}",
+            expected="a snapshot of the table",
+            action="Tag a snapshot that the table has.",
+        ) from cause
+    return data

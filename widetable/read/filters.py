@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
+from widetable.forked_child import UNFORKABLE
 from widetable.read.filter_expression import parse_expression
 from widetable.read.predicate import Predicate, columns_of, to_expression
 from widetable.schema import TableSchema
@@ -20,7 +21,8 @@ def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
     """
     if isinstance(given, str):
         # Here, because most processes (every Spark worker) never parse a filter, and sqlglot is slow to import.
-        from widetable.read.filter_text import parse_text
+        with UNFORKABLE:  # a child would wait for a module that nobody imports any more
+            from widetable.read.filter_text import parse_text
 
         tree = parse_text(given, schema)
         return Predicate(tree, to_expression(tree), frozenset(columns_of(tree)))

@@ -10,17 +10,17 @@ else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
 
 from widetable.commit.live_files import LiveFiles
+from widetable.derived_value import derived_value
 from widetable.format.snapshot import Snapshot
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
 from widetable.read.split import Split, SplitRead
+from widetable.worker_thread import in_threads
 from widetable.write.table_state import TableState
 
 _THREADS: Final = 2
@@ -65,7 +65,7 @@ class TableScan:
         """The buckets that have to be read, with their files."""
         return list(self._splits)
 
-    @cached_property
+    @derived_value
     def _splits(self) -> list[Split]:
         return plan(
             self._live_files,
@@ -92,7 +92,6 @@ class TableScan:
         if len(reads) < 2:
             batches = [batch for read in reads for batch in read.to_batches(use_threads=True)]
         else:
-            with ThreadPoolExecutor(min(_THREADS, len(reads))) as pool:
-                found = list(pool.map(lambda read: list(read.to_batches()), reads))
+            found = in_threads(lambda read: list(read.to_batches()), reads, _THREADS, "scan")
             batches = [batch for part in found for batch in part]
         return pa.Table.from_batches(batches, self.arrow_schema)

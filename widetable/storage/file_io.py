@@ -1,9 +1,10 @@
 """The storage that a table lives on: a small protocol, given to the table, so that it can be
 replaced and made to fail in tests.
 
-All paths are text with "/" between names. Parent directories are made as needed. Every method
-raises NotFoundError when the
-path is not there (where that matters) and StorageError when the storage refuses (disk full, permission, lost device).
+All paths are text with "/" between names. Parent directories are made as needed. Every method raises NotFoundError when
+the path is not there (where that matters), InvalidError for text that can be no path (too long, a NUL, a lone
+surrogate), and StorageError when the storage refuses (disk full, permission, lost device). Not there is only what the
+storage says is not there: a look that failed says nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +17,17 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class FileStatus:
-    """One entry of a directory. name: without the directory; size_bytes: 0 for directories; modified_millis: epoch."""
+    """One entry of a directory. name: without the directory; size_bytes: 0 for directories.
+
+    modified_millis: when the bytes were written, epoch. named_millis: when the file last got or lost a name, was
+    changed or written: a name that `link` made is no older than that, however old its bytes are.
+    """
 
     name: str
     is_dir: bool
     size_bytes: int
     modified_millis: int
+    named_millis: int
 
 
 class FileIO(Protocol):
@@ -49,8 +55,20 @@ class FileIO(Protocol):
         """
         ...
 
-    def replace(self, path: str, data: bytes) -> None:
-        """Make `path` hold `data` whole, whatever it held (hints)."""
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Make `path` hold `data` whole, whatever it held: after a crash it holds the one or the other.
+
+        durable: force it to the storage. Not for what is written with every commit and missed by nobody (hints,
+        leases): after the machine crashed it may be torn, and whoever reads it passes that over.
+        """
+        ...
+
+    def link(self, source: str, target: str, *, replace: bool = False) -> bool:
+        """Make `target` another name of the bytes of `source`, durable when the call returns; it takes no room where
+        the storage can do so. False when `target` exists, which with `replace` goes in the same instant.
+
+        Raises NotFoundError when the source is not there.
+        """
         ...
 
     def sync(self, path: str) -> None:

@@ -1,8 +1,8 @@
 """FileIO on a local disk. Publishing is a hard link to a complete, synced temporary file: it fails
 when the target exists.
 
-POSIX rename is not exclusive, link is (format.md section 11). Temporary names start with a dot, so
-no reader takes one for a snapshot.
+POSIX rename is not exclusive, link is (format.md section 11). Temporary names are `.<random>.tmp`: no reader takes one
+for a snapshot, and the cleaning of orphans knows them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
@@ -21,6 +22,9 @@ from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.file_io import FileStatus
 
 T = TypeVar("T")
+# What says that there is no such file; every other error says nothing of it.
+_ABSENT: Final = (FileNotFoundError, NotADirectoryError)
+_NO_LINK: Final = (errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
 # How often a file is made again whose directory went away before it was there.
 _TRIES: Final = 10
 
@@ -41,38 +45,58 @@ class LocalFileIO:
 
     def open_output(self, path: str) -> pa.NativeFile:
         with _mapped_errors(path):
-            if os.path.exists(path):
+            if _is_there(path):
                 raise FileExistsError(path)
-            return _in_its_directory(path, lambda: pa.OSFile(path, "wb"))
+            return self._in_its_directory(path, lambda: pa.OSFile(path, "wb"))
 
     def write_new(self, path: str, data: bytes) -> None:
         with _mapped_errors(path):
-            _in_its_directory(path, lambda: self._write(path, data))
+            self._in_its_directory(path, lambda: self._write(path, data))
             self._sync_dir(path)
 
     def publish(self, path: str, data: bytes) -> bool:
-        temporary = self._temporary(path)
-        with _mapped_errors(path):
+        with _mapped_errors(path), self._written(path, data) as temporary:
             try:
-                _in_its_directory(temporary, lambda: self._write(temporary, data))
                 os.link(temporary, path)
             except FileExistsError:
                 return False
-            finally:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
             self._sync_dir(path)
         return True
 
-    def replace(self, path: str, data: bytes) -> None:
-        temporary = self._temporary(path)
-        with _mapped_errors(path):
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        with _mapped_errors(path), self._written(path, data, durable=durable) as temporary:
+            os.replace(temporary, path)
+            if durable:
+                self._sync_dir(path)
+
+    def link(self, source: str, target: str, *, replace: bool = False) -> bool:
+        """Where the system refuses it (a file of another user, too many names), the bytes are copied."""
+        try:
+            with _mapped_errors(source):
+                return self._link(source, target, replace=replace)
+        except StorageError as refusal:
+            cause = refusal.__cause__
+            if not isinstance(cause, OSError) or cause.errno not in _NO_LINK:
+                raise
+        data = self.read(source)
+        if not replace:
+            return self.publish(target, data)
+        self.replace(target, data)
+        return True
+
+    def _link(self, source: str, target: str, *, replace: bool) -> bool:
+        name = _temporary(target) if replace else target
+        try:
+            self._in_its_directory(name, lambda: os.link(source, name))
+        except FileExistsError:
+            return False
+        if replace:
             try:
-                _in_its_directory(temporary, lambda: _write_bytes(temporary, data))
-                os.replace(temporary, path)
+                os.replace(name, target)
             finally:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
+                _unlink(name)  # a rename leaves it when the target is the same file already
+        self._sync_dir(target)
+        return True
 
     def sync(self, path: str) -> None:
         if not self._fsync:
@@ -86,7 +110,8 @@ class LocalFileIO:
             self._sync_dir(path)
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        with _mapped_errors(path):
+            return _is_there(path)
 
     def size(self, path: str) -> int:
         with _mapped_errors(path):
@@ -96,14 +121,14 @@ class LocalFileIO:
         with _mapped_errors(path):
             try:
                 return sorted(self._entries(path), key=lambda entry: entry.name)
-            except FileNotFoundError:
+            except _ABSENT:
                 return []
 
     def delete(self, path: str) -> bool:
         with _mapped_errors(path):
             try:
                 os.unlink(path)
-            except FileNotFoundError:
+            except _ABSENT:
                 return False
             return True
 
@@ -111,7 +136,7 @@ class LocalFileIO:
         with _mapped_errors(path):
             try:
                 shutil.rmtree(path)
-            except FileNotFoundError:
+            except _ABSENT:
                 return False
             return True
 
@@ -119,7 +144,7 @@ class LocalFileIO:
         with _mapped_errors(path):
             try:
                 os.rmdir(path)
-            except FileNotFoundError:
+            except _ABSENT:
                 return False
             except OSError as cause:
                 if cause.errno in (errno.ENOTEMPTY, errno.EEXIST):
@@ -131,24 +156,65 @@ class LocalFileIO:
         with os.scandir(path) as entries:
             for entry in entries:
                 try:
-                    status = entry.stat()
-                except FileNotFoundError:
+                    found = entry.stat()
+                except _ABSENT:
                     continue  # a temporary file that went away between the listing and the look
                 yield FileStatus(
-                    entry.name, entry.is_dir(), status.st_size, int(status.st_mtime * 1000)
+                    entry.name,
+                    stat.S_ISDIR(found.st_mode),
+                    found.st_size,
+                    int(found.st_mtime * 1000),
+                    int(found.st_ctime * 1000),
                 )
 
-    def _temporary(self, path: str) -> str:
-        return f"{os.path.dirname(path)}/.{os.path.basename(path)}.{uuid.uuid4()}.tmp"
+    @contextlib.contextmanager
+    def _written(self, path: str, data: bytes, *, durable: bool = True) -> Iterator[str]:
+        """A temporary file beside `path` with all of the data; its name is gone afterwards."""
+        temporary = _temporary(path)
+        self._in_its_directory(temporary, lambda: self._write(temporary, data, durable=durable))
+        try:
+            yield temporary
+        finally:
+            _unlink(temporary)
 
-    def _write(self, path: str, data: bytes) -> None:
+    def _write(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """All of a new file, or nothing: what has no room should take none."""
         with open(path, "xb") as file:
-            file.write(data)
-            if self._fsync:
+            try:
+                file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if self._fsync and durable:
+                    os.fsync(file.fileno())
+            except BaseException:
+                os.unlink(path)
+                raise
+
+    def _in_its_directory(self, path: str, make: Callable[[], T]) -> T:
+        """What makes a file, with its directory there: maintenance may remove an empty one at any moment."""
+        for _ in range(_TRIES):
+            try:
+                return make()
+            except FileNotFoundError:
+                self._make_directory(os.path.dirname(path))
+            except NotADirectoryError as cause:
+                raise _refused(path, cause) from cause
+        return make()
+
+    def _make_directory(self, path: str) -> None:
+        """With those above it, each forced into its parent."""
+        if os.path.isdir(path):
+            return
+        self._make_directory(os.path.dirname(path))
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise _refused(path, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))) from None
+        else:
+            self._sync_dir(path)
 
     def _sync_dir(self, path: str) -> None:
+        """The directory that holds `path`."""
         if self._fsync:
             descriptor = os.open(os.path.dirname(path), os.O_RDONLY)
             try:
@@ -157,27 +223,30 @@ class LocalFileIO:
                 os.close(descriptor)
 
 
-def _in_its_directory(path: str, make: Callable[[], T]) -> T:
-    """What makes a file, with its directory there: maintenance may remove an empty one at any moment."""
-    for _ in range(_TRIES):
-        with contextlib.suppress(FileNotFoundError):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            return make()
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    return make()
+def _temporary(path: str) -> str:
+    """Short, so that the longest name that the system takes can be published."""
+    return f"{os.path.dirname(path)}/.{uuid.uuid4().hex}.tmp"
 
 
-def _write_bytes(path: str, data: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(data)
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.stat(path)
+    except _ABSENT:
+        return False
+    return True
 
 
 @contextlib.contextmanager
 def _mapped_errors(path: str) -> Iterator[None]:
-    """Turn the operating system's errors into ours, naming the path."""
+    """Turn the errors of the operating system, Python and Arrow into ours, naming the path."""
     try:
         yield
-    except FileNotFoundError as cause:
+    except _ABSENT as cause:
         raise NotFoundError(
             path,
             found="no such file",
@@ -188,10 +257,28 @@ def _mapped_errors(path: str) -> Iterator[None]:
         raise InvalidError(
             path, found="a file", expected="no file yet", action="Use a new name."
         ) from cause
-    except OSError as cause:
-        raise StorageError(
-            path,
-            found=f"{cause.strerror or cause} (errno {cause.errno})",
-            expected="a storage that takes the operation",
-            action="Make room or mend the storage, then retry; nothing was committed.",
-        ) from cause
+    except (ValueError, OverflowError) as cause:
+        raise _no_path(path, str(cause)) from cause
+    except (OSError, pa.ArrowException) as cause:
+        if getattr(cause, "errno", None) == errno.ENAMETOOLONG:
+            raise _no_path(path, os.strerror(errno.ENAMETOOLONG)) from cause
+        raise _refused(path, cause) from cause
+
+
+def _refused(path: str, cause: Exception) -> StorageError:
+    reason = getattr(cause, "strerror", None) or cause
+    return StorageError(
+        path,
+        found=f"{reason} (errno {getattr(cause, 'errno', None)})",
+        expected="a storage that takes the operation",
+        action="Make room or mend the storage, then retry; nothing was committed.",
+    )
+
+
+def _no_path(path: str, reason: str) -> InvalidError:
+    return InvalidError(
+        repr(path),
+        found=f"a path that the storage cannot have: {reason}",
+        expected="names of at most 255 bytes, without NUL, that are text",
+        action="Use another name.",
+    )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
+from widetable.derived_value import derived_value
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.partition_value import partition_texts
 from widetable.merge.engine import MergeEngine, engine_of
@@ -31,7 +31,7 @@ class TableState:
     def options(self) -> TableOptions:
         return self.schema.typed_options
 
-    @cached_property
+    @derived_value
     def engine(self) -> MergeEngine:
         return engine_of(self.schema)
 

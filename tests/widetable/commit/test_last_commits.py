@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +72,17 @@ def test_nothing_is_copied_while_a_kept_snapshot_remembers(tmp_path: Path) -> No
     assert not IO.exists(TablePaths(table.path).last_commits)
     expire_all(table)
     assert IO.exists(TablePaths(table.path).last_commits)
+
+
+def test_it_is_another_name_of_the_snapshots_own_bytes(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    write(table, 0)
+    paths = TablePaths(table.path)
+    for _ in range(2):
+        LastCommits(IO, paths).keep([1], [])
+        assert os.path.samefile(paths.last_commits, paths.snapshot(1))
+        left = {os.path.basename(path) for path in (paths.last_commits, paths.had_snapshots)}
+        assert set(os.listdir(paths.service_dir)) == left
 
 
 def test_only_expired_snapshots_after_it_are_stood_for(tmp_path: Path) -> None:

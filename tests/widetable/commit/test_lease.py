@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults import FaultyFileIO
-from widetable.commit.lease import Lease, holder, try_lease
+from tests.forked import in_a_child
+from tests.torn_bytes import torn
+from widetable.commit.lease import LONGEST_MILLIS, Lease, damaged_leases, holder, try_lease
 from widetable.commit.process_identity import this_process
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -119,15 +121,44 @@ def test_a_lease_of_an_unknown_process_runs_out(
     assert lease(paths, clock, "a") is not None
 
 
-@pytest.mark.parametrize(
-    "garbage", [b"", b"{", b"[]", b'{"owner": "x"}', b'{"owner": "x", "expires_millis": "soon"}']
-)
+@pytest.mark.parametrize("garbage", torn(b'{"owner": "x", "expires_millis": 9999999999999}'))
 def test_a_lease_that_cannot_be_read_protects_nobody(
     paths: TablePaths, clock: Hand, garbage: bytes
 ) -> None:
     IO.write_new(paths.lease, garbage)
+    assert [damage.subject for damage in damaged_leases(IO, paths)] == [paths.lease]
     assert lease(paths, clock, "a") is not None
     assert lease(paths, clock, "b") is None
+    assert damaged_leases(IO, paths) == []
+
+
+def test_a_lease_of_a_wrong_clock_is_taken_over_and_named(
+    paths: TablePaths, clock: Hand, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Up to twice the longest duration may be clocks that disagree."""
+    for ahead_millis, holds in ((2 * LONGEST_MILLIS, True), (2 * LONGEST_MILLIS + 1, False)):
+        held = {"owner": "x", "expires_millis": clock.millis + ahead_millis}
+        IO.replace(paths.lease, json.dumps(held).encode())
+        assert (holder(IO, paths, clock) is not None) is holds
+        assert (lease(paths, clock, "a") is None) is holds
+    (record,) = caplog.records
+    assert paths.lease in record.getMessage()
+    assert "clock" in record.getMessage()
+
+
+def test_a_forked_child_neither_renews_nor_releases_it(paths: TablePaths, clock: Hand) -> None:
+    mine = lease(paths, clock, "a")
+    assert mine is not None
+    clock.millis += 100
+
+    def inherit() -> None:
+        assert not mine.renew()
+        mine.release()
+        assert lease(paths, clock, "b") is None
+
+    assert os.waitpid(in_a_child(inherit), 0)[1] == 0
+    assert holder(IO, paths, clock) == ("a", 1_001_000)
+    assert mine.renew()
 
 
 def test_a_takeover_that_comes_second_gets_nothing(paths: TablePaths, clock: Hand) -> None:

@@ -14,6 +14,7 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.kill.killing_file_io import KillingFileIO
+from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import try_lease
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -47,6 +48,10 @@ def level0_files(table: wt.Table) -> int:
 
 def commit_kinds(table: wt.Table) -> list[str]:
     return [snapshot.commit_kind for snapshot in table.snapshots()]
+
+
+def wishes(table: wt.Table) -> list[str]:
+    return CompactionWishes(LocalFileIO(), TablePaths(table.path)).open()
 
 
 def test_the_changelog_comes_right_after_the_append(tmp_path: Path) -> None:
@@ -115,10 +120,10 @@ def test_who_does_not_get_the_lease_is_served_by_its_holder(tmp_path: Path) -> N
     assert lease is not None
     table.write(rows(*range(100)))
     assert commit_kinds(table) == ["APPEND"]
-    assert Path(paths.compaction_wanted).exists()
+    assert len(wishes(table)) == 1
     lease.release()
     table.write(rows(7))
-    assert not Path(paths.compaction_wanted).exists()
+    assert wishes(table) == []
     assert level0_files(table) == 0
     assert len(kinds(table)) == 100
 

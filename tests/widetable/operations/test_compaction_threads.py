@@ -82,3 +82,17 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
         check=True,
     )
     assert ran.stdout == "done in the child\n"
+
+
+def test_work_is_done_in_the_caller_where_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    thread, done = CompactionThread("test"), []
+    thread.submit("a", lambda: done.append(threading.current_thread()))
+    thread.submit_alone("a", lambda: done.append(threading.current_thread()))
+    thread.wait("a")
+    assert done == [threading.current_thread()] * 2

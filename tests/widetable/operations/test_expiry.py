@@ -17,7 +17,6 @@ import widetable as wt
 from tests.fixture_tables import TABLES, FixtureTable
 from tests.kept_rows import (
     KeptRows,
-    age,
     batch,
     create,
     expire_all,
@@ -27,9 +26,12 @@ from tests.kept_rows import (
     rows,
     write,
 )
+from widetable.commit.clock import SystemClock
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.commit.read_lease import hold
 from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.operations.expiry import expire
+from widetable.operations.expiry_choice import Retention
 from widetable.operations.supported import check_writable
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -286,18 +288,33 @@ def test_sequence_numbers_go_on(tmp_path: Path) -> None:
 def test_a_copy_of_a_snapshot_that_stays_is_withdrawn(tmp_path: Path) -> None:
     """An expiry was killed before it removed a snapshot, which a consumer then needs."""
     table = lived_in_table(tmp_path)
-    assert RetiredSnapshots(IO, paths(table)).note(3)
+    killed = RetiredSnapshots(IO, paths(table))
+    assert killed.note(3)
     IO.replace(paths(table).consumer("c"), b'{"nextSnapshot": 3}')
     with pytest.raises(wt.NotFoundError):
         hold(IO, paths(table), 3, 1000)
     assert expire_all(table).ids == (1, 2)
-    assert IO.exists(paths(table).retired_snapshot(3)), "somebody may be about to act on it"
-    age(table, 700)
-    expire_all(table)
+    assert killed.is_noted(3), "somebody may be about to act on it"
+    expire(
+        table._state(table.schema), table._committer, Retention(1, 2_147_483_647, 0, 1000), Later()
+    )
     assert hold(IO, paths(table), 3, 1000).snapshot_id == 3
 
 
-def test_a_copy_of_another_life_of_the_table_is_replaced(tmp_path: Path) -> None:
+def notes_of(table: wt.Table) -> list[str]:
+    """The files that expiry leaves beside the table's mark."""
+    mark = os.path.basename(paths(table).had_snapshots)
+    return [name for name in os.listdir(paths(table).service_dir) if name != mark]
+
+
+class Later(SystemClock):
+    """In twelve minutes: times of names cannot be set back as those of bytes can."""
+
+    def now_nanos(self) -> int:
+        return super().now_nanos() + 720 * 10**9
+
+
+def test_a_note_of_another_life_of_the_table_does_no_harm(tmp_path: Path) -> None:
     """The table was rolled back, and the id given out again."""
     table = lived_in_table(tmp_path)
     kept = KeptRows.of(table)
@@ -307,7 +324,27 @@ def test_a_copy_of_another_life_of_the_table_is_replaced(tmp_path: Path) -> None
     table.expire_snapshots(num_retained_min=2, time_retained_millis=0)
     kept.check(table)
     assert leftovers(table) == set()
-    assert not IO.exists(paths(table).retired_snapshot(999))
+    assert notes_of(table) == []
+
+
+def test_the_note_of_an_expiry_is_not_that_of_another(tmp_path: Path) -> None:
+    """One takes its note back while another is about to act on its own: readers are still refused."""
+    table = lived_in_table(tmp_path)
+    one, other = RetiredSnapshots(IO, paths(table)), RetiredSnapshots(IO, paths(table))
+    assert one.note(3)
+    assert other.note(3)
+    one.withdraw_own()
+    with pytest.raises(wt.NotFoundError):
+        hold(IO, paths(table), 3, 1000)
+    other.withdraw_own()
+    assert hold(IO, paths(table), 3, 1000).snapshot_id == 3
+
+
+def test_notes_are_names_of_the_snapshots_own_bytes(tmp_path: Path) -> None:
+    table = lived_in_table(tmp_path)
+    assert RetiredSnapshots(IO, paths(table)).note(1)
+    (note,) = notes_of(table)
+    assert os.path.samefile(f"{paths(table).service_dir}/{note}", paths(table).snapshot(1))
 
 
 def test_an_expiry_of_another_client_that_did_not_end(tmp_path: Path) -> None:

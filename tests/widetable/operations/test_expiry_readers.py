@@ -85,7 +85,8 @@ def test_a_reader_with_a_lease_reads_on(tmp_path: Path) -> None:
 
 def test_a_lease_that_ran_out_holds_nothing(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
-    hold(IO, paths(table), 2, 0)
+    lease = hold(IO, paths(table), 2, 0, renews=False)
+    assert lease.is_ours
     expire_all(table)
     assert len(ids(table)) == 1
     assert not list(Path(table.path).glob("service/*lease*"))

@@ -182,7 +182,8 @@ def test_files_of_expiries_that_did_not_end(tmp_path: Path) -> None:
 
 def test_leases_that_ran_out_are_forgotten(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
-    hold(IO, paths(table), 3, 0)
+    over = hold(IO, paths(table), 3, 0, renews=False)
+    assert over.snapshot_id == 3
     live = hold(IO, paths(table), 3, 60_000)
     table.remove_orphan_files()
 

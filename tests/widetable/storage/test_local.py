@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,21 +141,22 @@ def test_files_are_made_while_their_empty_directories_are_removed(
 ) -> None:
     """The directory goes away right after it was made, a few times."""
     left = [3]
-    make = os.makedirs
+    make = os.mkdir
 
-    def make_and_lose(path: str, *, exist_ok: bool) -> None:
-        make(path, exist_ok=exist_ok)
+    def make_and_lose(path: str) -> None:
+        make(path)
         if left[0] > 0:
             left[0] -= 1
             os.rmdir(path)
 
-    monkeypatch.setattr(os, "makedirs", make_and_lose)
+    monkeypatch.setattr(os, "mkdir", make_and_lose)
     path = str(tmp_path / "d/file")
     if write == "open_output":
         file_io.open_output(path).close()
     else:
         getattr(file_io, write)(path, b"")
     assert file_io.exists(path)
+    assert left == [0]
 
 
 WRITES: dict[str, Callable[[LocalFileIO, str, bytes], object]] = {
@@ -174,25 +177,169 @@ def test_a_full_disk_is_told_and_nothing_appears_by_halves(
         WRITES[operation](file_io, path, b"x" * 100_000)
     assert raised.value.subject == path
     left = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
-    expected = {"publish": {}, "replace": {"file": b"before"}, "write_new": {"file": b"x" * 100}}
-    assert left == expected[operation]
+    assert left == ({"file": b"before"} if operation == "replace" else {})
 
 
 @pytest.mark.parametrize("operation", WRITES)
 def test_a_directory_that_is_a_file(file_io: LocalFileIO, tmp_path: Path, operation: str) -> None:
     (tmp_path / "file").write_bytes(b"")
+    for name in ("file/inner", "file/deep/inner"):
+        with pytest.raises(StorageError):
+            WRITES[operation](file_io, str(tmp_path / name), b"x")
+        with pytest.raises(NotFoundError):
+            file_io.read(str(tmp_path / name))
+        assert not file_io.exists(str(tmp_path / name))
+        assert not file_io.delete(str(tmp_path / name))
+        assert file_io.list(str(tmp_path / name)) == []
+
+
+# What may be asked of a path, whatever is there.
+ASKS: dict[str, Callable[[LocalFileIO, str], object]] = {
+    "exists": lambda io, path: io.exists(path),
+    "list": lambda io, path: io.list(path),
+    "size": lambda io, path: io.size(path),
+    "read": lambda io, path: io.read(path),
+    "open_input": lambda io, path: io.open_input(path),
+    "open_output": lambda io, path: io.open_output(path),
+    "delete": lambda io, path: io.delete(path),
+    "delete_dir": lambda io, path: io.delete_dir(path),
+    "delete_empty_dir": lambda io, path: io.delete_empty_dir(path),
+    "publish": lambda io, path: io.publish(path, b""),
+    "replace": lambda io, path: io.replace(path, b""),
+    "write_new": lambda io, path: io.write_new(path, b""),
+    "sync": lambda io, path: io.sync(path),
+    "link from": lambda io, path: io.link(path, "/tmp/never"),
+    "link to": lambda io, path: io.link(__file__, path),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_a_look_that_fails_is_an_error_and_not_an_absence(tmp_path: Path, ask: str) -> None:
+    """A path that the kernel cannot follow: it may be there or not."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(StorageError, match="symbolic links"):
+        ASKS[ask](LocalFileIO(), str(loop / "inner"))
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ESTALE, errno.ENOMEM])
+@pytest.mark.parametrize(("call", "ask"), [("stat", "exists"), ("scandir", "list")])
+def test_whatever_the_look_fails_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, call: str, ask: str
+) -> None:
+    look = getattr(os, call)
+
+    def fail(path: Any, **options: Any) -> Any:
+        if str(path) == str(tmp_path):
+            raise OSError(code, os.strerror(code), path)
+        return look(path, **options)
+
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(StorageError, match=f"errno {code}"):
+        ASKS[ask](LocalFileIO(), str(tmp_path))
+
+
+def test_a_listing_says_nothing_wrong_of_what_it_cannot_look_at(
+    file_io: LocalFileIO, tmp_path: Path
+) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "gone").symlink_to(tmp_path / "nothing")
+    assert [entry.name for entry in file_io.list(str(tmp_path))] == ["a"]
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(StorageError):
+        file_io.list(str(tmp_path))
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 256, "ä" * 128])
+def test_what_can_be_no_path_is_told_as_such(tmp_path: Path, ask: str, name: str) -> None:
+    with pytest.raises(InvalidError, match="a path that the storage cannot have"):
+        ASKS[ask](LocalFileIO(), f"{tmp_path}/{name}")
+
+
+@pytest.mark.parametrize("ask", ["open_input", "open_output"])
+def test_what_arrow_refuses_to_open_is_told_as_ours(tmp_path: Path, ask: str) -> None:
     with pytest.raises(WidetableError):
-        WRITES[operation](file_io, str(tmp_path / "file/inner"), b"x")
-    with pytest.raises(WidetableError):
-        file_io.read(str(tmp_path / "file/inner"))
+        ASKS[ask](LocalFileIO(), str(tmp_path))
+
+
+@pytest.mark.parametrize("write", ["publish", "replace", "write_new", "link to"])
+@pytest.mark.parametrize("name", ["x" * 255, "ä" * 127])
+def test_the_longest_name_that_there_can_be_is_taken(
+    file_io: LocalFileIO, tmp_path: Path, write: str, name: str
+) -> None:
+    ASKS[write](file_io, f"{tmp_path}/{name}")
+    assert names(tmp_path) == [name]
+
+
+def test_a_link_is_another_name_that_takes_no_room(file_io: LocalFileIO, tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "deep/b"
+    source.write_bytes(b"first")
+    os.utime(source, (1, 1))
+    before_millis = int(source.stat().st_ctime * 1000)
+    assert file_io.link(str(source), str(target))
+    assert source.samefile(target)
+    (entry,) = file_io.list(str(target.parent))
+    assert (entry.modified_millis, entry.size_bytes) == (1000, 5)
+    assert entry.named_millis >= before_millis
+    source.unlink()
+    assert target.read_bytes() == b"first"
+
+
+def test_a_link_is_exclusive_unless_it_replaces(file_io: LocalFileIO, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    path = str(tmp_path / "target")
+    assert file_io.link(str(tmp_path / "a"), path)
+    assert not file_io.link(str(tmp_path / "b"), path)
+    assert file_io.read(path) == b"a"
+    for name in ("b", "b", "a"):
+        assert file_io.link(str(tmp_path / name), path, replace=True)
+        assert file_io.read(path) == name.encode()
+    assert names(tmp_path) == ["a", "b", "target"]
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_nothing_is_no_source_of_a_link(
+    file_io: LocalFileIO, tmp_path: Path, replace: bool
+) -> None:
+    (tmp_path / "target").write_bytes(b"kept")
+    with pytest.raises(NotFoundError, match="missing"):
+        file_io.link(str(tmp_path / "missing"), str(tmp_path / "other"), replace=replace)
+    if replace:
+        with pytest.raises(NotFoundError, match="missing"):
+            file_io.link(str(tmp_path / "missing"), str(tmp_path / "target"), replace=True)
+    assert names(tmp_path) == ["target"]
+    assert (tmp_path / "target").read_bytes() == b"kept"
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_may_not_be_linked_is_copied(
+    file_io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
+    """Files of other users, where the kernel protects them."""
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"bytes")
+    link = os.link
+
+    def refuse(one: str, other: str) -> None:
+        if one == str(source):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), one)
+        link(one, other)
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert file_io.link(str(source), str(target), replace=replace)
+    assert file_io.link(str(source), str(target), replace=replace) is replace
+    assert target.read_bytes() == b"bytes"
+    assert not source.samefile(target)
 
 
 def test_what_is_published_is_on_the_disk_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """File synced, then linked, then the directory synced; nothing is synced without fsync."""
+    """File synced, then named, then the directory synced, new directories too; nothing is synced without fsync."""
     done: list[str] = []
-    fsync, link = os.fsync, os.link
+    fsync, link, rename, make = os.fsync, os.link, os.replace, os.mkdir
 
     def noted_fsync(descriptor: int) -> None:
         target = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -200,13 +347,38 @@ def test_what_is_published_is_on_the_disk_first(
         fsync(descriptor)
 
     def noted_link(source: str, target: str) -> None:
-        done.append("link")
         link(source, target)
+        done.append("link")
+
+    def noted_rename(source: str, target: str) -> None:
+        done.append("rename")
+        rename(source, target)
+
+    def noted_make(path: str) -> None:
+        done.append("make directory")
+        make(path)
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(os, "link", noted_link)
+    monkeypatch.setattr(os, "replace", noted_rename)
+    monkeypatch.setattr(os, "mkdir", noted_make)
     LocalFileIO(fsync=True).publish(str(tmp_path / "a"), b"x")
     assert done == ["sync file", "link", "sync directory"]
+    done.clear()
+    LocalFileIO(fsync=True).replace(str(tmp_path / "a"), b"y")
+    assert done == ["sync file", "rename", "sync directory"]
+    done.clear()
+    LocalFileIO(fsync=True).replace(str(tmp_path / "a"), b"z", durable=False)
+    assert done == ["rename"]
+    done.clear()
+    LocalFileIO(fsync=True).link(str(tmp_path / "a"), str(tmp_path / "l"))
+    assert done == ["link", "sync directory"]
+    done.clear()
+    LocalFileIO(fsync=True).publish(str(tmp_path / "new/newer/a"), b"x")
+    assert done == [
+        *["make directory", "sync directory"] * 2,
+        *["sync file", "link", "sync directory"],
+    ]
     done.clear()
     LocalFileIO(fsync=True).write_new(str(tmp_path / "b"), b"x")
     assert done == ["sync file", "sync directory"]
@@ -217,5 +389,7 @@ def test_what_is_published_is_on_the_disk_first(
     quick = LocalFileIO(fsync=False)
     quick.publish(str(tmp_path / "c"), b"x")
     quick.write_new(str(tmp_path / "d"), b"x")
+    quick.replace(str(tmp_path / "d"), b"y")
+    quick.link(str(tmp_path / "d"), str(tmp_path / "other/e"))
     quick.sync(str(tmp_path / "d"))
-    assert done == ["link"]
+    assert done == ["link", "rename", "make directory", "link"]

@@ -1,0 +1,50 @@
+"""Small files that cannot be read are named once, after another look."""
+
+from __future__ import annotations
+
+import pytest
+
+from widetable.commit import passed_over
+from widetable.commit.passed_over import pass_over, readable
+from widetable.errors import DamagedError, NotFoundError
+
+
+def damage(name: str) -> DamagedError:
+    return DamagedError(name, found="nothing", expected="something", action="Delete it.")
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passed_over, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(passed_over, "_named", set())
+
+
+def test_each_file_is_named_once_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a", "b", "a", "b"):
+        pass_over(damage(name))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"passed over: {damage(name)}" for name in ("a", "b")
+    ]
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passed_over, "_MOST_NAMED", 10)
+    for number in range(95):
+        pass_over(damage(str(number)))
+    assert len(passed_over._named) <= 10
+
+
+def test_a_file_that_is_being_written_is_read_when_it_is_whole() -> None:
+    looks = {"whole": 0, "slow": 2, "torn": 99, "gone": 0, "nothing": 0}
+
+    def read(name: str) -> str | None:
+        if looks[name] > 0:
+            looks[name] -= 1
+            raise damage(name)
+        if name == "gone":
+            raise NotFoundError(name, found="-", expected="-", action="-")
+        return None if name == "nothing" else name.upper()
+
+    found, damaged = readable(["slow", "torn", "gone", "whole", "nothing"], read)
+    assert list(found.items()) == [("slow", "SLOW"), ("whole", "WHOLE")]
+    assert [each.subject for each in damaged] == ["torn"]

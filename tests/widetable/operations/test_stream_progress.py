@@ -1,0 +1,100 @@
+"""What keeps the snapshots of a stream: for as long as its reader takes, and no longer than its process lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.forked import in_a_child
+from tests.kept_rows import create, expire_all, write
+from widetable.operations import stream_progress
+
+PATIENCE_SECONDS = 120
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> wt.Table:
+    """Four snapshots; a full read gives two batches at least."""
+    table = create(tmp_path)
+    for number in range(4):
+        write(table, number)
+    return table
+
+
+def leases(table: wt.Table) -> list[Path]:
+    return list(Path(table.path, "service").glob("widetable-read-lease-*"))
+
+
+def expires_millis(table: wt.Table) -> int:
+    (lease,) = leases(table)
+    return int(json.loads(lease.read_bytes())["expires_millis"])
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("consumer_id", [None, "c"])
+def test_a_first_full_read_keeps_its_snapshot_however_long_it_takes(
+    table: wt.Table, consumer_id: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_progress, "LEASE_MILLIS", 600)
+    expected = table.scan().to_arrow().num_rows
+    with table.follow(consumer_id, timeout=0) as follower:
+        rows = next(follower).num_rows
+        first_millis = expires_millis(table)
+        for number in range(4, 7):
+            write(table, number)
+        table.compact(full=True)
+        wait_for(lambda: expires_millis(table) > first_millis + 600)
+        expire_all(table)
+        assert rows + sum(batch.num_rows for batch in follower) == expected
+    assert leases(table) == []
+    expire_all(table)
+    newest = table.snapshots()[-1].id
+    assert table.snapshots()[0].id == table.consumers().get("c", newest)
+
+
+def test_a_killed_reader_keeps_nothing(table: wt.Table) -> None:
+    process = get_context("spawn").Process(target=_read_and_die, args=(table.path,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert len(leases(table)) == 1
+    assert expire_all(table).ids == tuple(range(1, table.snapshots()[-1].id))
+    assert leases(table) == []
+
+
+def _read_and_die(path: str) -> None:
+    table = wt.Table.open(path)
+    next(table.follow(scan_mode="from-snapshot", snapshot_id=1))
+    assert expire_all(table).ids == ()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_forked_child_that_reads_on_has_a_lease_of_its_own(table: wt.Table) -> None:
+    follower = table.follow(scan_mode="from-snapshot", snapshot_id=1, timeout=0)
+    assert next(follower).num_rows
+    before = leases(table)
+
+    def read_on() -> None:
+        assert next(follower).num_rows
+        assert len(leases(table)) == 2
+        follower.close()
+        assert leases(table) == before
+
+    assert os.waitpid(in_a_child(read_on), 0)[1] == 0
+    assert leases(table) == before
+    expire_all(table)
+    assert sum(batch.num_rows for batch in follower)

@@ -1,0 +1,215 @@
+"""What threads share is usable in a forked child, whatever they were doing at that moment."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pkgutil
+import queue
+import subprocess
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import widetable
+import widetable_lookup
+import widetable_spark
+from tests.forked import in_a_child
+from widetable.commit.manifest_cache import MANIFEST_CACHE, DecodedList
+from widetable.forked_child import UNFORKABLE, ForkGate, SharedByThreads
+from widetable.lsm.scan_history import SCAN_HISTORY
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCKS = (
+    type(threading.Lock()),
+    type(threading.RLock()),
+    threading.Condition,
+    threading.Event,
+    threading.Semaphore,
+    queue.Queue,
+    queue.SimpleQueue,
+)
+# Kernels that no cache has, compiled by a thread while children are forked, which compile, too.
+_COMPILES = """
+import os, threading, time, warnings
+warnings.simplefilter("ignore")
+import numba
+import widetable
+def compile_another():
+    numba.njit(lambda x: x + 1)(1)
+stop = threading.Event()
+def compile_always():
+    while not stop.is_set():
+        compile_another()
+thread = threading.Thread(target=compile_always)
+thread.start()
+for number in range(8):
+    time.sleep(0.02 * number)
+    child = os.fork()
+    if child == 0:
+        compile_another()
+        os._exit(0)
+    end = time.monotonic() + 120
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > end:
+            os.kill(child, 9)
+            stop.set()
+            raise SystemExit("a child hangs")
+        time.sleep(0.01)
+stop.set()
+"""
+
+
+class Counter(SharedByThreads):
+    """Counts in a dictionary of its own, under a lock."""
+
+    def _start_anew(self) -> None:
+        self.lock = threading.Lock()
+        self.counts: dict[str, int] = {}
+
+    def count(self, name: str) -> int:
+        with self.lock:
+            self.counts[name] = self.counts.get(name, 0) + 1
+            return self.counts[name]
+
+
+def modules_of(package: types.ModuleType) -> Iterator[types.ModuleType]:
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if not found.name.endswith("__main__"):
+            module = importlib.import_module(found.name)
+            yield module
+            if found.ispkg:
+                yield from modules_of(module)
+
+
+@pytest.mark.parametrize("package", [widetable, widetable_lookup, widetable_spark])
+def test_every_lock_that_lives_as_long_as_the_process_is_made_anew(
+    package: types.ModuleType,
+) -> None:
+    """At module level, and in objects that are there."""
+    faults = []
+    for module in modules_of(package):
+        for name, value in vars(module).items():
+            if isinstance(value, SharedByThreads | ForkGate | types.ModuleType | type):
+                continue
+            if any(isinstance(each, LOCKS) for each in [value, *attributes_of(value)]):
+                faults.append(f"{module.__name__}.{name}")
+    assert faults == []
+
+
+def attributes_of(value: object) -> list[object]:
+    return list(getattr(value, "__dict__", {}).values())
+
+
+def held(lock: threading.Lock, work: Callable[[], None]) -> None:
+    """Do the work while another thread has the lock."""
+    is_held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            is_held.set()
+            done.wait(120)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    is_held.wait(120)
+    work()
+    done.set()
+    thread.join()
+
+
+def test_a_child_has_a_lock_and_a_content_of_its_own() -> None:
+    counter = Counter()
+    assert counter.count("a") == 1
+
+    def in_child() -> None:
+        assert counter.count("a") == 1
+        assert counter.count("a") == 2
+
+    def fork() -> None:
+        assert os.waitpid(in_a_child(in_child), 0)[1] == 0
+
+    held(counter.lock, fork)
+    assert counter.count("a") == 2
+
+
+def test_caches_of_the_process_are_usable_in_a_child() -> None:
+    def in_child() -> None:
+        SCAN_HISTORY.add("x", 1.0)
+        MANIFEST_CACHE.put("x", DecodedList([], 0))
+        assert MANIFEST_CACHE.get("x") is not None
+
+    def fork() -> None:
+        assert os.waitpid(in_a_child(in_child), 0)[1] == 0
+
+    held(SCAN_HISTORY._lock, lambda: held(MANIFEST_CACHE._lock, fork))
+
+
+def test_what_nobody_has_any_more_is_not_made_anew() -> None:
+    made: list[int] = []
+
+    class Noted(SharedByThreads):
+        def _start_anew(self) -> None:
+            made.append(os.getpid())
+
+    kept, forgotten = Noted(), Noted()
+    assert kept is not forgotten
+    del forgotten
+    gc.collect()
+
+    def in_child() -> None:
+        assert made.count(os.getpid()) == 1
+
+    assert os.waitpid(in_a_child(in_child), 0)[1] == 0
+
+
+def test_a_fork_waits_until_nobody_is_where_it_must_not_happen() -> None:
+    inside, leave = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def stay() -> None:
+        with UNFORKABLE, UNFORKABLE:
+            inside.set()
+            leave.wait(120)
+            order.append("left")
+
+    def in_child() -> None:
+        with UNFORKABLE:
+            assert order == ["left"]
+
+    def fork() -> None:
+        children.append(in_a_child(in_child))
+        order.append("forked")
+
+    children: list[int] = []
+    staying, forking = threading.Thread(target=stay), threading.Thread(target=fork)
+    staying.start()
+    inside.wait(120)
+    forking.start()
+    time.sleep(0.05)
+    assert order == []
+    leave.set()
+    for thread in (staying, forking):
+        thread.join(120)
+    assert os.waitpid(children[0], 0)[1] == 0
+    assert order == ["left", "forked"]
+    with UNFORKABLE:
+        pass
+
+
+def test_children_compile_while_their_parent_does() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _COMPILES],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr

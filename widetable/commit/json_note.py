@@ -1,0 +1,88 @@
+"""Notes: small files of one JSON object each, such as consumers and leases.
+
+In: values by key. Out: bytes that were proven to be read back as these values; and the values of a file. Keys that a
+note does not have are passed over. Raises InvalidError for values that cannot be written, DamagedError for bytes that
+are no such note.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from widetable.errors import DamagedError, InvalidError
+
+# Whether a value may stand there; None: the key is not there.
+Check = Callable[[Any], bool]
+
+
+def is_whole(value: Any) -> bool:
+    """An integer."""
+    return type(value) is int
+
+
+def is_id(value: Any) -> bool:
+    """The id of a snapshot."""
+    return type(value) is int and value >= 1
+
+
+def is_text(value: Any) -> bool:
+    """A text, an empty one too."""
+    return type(value) is str
+
+
+def is_anything(value: Any) -> bool:
+    """Also nothing."""
+    return True
+
+
+@dataclass(frozen=True)
+class JsonNote:
+    """One kind of note. keys: what stands in it, in this order. action: what to do about one that is damaged."""
+
+    kind: str
+    keys: Mapping[str, Check]
+    action: str
+
+    def to_json(self, subject: str, values: Mapping[str, Any]) -> bytes:
+        """The bytes of a note. Integers of numpy are integers, True is none. subject: for messages."""
+        try:
+            plain = {key: _plain(value) for key, value in values.items()}
+            data = json.dumps(plain).encode()
+            self.from_json(data, subject)
+        except (TypeError, ValueError, DamagedError) as cause:
+            raise InvalidError(
+                subject,
+                found=f"values that make no {self.kind}: {dict(values)!r}",
+                expected=self._expected(),
+                action="Correct the arguments.",
+            ) from cause
+        return data
+
+    def from_json(self, data: bytes, path: str) -> dict[str, Any]:
+        """The values of a file; None for a key that is not there and need not be."""
+        try:
+            body = json.loads(data)
+        except (ValueError, RecursionError) as cause:
+            raise self._damaged(path) from cause
+        if not isinstance(body, dict):
+            raise self._damaged(path)
+        values = {key: body.get(key) for key in self.keys}
+        if not all(check(values[key]) for key, check in self.keys.items()):
+            raise self._damaged(path)
+        return values
+
+    def _damaged(self, path: str) -> DamagedError:
+        return DamagedError(
+            path, found=f"no {self.kind}", expected=self._expected(), action=self.action
+        )
+
+    def _expected(self) -> str:
+        return f"a JSON object with {', '.join(self.keys)}"
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | bool) else operator.index(value)

@@ -1,0 +1,124 @@
+"""Renews the leases of this process: one thread for all of them, started with the first.
+
+A lease is renewed for as long as somebody has the object and it says that it is still ours. Where no thread can be
+started it runs out, which no safety depends on; the next lease tries again. A forked child begins with no leases. An
+error is told in the log, and the lease is tried again when it is next due. Raises nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from math import inf
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol
+
+from widetable.errors import WidetableError
+from widetable.forked_child import SharedByThreads
+
+_RENEWALS_PER_LEASE: Final = 6
+_SHORTEST_SECONDS: Final = 0.05
+# What a wait may be told at most (threading.TIMEOUT_MAX is larger).
+_LONGEST_WAIT_SECONDS: Final = 3600.0
+_log = logging.getLogger("widetable")
+
+
+class Renewable(Protocol):
+    """A lease; weakly referenced here."""
+
+    @property
+    def duration_millis(self) -> int:
+        """For which it is taken, and renewed."""
+        ...
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process has it."""
+        ...
+
+    def renew(self) -> bool:
+        """Start the duration again."""
+        ...
+
+
+@dataclass(eq=False)
+class _Entry:
+    lease: weakref.ref[Renewable]
+    every_seconds: float
+    due_at: float
+
+
+class LeaseRenewal(SharedByThreads):
+    """One for the process."""
+
+    def _start_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[_Entry] = []
+        self._thread: threading.Thread | None = None
+        self._wakes_at = inf
+        self._earlier: SimpleQueue[None] = SimpleQueue()
+
+    def start(self, lease: Renewable) -> None:
+        """Renew it from now on."""
+        every_seconds = max(lease.duration_millis / 1000 / _RENEWALS_PER_LEASE, _SHORTEST_SECONDS)
+        entry = _Entry(weakref.ref(lease), every_seconds, time.monotonic() + every_seconds)
+        with self._lock:
+            self._entries.append(entry)
+            is_earlier = entry.due_at < self._wakes_at
+            self._run_thread()
+        if is_earlier:
+            self._earlier.put(None)
+
+    def stop(self, lease: Renewable) -> None:
+        """Forget about it; a renewal may be under way."""
+        with self._lock:
+            self._entries = [entry for entry in self._entries if entry.lease() is not lease]
+
+    def _run_thread(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            return
+        thread = threading.Thread(target=self._run, name="widetable-leases", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as refusal:
+            _log.info("leases are not renewed, they run out: %s", refusal)
+        else:
+            self._thread = thread
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                self._wakes_at = min((entry.due_at for entry in self._entries), default=inf)
+                left_seconds = self._wakes_at - time.monotonic()
+            with contextlib.suppress(Empty):
+                self._earlier.get(timeout=min(max(left_seconds, 0), _LONGEST_WAIT_SECONDS))
+            self._renew_due()
+
+    def _renew_due(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            due = [entry for entry in self._entries if entry.due_at <= now]
+        over = [entry for entry in due if not _renewed(entry)]
+        for entry in due:
+            entry.due_at = now + entry.every_seconds
+        with self._lock:
+            self._entries = [entry for entry in self._entries if entry not in over]
+
+
+def _renewed(entry: _Entry) -> bool:
+    """False for one that is not to be renewed again."""
+    lease = entry.lease()
+    if lease is None or not lease.is_ours:
+        return False
+    try:
+        lease.renew()
+    except (WidetableError, OSError):
+        _log.exception("a lease was not renewed")
+    return True
+
+
+LEASE_RENEWAL: Final = LeaseRenewal()

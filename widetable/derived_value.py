@@ -1,0 +1,38 @@
+"""An attribute that is computed when it is first asked for, and then kept: `functools.cached_property` without a lock.
+
+That one holds a lock per class and attribute while it computes (Python 3.11 and older): a process that is forked while
+a thread computes inherits the lock taken, and waits for it for ever; and threads wait for each other although their
+objects have nothing in common. Here two threads that ask at the same time may both compute, and both get what the
+first to end computed. Raises what the method raises, and keeps nothing then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, cast, overload
+
+T = TypeVar("T")
+
+
+class derived_value(Generic[T]):
+    """A decorator of methods without arguments, for objects that have a `__dict__`, frozen dataclasses too."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> derived_value[T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object | None, owner: type) -> derived_value[T] | T:
+        """Called only while the object's `__dict__` has no such value: there is no `__set__`."""
+        if instance is None:
+            return self
+        return cast("T", instance.__dict__.setdefault(self._name, self._compute(instance)))

@@ -1,0 +1,110 @@
+"""What the threads of a process share, and what becomes of it when the process forks: the one rule for both.
+
+Only the thread that forks lives on in the child. A lock that another one held at that moment stays taken there for
+ever, and a queue has nobody who serves it. So
+
+    is ours                         made anew in the child, with what it protects: nobody knows how far a change had
+                                    come. Nothing is waited for. `SharedByThreads`
+    is a library's, and            held over the fork, which waits until others have left it:
+    cannot be made anew             numba's compiler, and sections of ours inside `UNFORKABLE`
+
+What is to be done right before a fork, when nobody is in such a section, goes into `BEFORE_FORK`. It raises nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import Any, Final
+from weakref import WeakSet
+
+
+class SharedByThreads:
+    """The base of what threads share."""
+
+    def __init__(self) -> None:
+        self._start_anew()
+        _shared.add(self)
+
+    def _start_anew(self) -> None:
+        """Make the locks, and what they protect. Called at the beginning, and in every forked child."""
+        raise NotImplementedError
+
+
+class ForkGate(AbstractContextManager["ForkGate"]):
+    """Sections in the middle of which the process must not be forked. Any number of threads may be inside."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def __enter__(self) -> ForkGate:
+        with self._changed:
+            self._inside += 1
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._changed:
+            self._inside -= 1
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wait until nobody is inside, and let nobody in."""
+        self._changed.acquire()
+        while self._inside:
+            self._changed.wait()
+
+    def reopen(self) -> None:
+        """In the process that forked."""
+        self._changed.release()
+
+    def reset(self) -> None:
+        """In the child."""
+        self._changed = threading.Condition(threading.Lock())
+        self._inside = 0
+
+
+UNFORKABLE: Final = ForkGate()
+BEFORE_FORK: Final[list[Callable[[], None]]] = []
+_shared: Final[WeakSet[SharedByThreads]] = WeakSet()
+_held: Final = ExitStack()
+
+
+def _before() -> None:
+    for lock in _locks_of_numba():
+        _held.enter_context(lock)
+    UNFORKABLE.close()
+    for prepare in BEFORE_FORK:
+        prepare()
+
+
+def _in_parent() -> None:
+    UNFORKABLE.reopen()
+    _held.close()
+
+
+def _in_child() -> None:
+    UNFORKABLE.reset()
+    _held.close()
+    for each in list(_shared):
+        each._start_anew()
+
+
+def _locks_of_numba() -> list[AbstractContextManager[Any]]:
+    """In the order in which it takes them: while it compiles, and while it calls LLVM."""
+    compiler = sys.modules.get("numba.core.compiler_lock")
+    llvm = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    found = getattr(compiler, "global_compiler_lock", None), getattr(llvm, "_lock", None)
+    return [lock for lock in found if lock is not None]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -1,0 +1,103 @@
+"""Expires snapshots and removes orphans when it is time, for a maintainer. Raises what `expiry` and `orphans` raise."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.commit.clock import Clock
+from widetable.commit.committer import Committer
+from widetable.errors import UnsupportedError
+from widetable.operations.expiry import expire
+from widetable.operations.expiry_choice import retention_of
+from widetable.operations.orphans import remove_orphans
+from widetable.write.table_state import TableState
+
+_EXPIRY_MILLIS: Final = 10_000
+# Snapshots grow too old without new ones as well.
+_IDLE_EXPIRY_MILLIS: Final = 300_000
+_ORPHANS_MILLIS: Final = 86_400_000
+_log = logging.getLogger("widetable")
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """snapshots, orphans: that went. files, bytes: that were freed with them."""
+
+    snapshots: int = 0
+    orphans: int = 0
+    files: int = 0
+    bytes: int = 0
+
+
+class Cleaner:
+    """expires: whether snapshots go. older_than_millis: orphans go once a day when they are so old; None: never."""
+
+    def __init__(
+        self, committer: Committer, clock: Clock, *, expires: bool, older_than_millis: int | None
+    ) -> None:
+        self._committer = committer
+        self._clock = clock
+        self._expires = expires
+        self._older_than_millis = older_than_millis
+        self._seen_id: int | None = None
+        self._expired_at_millis: float | None = None
+        self._cleaned_at_millis: float | None = None
+
+    def is_due(self, latest_id: int | None) -> bool:
+        """Whether there is something to look for. latest_id: the newest snapshot."""
+        return self._expiry_is_due(latest_id) or self._orphans_are_due()
+
+    def clean(self, state: TableState, latest_id: int | None, *, at_once: bool) -> Cleaned:
+        """Let go what is due, or (at once) all that may go."""
+        expired, removed = Cleaned(), Cleaned()
+        if self._expires and (at_once or self._expiry_is_due(latest_id)):
+            expired = self._expire(state, latest_id)
+        if self._older_than_millis is not None and (at_once or self._orphans_are_due()):
+            removed = self._remove_orphans(state, self._older_than_millis)
+        return Cleaned(
+            expired.snapshots,
+            removed.orphans,
+            expired.files + removed.files,
+            expired.bytes + removed.bytes,
+        )
+
+    def _expiry_is_due(self, latest_id: int | None) -> bool:
+        if not self._expires or latest_id is None:
+            return False
+        often = _EXPIRY_MILLIS if latest_id != self._seen_id else _IDLE_EXPIRY_MILLIS
+        return self._has_passed(self._expired_at_millis, often)
+
+    def _orphans_are_due(self) -> bool:
+        wanted = self._older_than_millis is not None
+        return wanted and self._has_passed(self._cleaned_at_millis, _ORPHANS_MILLIS)
+
+    def _has_passed(self, since_millis: float | None, millis: int) -> bool:
+        return since_millis is None or self._clock.monotonic_millis() - since_millis >= millis
+
+    def _expire(self, state: TableState, latest_id: int | None) -> Cleaned:
+        """A table that this version may not expire is told once."""
+        try:
+            gone = expire(state, self._committer, retention_of(state.options))
+        except UnsupportedError as error:
+            _log.warning("snapshots of %s do not expire: %s", state.paths.root, error)
+            self._expires = False
+            return Cleaned()
+        # At the limit of one expiry, there is more.
+        self._expired_at_millis = None if gone.ids else self._clock.monotonic_millis()
+        self._seen_id = latest_id
+        _log_freed(state, f"{len(gone.ids)} snapshots expired", gone.files, gone.bytes)
+        return Cleaned(snapshots=len(gone.ids), files=gone.files, bytes=gone.bytes)
+
+    def _remove_orphans(self, state: TableState, older_than_millis: int) -> Cleaned:
+        found = remove_orphans(state, self._committer, older_than_millis, dry_run=False)
+        self._cleaned_at_millis = self._clock.monotonic_millis()
+        files = len(found.paths)
+        _log_freed(state, f"{files} orphans removed", files, found.bytes)
+        return Cleaned(orphans=files, files=files, bytes=found.bytes)
+
+
+def _log_freed(state: TableState, what: str, files: int, size_bytes: int) -> None:
+    if files:
+        _log.info("%s, %s: %d files, %d bytes freed", state.paths.root, what, files, size_bytes)

@@ -1,0 +1,27 @@
+"""Which small files of a table cannot be read: hints, consumers, tags and leases. Everybody goes on without them, but
+for who asks for one by name, so somebody has to be told.
+
+Raises StorageError.
+"""
+
+from __future__ import annotations
+
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.lease import damaged_leases
+from widetable.commit.read_lease import damaged_read_leases
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.errors import DamagedError
+from widetable.operations.tags import TagStore
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+
+
+def damaged_notes(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
+    """Each names its file, and what to do about it."""
+    return [
+        *SnapshotStore(file_io, paths).damaged_hints(),
+        *ConsumerStore(file_io, paths).damaged(),
+        *TagStore(file_io, paths).damaged(),
+        *damaged_leases(file_io, paths),
+        *damaged_read_leases(file_io, paths),
+    ]

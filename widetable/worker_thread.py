@@ -1,0 +1,134 @@
+"""Threads that work for a caller: pieces of work one after the other in the background, or many at once.
+
+Not by `concurrent.futures`, which takes nothing more once the main thread has ended: a compaction that is under way
+then would lose its threads, and with them the changelog. A thread here starts with work and ends when none is left; the
+process waits for it before it ends. Where no thread can be started, now that the process ends or because the system has
+no more, the work is done in the caller. An error comes back to who asks for the result.
+"""
+
+from __future__ import annotations
+
+# Nothing of it is used. Arrow imports pandas late, which imports this, which fails once the main thread has ended.
+import concurrent.futures.thread  # noqa: F401
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Task(Generic[R]):
+    """A piece of work, to be done once."""
+
+    def __init__(self, work: Callable[[], R]) -> None:
+        self._work: Callable[[], R] | None = work
+        self._done = threading.Event()
+        self._results: list[R] = []
+        self._error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self._done.is_set()
+
+    def wait(self) -> None:
+        """Returns when it is done, with or without an error."""
+        self._done.wait()
+
+    def result(self) -> R:
+        """Waits for it; raises its error."""
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+    def run(self) -> None:
+        """Do the work; its error is kept for `result`."""
+        work, self._work = self._work, None
+        assert work is not None
+        try:
+            self._results.append(work())
+        except BaseException as error:  # noqa: BLE001
+            self._error = error
+        finally:
+            self._done.set()
+
+
+class WorkerThread:
+    """Does one task after the other. begin: called in a thread before its first task."""
+
+    def __init__(self, name: str, begin: Callable[[], None] | None = None) -> None:
+        self._name = f"widetable-{name}"
+        self._begin = begin
+        self._lock = threading.Lock()
+        self._tasks: deque[Task[Any]] = deque()
+        self._is_running = False
+
+    def submit(self, task: Task[Any]) -> None:
+        """Do it after all that was handed over before."""
+        with self._lock:
+            self._tasks.append(task)
+            if self._is_running:
+                return
+            self._is_running = True
+        if _started(self._begin_and_run, self._name) is None:
+            self._run()
+
+    def _begin_and_run(self) -> None:
+        if self._begin is not None:
+            self._begin()
+        self._run()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._tasks:
+                    self._is_running = False
+                    return
+                task = self._tasks.popleft()
+            task.run()
+
+
+def in_threads(
+    work: Callable[[T], R], items: Sequence[T], threads: int, name: str = "worker"
+) -> list[R]:
+    """The results of the work on each item, in order, done by the caller and threads - 1 others. After an error nothing
+    new is begun; of several the one of the first item is raised.
+    """
+    left = deque(enumerate(items))
+    results: dict[int, R] = {}
+    errors: dict[int, BaseException] = {}
+
+    def serve() -> None:
+        while not errors:
+            try:
+                number, item = left.popleft()
+            except IndexError:
+                return
+            try:
+                results[number] = work(item)
+            except BaseException as error:  # noqa: BLE001
+                errors[number] = error
+
+    others = [_started(serve, f"widetable-{name}") for _ in range(min(threads, len(items)) - 1)]
+    serve()
+    for thread in others:
+        if thread is not None:
+            thread.join()
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(len(items))]
+
+
+def _started(target: Callable[[], None], name: str) -> threading.Thread | None:
+    """A thread that does it; None where none can be started."""
+    if sys.is_finalizing():
+        return None
+    thread = threading.Thread(target=target, name=name, daemon=False)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
