@@ -8,6 +8,7 @@ from typing import NamedTuple
 from benchmarks import (
     bench_commit,
     bench_compact,
+    bench_contention,
     bench_freshness,
     bench_growth,
     bench_lookup,
@@ -67,6 +68,10 @@ MENU: dict[str, Workload] = {
     "lookup_cache": Workload(
         "Disk and memory that lookup caches take, against the bytes of the table.",
         bench_lookup_cache.run,
+    ),
+    "contention": Workload(
+        "The same small commits by 1, 8 and 32 processes, changelogs by a maintainer or inline.",
+        bench_contention.run,
     ),
     "freshness": Workload(
         "How old a record is when a Spark stream reader sees its changelog row.",

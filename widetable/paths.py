@@ -192,6 +192,16 @@ class TablePaths:
         """What the last expired snapshot of ours remembered (ours)."""
         return f"{self.service_dir}/widetable-last-commits"
 
+    @property
+    def commit_turn(self) -> str:
+        """An empty file at which the commits of a machine wait for each other (ours)."""
+        return f"{self.service_dir}/widetable-commit-turn"
+
+    @property
+    def compaction_turn(self) -> str:
+        """An empty file at which writes of a machine wait for who makes their changelog (ours)."""
+        return f"{self.service_dir}/widetable-compaction-turn"
+
     def retired_snapshot(self, snapshot_id: int, by: str = "") -> str:
         """The note of a snapshot that expiry works from (ours). by: which expiry made it."""
         name = f"widetable-retired-snapshot-{snapshot_id}" + (f"-{by}" if by else "")

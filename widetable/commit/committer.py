@@ -73,6 +73,8 @@ _FIRST_WAIT_MILLIS: Final = 1.0
 _LONGEST_WAIT_MILLIS: Final = 100.0
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
+# An attempt takes milliseconds: who keeps the turn for so long stands still, and the others race.
+_TURN_SECONDS: Final = 20.0
 _MANY_USERS: Final = MAX_USERS * 8 // 10
 _MANY_TOLD: Final = Seldom()
 _AHEAD_TOLD: Final = Seldom()
@@ -237,7 +239,7 @@ class Committer:
             self._clock.monotonic_millis(),
         )
         try:
-            while (result := self._attempt(run)) is None:
+            while (result := self._attempt_in_turn(run)) is None:
                 self._wait(run)
         except WidetableError:
             if not run.may_be_in:
@@ -246,6 +248,11 @@ class Committer:
         if not result.committed:
             writer.discard()
         return result
+
+    def _attempt_in_turn(self, run: _Run) -> CommitResult | None:
+        """One machine's commits come one after the other: a race costs the losers their work, and may starve them."""
+        with self._file_io.turn(self._paths.commit_turn, _TURN_SECONDS):
+            return self._attempt(run)
 
     def _attempt(self, run: _Run) -> CommitResult | None:
         """One attempt on the newest snapshot; None when somebody else was first."""

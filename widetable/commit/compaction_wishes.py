@@ -47,19 +47,26 @@ class CompactionWishes:
         self._file_io.replace(path, _NOTE.to_json(path, {"process": process}), durable=False)
         return path
 
+    def all(self) -> list[str]:
+        """The paths of all notes: who compacts all that is due now answers them."""
+        return [self._path(entry) for entry in self._notes()]
+
     def open(self) -> list[str]:
         """The paths of what anybody should do."""
-        entries = self._file_io.list(self._paths.service_dir)
-        return [
-            self._path(entry)
-            for entry in entries
-            if entry.name.startswith(_NAME) and self._is_open(entry)
-        ]
+        return [self._path(entry) for entry in self._notes() if self._is_open(entry)]
+
+    def is_there(self, path: str) -> bool:
+        """False when it was answered."""
+        return self._file_io.exists(path)
 
     def forget(self, paths: Iterable[str]) -> None:
         """They are done, or given up."""
         for path in paths:
             self._file_io.delete(path)
+
+    def _notes(self) -> list[FileStatus]:
+        entries = self._file_io.list(self._paths.service_dir)
+        return [entry for entry in entries if entry.name.startswith(_NAME)]
 
     def _is_open(self, entry: FileStatus) -> bool:
         process = None

@@ -4,10 +4,12 @@ A lease keeps two compactors from doing the same work twice; safety never depend
 fails the append: a lost race is left to the next one, other errors are logged.
 
 With `changelog-producer=lookup` no append may stay without its changelog because somebody else had the lease just then.
-Who does not get it leaves a note (`compaction_wishes`) and asks once more; who gives the lease back looks for notes and
-then compacts what is due in the whole table. Either the one that wrote the note gets the lease, or its holder sees the
-note. Nor may one stay without it because its writer was killed before it compacted: when its batch comes again, all
-that is due is compacted; and what a thread was to do behind a commit is noted until it is done.
+It leaves a note (`compaction_wishes`) and waits for its turn among the writes of this machine. Whose turn it is makes,
+in one compaction, the changelog of all that have left a note by then, whose notes go: they find that it is made. Who
+does not get the lease all the same, because a maintainer or another machine has it, leaves a note to anybody and asks
+once more; who has made its own changelog and finds such notes serves them behind its commit. Either the one that wrote
+the note gets the lease, or its holder sees the note. Nor may one stay without it because its writer was killed before
+it compacted: its note is open to anybody then, and when its batch comes again, all that is due is compacted.
 
 What a commit need not wait for is done behind it (`compaction_threads`): with `lookup-wait=false` the changelog, else
 large picks among the older levels (`changelog_compaction.Share`), under a lease of their own: they share no file with
@@ -20,6 +22,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -40,6 +43,8 @@ from widetable.operations.lookup_caches import caches_of
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
+# Who waits for longer leaves it to those that have it in their hands.
+_TURN_SECONDS: Final = 20.0
 _log = logging.getLogger("widetable")
 
 
@@ -55,13 +60,11 @@ def compact_all(state: TableState, committer: Committer, *, full: bool) -> Commi
 
 @contextlib.contextmanager
 def answered(state: TableState) -> Iterator[list[str]]:
-    """The notes of who waits for a compaction, all of which the block answers. They stay when it is killed."""
+    """The notes of who waits for a compaction, all of which the block answers. They stay when it fails."""
     wishes = CompactionWishes(state.file_io, state.paths)
-    found = wishes.open()
-    try:
-        yield found
-    finally:
-        wishes.forget(found)
+    found = wishes.all()
+    yield found
+    wishes.forget(found)
 
 
 def compact_after_append(
@@ -143,20 +146,46 @@ def _compact_touched(
 def _compact_now(
     state: TableState, committer: Committer, live_entries: Callable[[], list[ManifestEntry]]
 ) -> None:
-    """What the commit waits for, by us or by the holder of the lease."""
-    waits = _makes_lookups(state)
+    """What the commit waits for. A changelog is made by whose turn it is, at once for all that wait meanwhile."""
+    if not _makes_lookups(state):
+        _round(state, committer, live_entries)
+        return
     wishes = CompactionWishes(state.file_io, state.paths)
+    wish = wishes.add(is_own=True)
+    try:
+        with state.file_io.turn(state.paths.compaction_turn, _TURN_SECONDS):
+            is_made = not wishes.is_there(wish) or _round(state, committer, live_entries)
+            if not is_made:
+                wishes.add(is_own=False)  # its holder finds it, or is done by now
+                is_made = _round(state, committer, live_entries)
+    finally:
+        wishes.forget([wish])
+    if is_made and wishes.open():
+        # Behind the commit: nobody waits for work that is not its own.
+        CHANGELOGS.submit_alone(
+            state.paths.root, lambda: _unless_it_fails(state, lambda: _serve(state, committer))
+        )
+
+
+def _serve(state: TableState, committer: Committer) -> None:
+    """For those that do not come back to it: killed ones, and those of other machines."""
+    wishes = CompactionWishes(state.file_io, state.paths)
+    while wishes.open():
+        with state.file_io.turn(state.paths.compaction_turn, _TURN_SECONDS):
+            if not _round(state, committer, _live_entries(committer)):
+                return
+
+
+def _round(
+    state: TableState, committer: Committer, live_entries: Callable[[], list[ManifestEntry]]
+) -> bool:
+    """Compact what is due there, or in the whole table if others wait; False when somebody else has the lease."""
     with held_lease(state) as is_ours:
         if is_ours:
-            _compact(state, committer, live_entries, full=False, share=Share.COMMIT)
-        elif waits:
-            wishes.add(is_own=False)
-    while waits and wishes.open():
-        with held_lease(state) as is_ours:
-            if not is_ours:
-                return
-            with answered(state):
-                _compact(state, committer, _live_entries(committer), full=False, share=Share.COMMIT)
+            with answered(state) as notes:
+                wanted = live_entries if len(notes) <= 1 else _live_entries(committer)
+                _compact(state, committer, wanted, full=False, share=Share.COMMIT)
+        return is_ours
 
 
 def _compact_rest(

@@ -9,6 +9,7 @@ storage says is not there: a look that failed says nothing.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -93,4 +94,12 @@ class FileIO(Protocol):
 
     def delete_empty_dir(self, path: str) -> bool:
         """Remove a directory that has no entries; False when it has some, or was not there."""
+        ...
+
+    def turn(self, path: str, patience_seconds: float) -> AbstractContextManager[bool]:
+        """Wait for the turn at an empty file, which is made when it is not there, and have it while the block runs:
+        among all who ask on this machine, first come, first served. It is a courtesy on which nothing may rely: False
+        where the storage has no such thing, and when somebody kept the turn for longer than patience_seconds. Raises
+        nothing.
+        """
         ...

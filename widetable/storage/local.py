@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.file_io import FileStatus
+from widetable.storage.local_turn import turn
 
 T = TypeVar("T")
 # What says that there is no such file; every other error says nothing of it.
@@ -151,6 +152,9 @@ class LocalFileIO:
                     return False
                 raise
             return True
+
+    def turn(self, path: str, patience_seconds: float) -> contextlib.AbstractContextManager[bool]:
+        return turn(path, patience_seconds)
 
     def _entries(self, path: str) -> Iterator[FileStatus]:
         with os.scandir(path) as entries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import threading
 from collections.abc import Callable
@@ -308,23 +309,31 @@ def test_threads_of_one_process(tmp_path: Path) -> None:
     assert metadata_files(paths) == named_metadata_files(table)
 
 
-def test_ten_processes_of_twenty_commits(tmp_path: Path) -> None:
+class OtherMachine(LocalFileIO):
+    """With no turns in common with anybody."""
+
+    def turn(self, path: str, patience_seconds: float) -> contextlib.AbstractContextManager[bool]:
+        return contextlib.nullcontext(False)
+
+
+@pytest.mark.parametrize("file_io", [LocalFileIO, OtherMachine])
+def test_ten_processes_of_twenty_commits(tmp_path: Path, file_io: type[LocalFileIO]) -> None:
     paths = make_table(tmp_path)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     with context.Pool(10) as pool:
         retries = pool.starmap(
-            append_twenty, [(paths.root, writer) for writer in range(10)], chunksize=1
+            append_twenty, [(paths.root, writer, file_io) for writer in range(10)], chunksize=1
         )
     table = committer(paths)
     assert_all_in_once(table, sorted(f"{w}-{n}" for w in range(10) for n in range(20)))
-    assert sum(retries) > 0
+    assert sum(retries) > 0 or file_io is LocalFileIO
     assert metadata_files(paths) == named_metadata_files(table)
 
 
-def append_twenty(root: str, writer: int) -> int:
+def append_twenty(root: str, writer: int, file_io: type[LocalFileIO]) -> int:
     """Commit 20 times, each twice: the second must find the first. The number of lost races."""
-    table, retries = committer(TablePaths(root)), 0
+    table, retries = committer(TablePaths(root), file_io(fsync=False)), 0
     for number in range(20):
         message = written(data_file(f"{writer}-{number}"), bucket=writer % 4)
         result = table.append([message], f"user-{writer}", number)

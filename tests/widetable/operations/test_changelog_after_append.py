@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from contextlib import AbstractContextManager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -128,6 +129,72 @@ def test_who_does_not_get_the_lease_is_served_by_its_holder(tmp_path: Path) -> N
     assert len(kinds(table)) == 100
 
 
+def test_a_write_that_returns_has_its_changelog_whoever_made_it(tmp_path: Path) -> None:
+    table = make(tmp_path, bucket="2")
+    missing: list[int] = []
+
+    def write(writer: int) -> None:
+        mine = wt.Table.open(table.path)
+        for number in range(4):
+            key = writer * 100 + number
+            mine.write(rows(key))
+            told = mine.changes(0, mine.snapshots()[-1].id)["k"].to_pylist()
+            if key not in told:
+                missing.append(key)
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert missing == []
+    table.wait_for_compactions()
+    assert wishes(table) == []
+    assert len(kinds(table)) == 24
+    assert table.audit(start=0).ok
+
+
+class AskingFileIO(LocalFileIO):
+    """Another machine asks for a changelog whenever a compaction here was published, five times.
+
+    by: the threads that published compactions.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(fsync=False)
+        self.by: list[str] = []
+
+    def publish(self, path: str, data: bytes) -> bool:
+        is_in = super().publish(path, data)
+        if is_in and "/snapshot/" in path and b'"COMPACT"' in data:
+            self.by.append(threading.current_thread().name)
+            if len(self.by) <= 5:
+                other = make_append(path.partition("/snapshot/")[0], len(self.by))
+                CompactionWishes(self, TablePaths(other.path)).add(is_own=False)
+        return is_in
+
+
+def make_append(root: str, key: int) -> wt.Table:
+    """As a writer that does not compact."""
+    table = wt.Table.open(root, file_io=FaultyFileIO(LocalFileIO(fsync=False)))
+    with table.new_writer(["k", "a"]) as writer:
+        writer.write([rows(1000 + key).to_batches()[0]])
+        table._committer.append(writer.finish())
+    return table
+
+
+def test_nobody_waits_for_changelogs_that_others_ask_for(tmp_path: Path) -> None:
+    file_io = AskingFileIO()
+    table = wt.Table.open(make(tmp_path).path, file_io=file_io)
+    table.write(rows(1))
+    own = threading.current_thread().name
+    table.wait_for_compactions()
+    assert file_io.by.count(own) == 1, "its own changelog"
+    assert len(file_io.by) == 6
+    assert wishes(table) == []
+    assert level0_files(table) == 0
+
+
 def test_many_writers_leave_no_append_without_its_changelog(tmp_path: Path) -> None:
     table = make(tmp_path, bucket="2")
 
@@ -221,18 +288,18 @@ def test_a_table_that_gains_lookup_is_repaired_once_and_says_so(
 
 
 class PausingFileIO(LocalFileIO):
-    """Holds back what the thread of the old levels publishes, until `go` is set. at: set when it comes so far."""
+    """Holds back what the thread of the old levels commits, until `go` is set. at: set when it comes so far."""
 
     def __init__(self) -> None:
         super().__init__(fsync=False)
         self.at, self.go = threading.Event(), threading.Event()
 
-    def publish(self, path: str, data: bytes) -> bool:
+    def turn(self, path: str, patience_seconds: float) -> AbstractContextManager[bool]:
         is_behind = threading.current_thread().name.startswith("widetable-old-levels")
-        if is_behind and "/snapshot/" in path:
+        if is_behind and path.endswith("commit-turn"):
             self.at.set()
             assert self.go.wait(60)
-        return super().publish(path, data)
+        return super().turn(path, patience_seconds)
 
 
 def behind_commits(path: Path, file_io: LocalFileIO | None = None) -> wt.Table:

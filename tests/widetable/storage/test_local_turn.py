@@ -1,0 +1,160 @@
+"""Turns at a file: one at a time, in the order of asking, and never a reason to stand still."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.forked import in_a_child
+from widetable.storage import local_turn
+from widetable.storage.local_turn import turn
+
+PATIENCE_SECONDS = 600.0
+# Without our code: a process that starts fast.
+HOLD = """
+import fcntl, sys
+with open(sys.argv[1], "a") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    print("has it", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "turn")
+
+
+@contextlib.contextmanager
+def held_elsewhere(path: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process has the turn."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "has it\n"
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.communicate()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.001)
+
+
+def waiting(path: str) -> int:
+    """How many wait in the kernel for a lock of this file."""
+    number = os.stat(path).st_ino
+    lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    return sum("->" in line and f":{number} " in line for line in lines)
+
+
+def test_one_at_a_time_in_the_order_of_asking(path: str) -> None:
+    order: list[int] = []
+
+    def ask(number: int) -> None:
+        with turn(path, PATIENCE_SECONDS) as is_ours:
+            assert is_ours
+            order.append(number)
+
+    threads = []
+    with held_elsewhere(path):
+        for number in range(8):
+            threads.append(threading.Thread(target=ask, args=(number,)))
+            threads[-1].start()
+            until(lambda: waiting(path) == len(threads))
+        assert order == []
+    for thread in threads:
+        thread.join()
+    assert order == list(range(8))
+
+
+def test_one_that_was_killed_has_it_no_longer(path: str) -> None:
+    with held_elsewhere(path) as process:
+        asking = threading.Timer(0.0, process.kill)
+        asking.start()
+        with turn(path, PATIENCE_SECONDS) as is_ours:
+            assert is_ours
+        asking.join()
+
+
+def test_one_that_stands_still_stops_nobody_twice(path: str) -> None:
+    """Who waited in vain goes on, does not wait again while the turn is kept, and waits again when it was seen free."""
+    with held_elsewhere(path) as process:
+        process.send_signal(signal.SIGSTOP)
+        with turn(path, 0.05) as is_ours:
+            assert not is_ours
+        with turn(path, PATIENCE_SECONDS) as is_ours:
+            assert not is_ours
+    with turn(path, PATIENCE_SECONDS) as is_ours:
+        assert is_ours
+    assert path not in local_turn._KEPT
+    until(lambda: waiting(path) == 0)
+
+
+def test_who_gave_up_waiting_does_not_get_it_later(path: str) -> None:
+    with held_elsewhere(path), turn(path, 0.01) as is_ours:
+        assert not is_ours
+    for _ in range(5):
+        with held_elsewhere(path):
+            pass
+
+
+def test_a_block_that_fails_gives_it_back(path: str) -> None:
+    with pytest.raises(KeyError), turn(path, PATIENCE_SECONDS):
+        raise KeyError
+    with turn(path, PATIENCE_SECONDS) as is_ours:
+        assert is_ours
+
+
+def test_a_child_that_was_forked_meanwhile_does_not_keep_it(path: str) -> None:
+    with turn(path, PATIENCE_SECONDS):
+        child = in_a_child(lambda: time.sleep(3600))
+    try:
+        with turn(path, PATIENCE_SECONDS) as is_ours:
+            assert is_ours
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_where_there_is_no_directory_there_is_no_turn(tmp_path: Path) -> None:
+    with turn(str(tmp_path / "gone" / "turn"), PATIENCE_SECONDS) as is_ours:
+        assert not is_ours
+    assert not (tmp_path / "gone").exists()
+
+
+def test_where_no_thread_can_be_started_nobody_waits(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with held_elsewhere(path):
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with turn(path, PATIENCE_SECONDS) as is_ours:
+            assert not is_ours
+
+
+def test_descriptors_are_closed_whatever_happened(path: str) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with turn(path, PATIENCE_SECONDS):
+            pass
+    with held_elsewhere(path):
+        local_turn._KEPT.discard(path)
+        with turn(path, 0.01):
+            pass
+    until(lambda: len(os.listdir("/proc/self/fd")) <= before)

@@ -1,0 +1,112 @@
+"""Turns at a file among the threads and processes of one machine: first come, first served.
+
+A turn is an exclusive `flock`. Linux lets those that wait have it in the order in which they came, and gives it back
+when a process ends, however it ends. A thread waits for it in the kernel, so that the caller can stop waiting: one that
+is stopped with the turn in its hands must not stop all others. Nothing may rely on a turn: who waited for too long goes
+on without one, and does not wait for that file again until it was seen free.
+
+In: the path of an empty file, made when it is not there. Out: whether the turn is ours. Raises nothing: False at once
+where the directory is not there, or the storage has no locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+# Files whose turn somebody has kept for longer than this process would wait.
+_KEPT: Final[set[str]] = set()
+
+
+@contextlib.contextmanager
+def turn(path: str, patience_seconds: float) -> Iterator[bool]:
+    """Whether it is our turn while the block runs. Not to be asked for again inside of the block."""
+    lock = _Lock.on(path)
+    if lock is None:
+        yield False
+        return
+    is_ours = False
+    try:
+        is_ours = _is_ours(lock, path, patience_seconds)
+        yield is_ours
+    finally:
+        if is_ours:
+            lock.give_back()
+        else:
+            lock.give_up()
+
+
+def _is_ours(lock: _Lock, path: str, patience_seconds: float) -> bool:
+    if lock.take():
+        _KEPT.discard(path)
+        return True
+    if path not in _KEPT and lock.wait(patience_seconds):
+        return True
+    _KEPT.add(path)
+    return False
+
+
+class _Lock:
+    """Of one who asks. The waiting thread has the descriptor for itself when the caller gave up."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._answered = threading.Event()
+        self._state = threading.Lock()
+        self._is_waiting = self._is_ours = self._is_given_up = False
+
+    @classmethod
+    def on(cls, path: str) -> _Lock | None:
+        try:
+            return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        except (OSError, ValueError):
+            return None
+
+    def take(self) -> bool:
+        """At once, or not."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is ours within that time. Where no thread can be started nobody waits."""
+        thread = threading.Thread(target=self._wait, name="widetable-turn", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._is_waiting = True
+        self._answered.wait(seconds)
+        with self._state:
+            return self._is_ours
+
+    def give_up(self) -> None:
+        with self._state:
+            self._is_given_up = True
+            if self._is_waiting and not self._answered.is_set():
+                return
+        self.give_back()
+
+    def give_back(self) -> None:
+        # By name: a child that was forked meanwhile has the same lock open.
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        os.close(self._descriptor)
+
+    def _wait(self) -> None:
+        is_ours = False
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            is_ours = True
+        with self._state:
+            self._is_ours = is_ours and not self._is_given_up
+            self._answered.set()
+            if not self._is_given_up:
+                return
+        self.give_back()
