@@ -200,13 +200,13 @@ class Table(TableChanges):
         columns: Sequence[str],
         row_kind: str = ROW_KIND_COLUMN,
         task: int = 0,
-        tasks: int = 1,
+        tasks: int | None = 1,
         sequence_base: int | None = None,
     ) -> TableWriter:
         """A writer of level-0 files for task `task` of `tasks`; its messages go to `commit_append`
         or `commit_overwrite`.
 
-        columns: of the data that it will get. sequence_base: of `sequence_base()`, taken once for
+        columns: of the data that it will get. tasks: None when nobody knows how many there are. sequence_base: of `sequence_base()`, taken once for
         all tasks; by default taken now.
         """
         schema = self.schema

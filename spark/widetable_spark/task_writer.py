@@ -22,8 +22,6 @@ from widetable_spark.source_options import SourceOptions, WatermarkOptions
 from widetable_spark.spark_types import arrow_schema
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
-# A task does not learn how many there are, so ranges of sequence numbers are kept apart for this many.
-MOST_TASKS = 16_384
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class TaskWriter:
             self.columns,
             row_kind=self.row_kind,
             task=task,
-            tasks=MOST_TASKS,
+            tasks=None,  # Spark does not tell a task how many there are
             sequence_base=self.sequence_base,
         )
         rows = 0

@@ -5,8 +5,10 @@ growing within a task, never the same in two tasks. Row i of task t gets
 
     base + (((i >> 20) * tasks + t) << 20) + (i & 0xFFFFF)
 
-so tasks take turns in blocks of 2^20 numbers. Raises InvalidError for a task that is not among the tasks, when the
-numbers would pass 2^63 - 1, and for a clock so far ahead that no numbers would be left for anybody.
+so tasks take turns in blocks of 2^20 numbers. Where nobody knows how many tasks there are (Spark), 2^14 of them at a
+time take turns, from a base of their own: (t >> 14) << 46 above the other, which leaves room for 2^32 rows of each.
+Raises InvalidError for a task that is not among the tasks, when the numbers would pass 2^63 - 1 or what is left to the
+task, and for a clock so far ahead that no numbers would be left for anybody.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from widetable.errors import InvalidError
 
 BLOCK_BITS: Final = 20
 _BLOCK_MASK: Final = (1 << BLOCK_BITS) - 1
+# Of tasks of which nobody knows how many there are.
+_TASKS_IN_TURN_BITS: Final = 14
+_MOST_ROWS_BITS: Final = 32
 _LARGEST: Final = (1 << 63) - 1
 # How far apart writers begin that start together while the noted number is ahead of the clock.
 START_SPREAD: Final = 1 << 20
@@ -40,21 +45,38 @@ def first_number(clock_nanos: int, noted: int, spread: int) -> int:
 
 
 class SequenceAllocator:
-    """Gives every row of a task its number, in the order of the calls. Not thread-safe: one writer owns it."""
+    """Gives every row of a task its number, in the order of the calls. Not thread-safe: one writer owns it.
 
-    def __init__(self, base: int, task: int = 0, tasks: int = 1) -> None:
-        if not 0 <= task < tasks:
+    tasks: None when nobody knows how many there are.
+    """
+
+    def __init__(self, base: int, task: int = 0, tasks: int | None = 1) -> None:
+        if task < 0 or (tasks is not None and task >= tasks):
             raise InvalidError(
                 "sequence numbers",
                 found=f"task {task} of {tasks}",
                 expected="a task from 0 to tasks - 1",
                 action="Give each writer of a commit its own number below the number of writers.",
             )
-        self._base, self._task, self._tasks = base, task, tasks
         self._next_row = 0
+        self._most_rows: int | None = None
+        if tasks is None:
+            apart_bits = _MOST_ROWS_BITS + _TASKS_IN_TURN_BITS
+            base += (task >> _TASKS_IN_TURN_BITS) << apart_bits
+            tasks = 1 << _TASKS_IN_TURN_BITS
+            task %= tasks
+            self._most_rows = 1 << _MOST_ROWS_BITS
+        self._base, self._task, self._tasks = base, task, tasks
 
     def take(self, rows: int) -> npt.NDArray[np.int64]:
         """Numbers of the next `rows` rows, int64[rows], ascending."""
+        if self._most_rows is not None and self._next_row + rows > self._most_rows:
+            raise InvalidError(
+                "sequence numbers",
+                found=f"{rows} more rows after {self._next_row} of one task",
+                expected=f"at most {self._most_rows} rows in a task",
+                action="Repartition the data, so that a task has fewer rows.",
+            )
         if rows and self._number(self._next_row + rows - 1) > _LARGEST:
             raise InvalidError(
                 "sequence numbers",

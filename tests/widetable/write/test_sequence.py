@@ -49,6 +49,42 @@ def test_tasks_never_share_a_number(tasks: int, rows_of_tasks: list[int]) -> Non
         assert (np.diff(own) > 0).all()
 
 
+# Any, and those where ranges meet.
+TASKS = st.integers(0, 1 << 22) | st.sampled_from([0, 1, (1 << 14) - 1, 1 << 14, 1 << 15])
+ROWS = st.integers(0, (1 << 32) - 1) | st.sampled_from([0, (1 << 20) - 1, 1 << 20, (1 << 32) - 1])
+
+
+@given(first=TASKS, second=TASKS, first_row=ROWS, second_row=ROWS)
+def test_tasks_of_an_unknown_number_never_share_a_number(
+    first: int, second: int, first_row: int, second_row: int
+) -> None:
+    """Spark's partition ids may be any."""
+    numbers = [number_of(first, first_row), number_of(second, second_row)]
+    assert (numbers[0] == numbers[1]) == ((first, first_row) == (second, second_row))
+    assert min(numbers) >= BASE
+    assert max(numbers) < BASE + (1 << 55)
+
+
+def number_of(task: int, row: int) -> int:
+    """Of one row, without those before."""
+    allocator = SequenceAllocator(BASE, task, None)
+    allocator._next_row = row
+    return int(allocator.take(1)[0])
+
+
+def test_few_tasks_of_an_unknown_number_stay_near_the_clock() -> None:
+    assert number_of(0, 0) == BASE
+    assert number_of(16_383, (1 << 20) - 1) < BASE + (1 << 34)
+
+
+def test_a_task_of_an_unknown_number_has_room_for_so_many_rows() -> None:
+    allocator = SequenceAllocator(BASE, 70_000, None)
+    allocator._next_row = (1 << 32) - 1
+    assert len(allocator.take(1)) == 1
+    with pytest.raises(InvalidError, match="Repartition"):
+        allocator.take(1)
+
+
 def test_a_task_outside_of_the_tasks_is_refused() -> None:
     with pytest.raises(InvalidError):
         SequenceAllocator(BASE, 2, 2)
