@@ -42,6 +42,7 @@ from widetable import (
     UnsupportedError,
     WidetableError,
 )
+from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
 from widetable.lsm.universal_compaction import Choice
@@ -205,7 +206,7 @@ class _Executors:
         outcomes = self._run(state, _planned(state, committer, full=full))
         messages = [o.message for o in outcomes if o.message is not None and not o.message.is_empty]
         commits, lost = _committed(state, committer, messages)
-        errors = [self._judged(outcome.error) for outcome in outcomes if outcome.error is not None]
+        errors = [self._judged(state, o.error) for o in outcomes if o.error is not None]
         for error in errors[1:]:
             _log.warning("another bucket of %s failed: %s", state.paths.root, error)
         if errors:
@@ -222,10 +223,12 @@ class _Executors:
             duration_millis=int((time.monotonic() - started) * 1000),
         )
 
-    def _judged(self, error: Exception) -> Exception:
+    def _judged(self, state: TableState, error: Exception) -> Exception:
         """A file that is missing once was compacted and expired by others since it was planned."""
-        if not isinstance(error, NotFoundError) or error.subject in self._missing:
+        if not isinstance(error, NotFoundError):
             return error
+        if error.subject in self._missing:
+            return missing_file(state.paths, error.subject, "the newest snapshot")
         self._missing.add(error.subject)
         lost = ConflictError(
             error.subject, found=error.found, expected="a live file", action="Compact again."

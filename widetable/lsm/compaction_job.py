@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from widetable.errors import ConflictError, NotFoundError
+from widetable.format.damaged_file import missing_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.changelog_compaction import Share
@@ -139,7 +140,7 @@ class _Job:
     def _lose_input(self, key: _BucketKey, gone: NotFoundError) -> None:
         """Another compactor was faster, and an expiry took what it left. A file that is planned again is missing."""
         if gone.subject in self._gone:
-            raise gone
+            raise missing_file(self._state.paths, gone.subject, "the newest snapshot") from gone
         self._gone.add(gone.subject)
         lost = ConflictError(
             gone.subject,

@@ -26,6 +26,7 @@ from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types
 from widetable.operations.audit_report import Finding, Findings
 from widetable.operations.snapshot_audit import partition_text
+from widetable.read.expired import files_of
 from widetable.row_kind import is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
@@ -51,10 +52,11 @@ class FileAudit:
         self._findings.checked("file")
         one = _OneFile(self._table, self._findings, entry, snapshot_id, is_changelog=is_changelog)
         try:
-            one.run()
-        except (UnsupportedError, InvalidError) as error:
+            with files_of(self._table, snapshot_id):
+                one.run()
+        except (UnsupportedError, InvalidError, NotFoundError) as error:
             self._findings.skip(f"some files are not read: {error.subject} is {error.found}")
-        except (DamagedError, NotFoundError) as error:
+        except DamagedError as error:
             one.find("file", error.expected, error.found)
 
 
