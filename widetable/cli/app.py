@@ -162,6 +162,8 @@ def _maintained(done: MaintenanceResult) -> str:
     ]
     if done.failures:
         parts.append(f"{done.failures} rounds failed")
+    if done.damaged_buckets:
+        parts.append(f"{done.damaged_buckets} damaged buckets passed by")
     return ", ".join(parts)
 
 
