@@ -6,10 +6,11 @@ Raises what the modules it calls raise; see there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from widetable.errors import InvalidError
+from widetable.operations.alteration import alter
 from widetable.operations.audit import FINDINGS_PER_LAW, FOLDED_ROWS, audit
 from widetable.operations.audit_report import AuditReport
 from widetable.operations.doctor import DoctorReport, doctor
@@ -25,6 +26,7 @@ from widetable.operations.maintenance import (
 )
 from widetable.operations.repair import RepairResult, repair
 from widetable.operations.rollback import RollbackResult, rollback
+from widetable.operations.schema_change import SchemaChange
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.table_history import TableHistory
 
@@ -104,6 +106,17 @@ class TableUpkeep(TableHistory):
         target = choose_snapshot(store, self._tags, snapshot_id, timestamp, tag)
         assert target is not None
         return rollback(self._state(self.schema), self._committer, target, dry_run=dry_run)
+
+    def alter_options(
+        self, set_options: Mapping[str, str] | None = None, remove_options: Sequence[str] = ()
+    ) -> None:
+        """Set and remove options, in one step; `Catalog.alter_table` changes columns too. Who has the table open sees
+        them in what it does next.
+        """
+        change = SchemaChange(
+            set_options=dict(set_options or {}), remove_options=tuple(remove_options)
+        )
+        alter(self._file_io, self._paths, change)
 
     def maintain(
         self,
