@@ -223,7 +223,11 @@ class _Doctor:
 
     def _changelogs(self) -> Iterator[DoctorFinding]:
         for snapshot in self._snapshots():
-            entries = self.committer.live_files.changelog_entries(snapshot)
+            try:
+                entries = self.committer.live_files.changelog_entries(snapshot)
+            except WidetableError as error:
+                yield _of_error("files", error, f"changelog of snapshot {snapshot.id}")
+                continue
             self.files += len(entries)
             found = damaged_files(
                 self.table, entries, snapshot.id, deep=self.is_deep, is_changelog=True

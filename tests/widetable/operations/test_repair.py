@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 import widetable as wt
 from tests.broken_files import BREAKS, break_file
-from tests.faults import Fault, FaultyFileIO
+from tests.faults import WRITES, Fault, FaultyFileIO
 from tests.widetable.operations.damaged_table import (
     create,
     damage_group,
@@ -158,3 +159,21 @@ def test_what_was_written_before_expiry_is_said_to_be_unknown(table: wt.Table) -
     (file,) = table.repair().files
     assert file.origin.commits == ()
     assert not file.origin.is_complete
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.FULL])
+@pytest.mark.parametrize("operation", WRITES)
+def test_whatever_fails_a_repair_can_be_done_again(
+    table: wt.Table, operation: str, fault: Fault
+) -> None:
+    table.write(rows("a"))
+    entry = live(table)[0]
+    whole = values(table)
+    keys = damage_group(path_of(table, entry), 1)
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail(operation, fault)
+    with contextlib.suppress(wt.StorageError):
+        wt.Table(table.path, storage).repair()
+    table.repair()
+    assert values(table) == {k: v for k, v in whole.items() if k not in keys}
+    assert table.doctor(deep=True).ok

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 import widetable as wt
-from tests.faults import FaultyFileIO
+from tests.faults import WRITES, Fault, FaultyFileIO
 from tests.widetable.operations.damaged_table import create, live, path_of, rows, values
+from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.storage.local import LocalFileIO
 
 
@@ -129,3 +131,33 @@ def test_wrong_targets_are_refused(table: wt.Table) -> None:
     with pytest.raises(wt.NotFoundError, match="snapshot 9"):
         table.rollback(9)
     assert table.rollback(4).snapshot_id is None
+
+
+def test_a_newest_snapshot_without_its_manifests_is_given_up_by_moving_it_away(
+    table: wt.Table,
+) -> None:
+    then = table.scan(snapshot_id=3).to_arrow()
+    newest = table.snapshots()[-1]
+    Path(table.path, "manifest", newest.delta_manifest_list).unlink()
+    MANIFEST_CACHE.clear()
+    with pytest.raises(wt.DamagedError):
+        table.rollback(3)
+    Path(table.path, "snapshot", f"snapshot-{newest.id}").rename(Path(table.path, "moved"))
+    assert table.accept_lost_snapshots() == 3
+    assert table.scan().to_arrow() == then
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.FULL])
+@pytest.mark.parametrize("operation", WRITES)
+def test_whatever_fails_the_rows_are_those_before_or_those_of_the_target(
+    table: wt.Table, operation: str, fault: Fault
+) -> None:
+    rows_of = [table.scan(snapshot_id=id).to_arrow() for id in (4, 1)]
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail(operation, fault)
+    with contextlib.suppress(wt.StorageError):
+        wt.Table(table.path, storage).rollback(1)
+    assert table.scan().to_arrow() in rows_of
+    table.rollback(1)
+    assert table.scan().to_arrow() == rows_of[1]
+    assert table.doctor(deep=True).ok

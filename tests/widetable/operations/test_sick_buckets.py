@@ -140,8 +140,7 @@ def test_a_bucket_is_looked_at_again_after_a_while_without_a_commit(
     with Maintainer(
         lambda: state._state(state.schema), state._committer, Upkeep(expire=False), clock=clock
     ) as maintainer:
-        while not maintainer.round().is_idle:
-            pass
+        assert any(maintainer.round().is_idle for _ in range(9))
         path.write_bytes(whole)
         assert maintainer.round().is_idle
         clock.millis += 60_000
