@@ -12,10 +12,13 @@ from widetable.errors import (
     WidetableError,
 )
 from widetable.operations.audit_report import AuditReport
+from widetable.operations.doctor import DoctorReport
 from widetable.operations.expiry import ExpiryResult
 from widetable.operations.inspection import Inspection
 from widetable.operations.maintenance import MaintenanceResult
 from widetable.operations.orphans import OrphanResult
+from widetable.operations.repair import RepairResult
+from widetable.operations.rollback import RollbackResult
 from widetable.table import Table
 from widetable.write.commit_message import CommitMessage
 
@@ -26,12 +29,15 @@ __all__ = [
     "CommitResult",
     "ConflictError",
     "DamagedError",
+    "DoctorReport",
     "ExpiryResult",
     "Inspection",
     "InvalidError",
     "MaintenanceResult",
     "NotFoundError",
     "OrphanResult",
+    "RepairResult",
+    "RollbackResult",
     "StorageError",
     "Table",
     "UnsupportedError",

@@ -19,9 +19,9 @@ from widetable import options as opt
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.merge.engine import engine_of
-from widetable.operations.bucket_mending import mended_options
+from widetable.operations.alteration import alter
 from widetable.operations.compaction_threads import wait_for_compactions
-from widetable.operations.schema_change import SchemaChange, changed_schema
+from widetable.operations.schema_change import SchemaChange
 from widetable.operations.supported import check_changelog_producer
 from widetable.option_checks import check_honoured
 from widetable.paths import TablePaths, database_dir
@@ -32,10 +32,6 @@ from widetable.table import Table
 
 _NAME: Final = re.compile(r"^[^\s./\\$@:][^/\\$@:]*$")
 _SUFFIX: Final = ".db"
-# Options that decide together whether a table can have its changelog. Others may be altered where it cannot.
-_OF_CHANGELOGS: Final = frozenset(
-    (opt.CHANGELOG_PRODUCER.key, opt.SEQUENCE_FIELD.key, opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key)
-)
 
 
 class Catalog:
@@ -167,15 +163,8 @@ class Catalog:
             change_types=dict(change_types or {}),
         )
         table = self.table(name)
-        store = SchemaStore(self._file_io, TablePaths(table.path))
-        while True:
-            old = store.latest()
-            mends = mended_options(self._file_io, TablePaths(table.path), old)
-            new = changed_schema(old, change, mends)
-            if change.drop_columns or _OF_CHANGELOGS.intersection(change.set_options):
-                check_changelog_producer(new)
-            if store.publish(new):
-                return self._open(table.path)
+        alter(self._file_io, TablePaths(table.path), change)
+        return self._open(table.path)
 
     def _table_root(self, name: str) -> str:
         database, dot, table = name.partition(".")

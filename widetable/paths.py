@@ -22,6 +22,7 @@ _SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
 _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
 _CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
 _RETIRED: Final = re.compile(r"^widetable-retired-snapshot-(\d+)(?:-[0-9a-f]+)?$")
+_DATA_FILE: Final = re.compile(r"^((?:/[^/]+=[^/]*)*)/bucket-(\d+)/[^/]+$")
 _CONTENT: Final = re.compile(
     r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
 )
@@ -224,6 +225,15 @@ class TablePaths:
 
     def data_file(self, partition: Sequence[tuple[str, str]], bucket: int, name: str) -> str:
         return f"{self.bucket_dir(partition, bucket)}/{self._plain(name)}"
+
+    def place_of(self, path: str) -> str | None:
+        """Where a path of `data_file` lies, in words: `bucket 3`, `bucket 3 of dt=1`; None for other paths."""
+        match = (
+            _DATA_FILE.match(path.removeprefix(self.root)) if path.startswith(self.root) else None
+        )
+        if match is None:
+            return None
+        return f"bucket {match[2]}" + (f" of {match[1][1:]}" if match[1] else "")
 
     def _plain(self, name: str) -> str:
         if not name or "/" in name or "\\" in name or name in (".", "..") or "\0" in name:

@@ -140,11 +140,14 @@ class Table(TableChanges):
         bottom level.
 
         The rows of the table stay the same. Raises ConflictError when other compactors were faster
-        again and again.
+        again and again; DamagedError when a bucket has a damaged file, after all others are done.
         """
         schema = self.schema
         check_writable(schema)
-        return compact_all(self._state(schema), self._committer, full=full)
+        done = compact_all(self._state(schema), self._committer, full=full)
+        if done.damage:
+            raise done.damage[0]
+        return done.result
 
     def _write(
         self,

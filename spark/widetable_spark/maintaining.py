@@ -9,7 +9,8 @@ of a bucket's files stay on one host. So tasks fetch their files themselves; not
     outcome   what a task sends back per bucket: a message to commit, or the error that its compaction met
 
 One bucket's error costs the others nothing: what can be committed is, then the error is raised on the driver, where the
-rules of the maintainer decide (`operations/maintenance_rule.py`).
+rules of the maintainer decide (`operations/maintenance_rule.py`). A bucket with a damaged file is passed by,
+which these rules are told as well (`lsm/sick_buckets.py`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from widetable import (
     CommitMessage,
     CommitResult,
     ConflictError,
+    DamagedError,
     InvalidError,
     NotFoundError,
     StorageError,
@@ -42,9 +44,12 @@ from widetable import (
     UnsupportedError,
     WidetableError,
 )
+from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
+from widetable.lsm.sick_buckets import SICK_BUCKETS, is_of_bucket
 from widetable.lsm.universal_compaction import Choice
+from widetable.operations.compaction import Compacted
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.maintenance import Maintainer, Upkeep
 from widetable.write.table_state import TableState
@@ -186,6 +191,8 @@ class _Work:
 class _Outcome:
     """Of one bucket: a message, None when there was nothing to do, or an error."""
 
+    partition: bytes
+    bucket: int
     message: CommitMessage | None
     error: Exception | None = None
 
@@ -199,20 +206,29 @@ class _Executors:
         self._missing: set[str] = set()
         self._pinned: RDD[int] = context.parallelize(range(self._slots), self._slots).persist()
 
-    def compact(self, state: TableState, committer: Committer, full: bool) -> CommitResult:
+    def compact(self, state: TableState, committer: Committer, full: bool) -> Compacted:
         """Plan, run, commit; what did not fit any more raises ConflictError after the rest is in."""
         started = time.monotonic()
-        outcomes = self._run(state, _planned(state, committer, full=full))
+        works, damage = _planned(state, committer, full=full)
+        outcomes = self._run(state, works)
         messages = [o.message for o in outcomes if o.message is not None and not o.message.is_empty]
         commits, lost = _committed(state, committer, messages)
-        errors = [self._judged(outcome.error) for outcome in outcomes if outcome.error is not None]
+        errors = []
+        choices = {(work.partition, work.bucket): work.choice for work in works}
+        for outcome in outcomes:
+            error = self._judged(state, outcome.error)
+            if isinstance(error, DamagedError) and is_of_bucket(state, error):
+                place = outcome.partition, outcome.bucket
+                damage.append(SICK_BUCKETS.note(state, *place, choices[place], error).error)
+            elif error is not None:
+                errors.append(error)
         for error in errors[1:]:
             _log.warning("another bucket of %s failed: %s", state.paths.root, error)
         if errors:
             raise errors[0]
         if lost is not None:
             raise lost
-        return CommitResult(
+        result = CommitResult(
             committed=bool(commits),
             snapshot_id=commits[-1].snapshot_id if commits else None,
             kind=COMMIT_KIND_COMPACT,
@@ -221,11 +237,14 @@ class _Executors:
             retries=sum(each.retries for each in commits),
             duration_millis=int((time.monotonic() - started) * 1000),
         )
+        return Compacted(result, tuple(damage))
 
-    def _judged(self, error: Exception) -> Exception:
+    def _judged(self, state: TableState, error: Exception | None) -> Exception | None:
         """A file that is missing once was compacted and expired by others since it was planned."""
-        if not isinstance(error, NotFoundError) or error.subject in self._missing:
+        if not isinstance(error, NotFoundError):
             return error
+        if error.subject in self._missing:
+            return missing_file(state.paths, error.subject, "the newest snapshot")
         self._missing.add(error.subject)
         lost = ConflictError(
             error.subject, found=error.found, expected="a live file", action="Compact again."
@@ -266,17 +285,25 @@ class _Executors:
             sent.destroy()
 
 
-def _planned(state: TableState, committer: Committer, *, full: bool) -> list[_Work]:
+def _planned(
+    state: TableState, committer: Committer, *, full: bool
+) -> tuple[list[_Work], list[DamagedError]]:
+    """What is due, and the damage of buckets that are known to be sick."""
     entries = committer.live_files.live_entries(committer.snapshots.latest())
     files = defaultdict(list)
     for entry in entries:
         files[entry.partition, entry.bucket, entry.total_buckets].append(entry.file)
-    works = []
+    works, damage = [], []
     for bucket, of_bucket in files.items():
         choice = plan_bucket(state, of_bucket, full=full)
-        if choice is not None:
+        if choice is None:
+            continue
+        sick = SICK_BUCKETS.known(state, bucket[0], bucket[1], choice)
+        if sick is None:
             works.append(_Work(*bucket, choice))
-    return works
+        else:
+            damage.append(sick.error)
+    return works, damage
 
 
 def _outcome(state: TableState, work: _Work) -> _Outcome:
@@ -286,8 +313,8 @@ def _outcome(state: TableState, work: _Work) -> _Outcome:
             state, work.partition, work.bucket, work.total_buckets, work.choice, caches_of(state)
         )
     except (WidetableError, pa.ArrowException, OSError) as error:
-        return _Outcome(None, error)
-    return _Outcome(message)
+        return _Outcome(work.partition, work.bucket, None, error)
+    return _Outcome(work.partition, work.bucket, message)
 
 
 def _committed(

@@ -2,6 +2,10 @@
 
     widetable inspect PATH                  what state a table is in, and what to do about it
     widetable audit PATH                    whether it keeps its laws: exit code 0 it does, 1 it does not
+    widetable doctor PATH                   all that is wrong with it: exit code 0 nothing, 1 something
+    widetable repair PATH                   take damaged files out, keep what can be read, say what is gone
+    widetable rollback PATH                 go back to the rows of an older snapshot
+    widetable alter PATH                    set and remove options
     widetable maintain PATH                 compact, make changelogs, expire, until SIGTERM
     widetable expire PATH                   let old snapshots go
     widetable orphans PATH                  remove files that nothing names
@@ -12,30 +16,26 @@ An error of the package is one red line on standard error and the exit code 2; w
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
-import traceback
-from collections.abc import Iterator
 from enum import Enum
-from typing import Annotated, Final
+from typing import Annotated
 
 import pyarrow as pa
 import typer
 
 from widetable.cli.audit_text import audit_lines
 from widetable.cli.changes_output import write_changes
-from widetable.cli.console import logged, tell, tell_error, tell_json
+from widetable.cli.command import FOUND, Debug, DryRun, Json, Path, told
+from widetable.cli.console import logged, tell, tell_json
 from widetable.cli.duration import millis_of
 from widetable.cli.inspection_text import inspection_lines
+from widetable.cli.mending import mending
 from widetable.cli.stop_signals import stop_on_signals
-from widetable.errors import InvalidError, WidetableError
+from widetable.errors import InvalidError
 from widetable.operations.audit import FINDINGS_PER_LAW
 from widetable.operations.maintenance import MaintenanceResult
 from widetable.table import Table
-
-FOUND: Final = 1
-FAILED: Final = 2
 
 app = typer.Typer(
     name="widetable",
@@ -44,11 +44,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Path = Annotated[str, typer.Argument(help="The table's directory, or its file: URL.")]
-Json = Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would go.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 class Format(str, Enum):
@@ -59,24 +54,10 @@ class Format(str, Enum):
     parquet = "parquet"
 
 
-@contextlib.contextmanager
-def _told(debug: bool) -> Iterator[None]:
-    """Errors become one line, and the exit code."""
-    try:
-        yield
-    except BrokenPipeError:  # whoever read the output has had enough; typer ends quietly
-        raise
-    except (WidetableError, pa.ArrowException, OSError) as error:
-        tell_error(error)
-        if debug:
-            traceback.print_exc()
-        raise typer.Exit(FAILED) from None
-
-
 @app.command()
 def inspect(path: Path, json: Json = False, debug: Debug = False) -> None:
     """Tell what state a table is in: snapshots, files, what waits, who reads and compacts, and warnings."""
-    with _told(debug):
+    with told(debug):
         found = Table.open(path).inspect()
         if json:
             tell_json(found.to_dict())
@@ -103,7 +84,7 @@ def audit(
     debug: Debug = False,
 ) -> None:
     """Check the laws of the format and of the changelog. Exit code 0: all hold; 1: findings; 2: no audit."""
-    with _told(debug):
+    with told(debug):
         chosen = int(start) if start is not None and start.isdigit() else start
         report = Table.open(path).audit(chosen, findings)
         if json:
@@ -137,7 +118,7 @@ def maintain(
 ) -> None:
     """Keep a table compacted, with its changelog, and expired: until SIGTERM, or once."""
     level = logging.WARNING if quiet else logging.INFO
-    with _told(debug), logged(level), stop_on_signals() as stop:
+    with told(debug), logged(level), stop_on_signals() as stop:
         interval_millis = millis_of(interval, "--interval")
         assert interval_millis is not None
         done = Table.open(path).maintain(
@@ -162,6 +143,8 @@ def _maintained(done: MaintenanceResult) -> str:
     ]
     if done.failures:
         parts.append(f"{done.failures} rounds failed")
+    if done.damaged_buckets:
+        parts.append(f"{done.damaged_buckets} damaged buckets passed by")
     return ", ".join(parts)
 
 
@@ -177,7 +160,7 @@ def expire(
     debug: Debug = False,
 ) -> None:
     """Let old snapshots go, as the table's options say, or as given here."""
-    with _told(debug):
+    with told(debug):
         done = Table.open(path).expire_snapshots(
             retain_min, retain_max, millis_of(time_retained, "--time-retained"), dry_run=dry_run
         )
@@ -200,7 +183,7 @@ def orphans(
     debug: Debug = False,
 ) -> None:
     """Remove files that no snapshot, tag or branch names."""
-    with _told(debug):
+    with told(debug):
         older_than_millis = millis_of(older_than, "--older-than")
         assert older_than_millis is not None
         found = Table.open(path).remove_orphan_files(older_than_millis, dry_run)
@@ -225,7 +208,7 @@ def changes(
     debug: Debug = False,
 ) -> None:
     """Write the changes of a range of snapshots, with their kind in the column _row_kind."""
-    with _told(debug):
+    with told(debug):
         names = None if columns is None else [name.strip() for name in columns.split(",")]
         table = Table.open(path)
         schema = table.change_source(names).arrow_schema
@@ -245,6 +228,9 @@ def changes(
         # Not closed: standard output is not ours.
         write_changes(format.value, batches, schema, pa.PythonFile(sys.stdout.buffer, "w"))
         sys.stdout.flush()
+
+
+app.add_typer(mending)
 
 
 def main() -> None:

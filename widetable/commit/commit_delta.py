@@ -34,7 +34,7 @@ def delta_of(
         looked_at = None if asked.scope is None else asked.scope | asked.partitions
         live = live_files.live_entries(latest, looked_at)
         delta = _overwriting(asked, live)
-    conflict = conflicts.check(delta, live, key_types)
+    conflict = _not_kept(asked, live) or conflicts.check(delta, live, key_types)
     if conflict is not None:
         names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
         raise ConflictError(
@@ -53,7 +53,17 @@ def _overwriting(asked: CommitRequest, live: Iterable[ManifestEntry]) -> tuple[M
             DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file
         )
         for entry in live
-        if asked.scope is None or entry.partition in asked.scope
+        if (asked.scope is None or entry.partition in asked.scope)
+        and entry.identity not in asked.keeps
     }
     deletes |= {entry.identity: entry for entry in asked.deletes}
     return (*deletes.values(), *asked.adds)
+
+
+def _not_kept(asked: CommitRequest, live: Iterable[ManifestEntry]) -> conflicts.Conflict | None:
+    """Files that are to stay must be there."""
+    gone = asked.keeps - {entry.identity for entry in live} if asked.keeps else frozenset()
+    names = tuple(sorted(identity[3] for identity in gone))
+    return (
+        conflicts.Conflict("gone", names, "files that stay are not live any more") if gone else None
+    )

@@ -17,6 +17,7 @@ from widetable.commit.committed import OWN_PROPERTIES
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
+from widetable.format.manifest_entry import Identity as FileIdentity
 from widetable.format.snapshot import (
     COMMIT_KIND_APPEND,
     COMMIT_KIND_COMPACT,
@@ -41,7 +42,8 @@ class CommitRequest:
 
     a commit kind of the snapshot. deletes, adds: entries of the messages. changelog: entries of their changelog files,
     which never become live. scope: of an overwrite; all live files of these partitions (None: of the table) are
-    deleted as well. messages: where the entries come from.
+    deleted as well. messages: where the entries come from. keeps: of an overwrite that puts files back, at any level;
+    these are live and stay, whatever the scope.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class CommitRequest:
     scope: frozenset[bytes] | None = frozenset()
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    keeps: frozenset[FileIdentity] = frozenset()
 
     @property
     def entries(self) -> tuple[ManifestEntry, ...]:
@@ -76,21 +79,23 @@ def request(
     scope: frozenset[bytes] | None = frozenset(),
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
+    keeps: frozenset[FileIdentity] | None = None,
 ) -> CommitRequest:
-    """Check the messages against the kind and turn them into entries."""
+    """Check the messages against the kind and turn them into entries. keeps: None: new files are of level 0."""
     kept = tuple(messages)
     for message in kept:
         _check_fields(kind, message)
-        if scope is not None and kind == COMMIT_KIND_OVERWRITE:
+        if scope is not None and keeps is None and kind == COMMIT_KIND_OVERWRITE:
             _check_scope(message, scope)
     deletes = _entries(DELETE, kept, _DELETING)
     adds = _entries(ADD, kept, _ADDING)
     if kind != COMMIT_KIND_COMPACT:
-        _check_new(adds)
+        _check_new(adds, any_level=keeps is not None)
     changelog = _entries(ADD, kept, _CHANGELOG)
     checked = None if watermark is None else whole_number(watermark, "watermark")
     own = _own_properties(properties or {})
-    return CommitRequest(kind, by, deletes, adds, changelog, kept, scope, checked, own)
+    left = keeps or frozenset()
+    return CommitRequest(kind, by, deletes, adds, changelog, kept, scope, checked, own, left)
 
 
 def _entries(
@@ -130,11 +135,11 @@ def _check_scope(message: CommitMessage, scope: frozenset[bytes]) -> None:
         )
 
 
-def _check_new(adds: Sequence[ManifestEntry]) -> None:
+def _check_new(adds: Sequence[ManifestEntry], *, any_level: bool) -> None:
     repeated = [
         name for name, count in Counter(e.file.file_name for e in adds).items() if count > 1
     ]
-    wrong = [entry.file.file_name for entry in adds if entry.file.level != 0]
+    wrong = [e.file.file_name for e in adds if e.file.level != 0 and not any_level]
     if repeated or wrong:
         raise InvalidError(
             f"data file {(repeated or wrong)[0]!r}",

@@ -56,6 +56,7 @@ from widetable.errors import (
     WidetableError,
 )
 from widetable.format.manifest_entry import DELETE, ManifestEntry
+from widetable.format.manifest_entry import Identity as FileIdentity
 from widetable.format.partition_value import partition_texts
 from widetable.format.snapshot import (
     COMMIT_KIND_APPEND,
@@ -212,6 +213,17 @@ class Committer:
                 properties=properties,
             )
         )
+
+    def restore(
+        self, messages: Iterable[CommitMessage], keeps: Iterable[FileIdentity] | None
+    ) -> CommitResult:
+        """An overwrite that puts files back at the levels that they have, for rollbacks and repairs.
+
+        keeps: all live files go but these, which must be live; None: only the messages' `deleted_files` go.
+        """
+        scope: frozenset[bytes] | None = frozenset() if keeps is None else None
+        by, stay = Identity.of(None, None), frozenset(keeps or ())
+        return self._commit(request(COMMIT_KIND_OVERWRITE, messages, by, scope=scope, keeps=stay))
 
     def replay_of(self, by: Identity) -> Replay | None:
         """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from widetable.errors import DamagedError, InvalidError, StorageError, UnsupportedError
+from widetable.errors import InvalidError, StorageError, UnsupportedError
 from widetable.format.column_cast import Step, cast_to, column_cast
+from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.parquet_statistics import KeyRange, row_group_key_ranges
 from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order, row_batch_schema
@@ -36,7 +37,6 @@ from widetable.types import DataField, timestamp_unit
 _ARROW: Final = "parquet-cpp-arrow"
 # So many rows show how wide they are, where the footer cannot tell.
 _PROBED_ROWS: Final = 256
-_ACTION: Final = "Restore the file, or go back to an older snapshot."
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class DataFile:
             if column.cast is not None:
                 array = column.cast(array)
             if array.null_count and not column.nullable:
-                raise _damaged(
+                raise damaged_file(
                     f"column {column.name!r} of {self._path}",
                     f"{array.null_count} nulls in {len(array)} rows",
                     "a value in every row",
@@ -217,7 +217,7 @@ class DataFile:
             arrays.append(array)
         kinds = pc.min_max(arrays[1]).as_py()
         if batch.num_rows and not INSERT <= kinds["min"] <= kinds["max"] <= DELETE:
-            raise _damaged(
+            raise damaged_file(
                 f"column {VALUE_KIND!r} of {self._path}",
                 f"row kinds from {kinds['min']} to {kinds['max']}",
                 f"row kinds from {INSERT} to {DELETE}",
@@ -276,10 +276,10 @@ def _open_parquet(
     with _mapped_errors(path):
         size = source.size()
         if size != meta.file_size:
-            raise _damaged(path, f"{size} bytes", f"{meta.file_size} bytes, as its meta says")
+            raise damaged_file(path, f"{size} bytes", f"{meta.file_size} bytes, as its meta says")
         parquet = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         if parquet.metadata.num_rows != meta.row_count:
-            raise _damaged(
+            raise damaged_file(
                 path,
                 f"{parquet.metadata.num_rows} rows",
                 f"{meta.row_count} rows, as its meta says",
@@ -333,7 +333,7 @@ def _columns(
         subject = f"column {field.name!r} of {path}"
         if stored is None or index < 0:
             if not field.type.nullable:
-                raise _damaged(subject, "no such column", f"a column of the type {field.type}")
+                raise damaged_file(subject, "no such column", f"a column of the type {field.type}")
             continue
         cast = column_cast(found.field(index).type, stored.type, field.type, subject)
         columns.append(_Column(field.name, field.type.nullable, stored.name, cast))
@@ -345,13 +345,9 @@ def _system_column(found: pa.Schema, field: pa.Field, path: str) -> _Column:
     found_type = None if index < 0 else found.field(index).type
     if found_type is None or not pa.types.is_integer(found_type):
         text = "no such column" if found_type is None else f"values of {found_type}"
-        raise _damaged(f"column {field.name!r} of {path}", text, f"values of {field.type}")
+        raise damaged_file(f"column {field.name!r} of {path}", text, f"values of {field.type}")
     cast = None if found_type == field.type else cast_to(field.type)
     return _Column(field.name, False, field.name, cast)
-
-
-def _damaged(subject: str, found: str, expected: str) -> DamagedError:
-    return DamagedError(subject, found=found, expected=expected, action=_ACTION)
 
 
 @contextlib.contextmanager
@@ -377,4 +373,6 @@ def _mapped_errors(path: str) -> Iterator[None]:
                 expected="a system that lets the file be read",
                 action="Give the process what it lacks, then retry.",
             ) from cause
-        raise _damaged(path, f"bytes that do not decode: {text}", "a Parquet data file") from cause
+        raise damaged_file(
+            path, f"bytes that do not decode: {text}", "a Parquet data file"
+        ) from cause

@@ -3,8 +3,10 @@
 In: two functions of the commit layer, which comes after this one: the live entries of the latest snapshot, and a commit
 of messages that raises ConflictError when their input files are gone. Buckets are committed in groups, so that a large
 table makes progress and a lost race costs one group. A message that lost is dropped with its files: that hurts nobody
-(the compactor may lose), and so is one whose input files expired while it read them. Raises ConflictError when a group
-lost in every round, and what compaction raises.
+(the compactor may lose), and so is one whose input files expired while it read them. A bucket with a damaged file is
+passed by and told in the result (`sick_buckets`); one with a file that the storage does not give keeps the others from
+nothing either, but its StorageError is raised in the end. Raises ConflictError when a group lost in every round, and
+what compaction raises: DamagedError only for what is not of a bucket.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from widetable.errors import ConflictError, NotFoundError
+from widetable.errors import ConflictError, DamagedError, NotFoundError, StorageError
+from widetable.format.damaged_file import missing_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.changelog_compaction import Share
 from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
 from widetable.lsm.file_rows import Caches
+from widetable.lsm.sick_buckets import SICK_BUCKETS, SickBucket, is_of_bucket, names_of
 from widetable.lsm.universal_compaction import Choice
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
@@ -35,7 +39,9 @@ _GROUP_BYTES: Final = 1 << 30
 
 @dataclass(frozen=True)
 class CompactionResult:
-    """What was committed. files_moved: level changed, bytes stayed. conflicts: groups that lost and were redone."""
+    """What was committed. files_moved: level changed, bytes stayed. conflicts: groups that lost and were redone.
+    sick: buckets that were passed by.
+    """
 
     commits: int = 0
     buckets: int = 0
@@ -43,6 +49,7 @@ class CompactionResult:
     files_after: int = 0
     files_moved: int = 0
     conflicts: int = 0
+    sick: tuple[SickBucket, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ def compact_table(
     for _ in range(_MAX_ROUNDS):
         wanted, lost = job.round(live_entries(), wanted)
         if not wanted:
+            job.raise_refusal()
             return job.result
     assert lost is not None
     raise lost
@@ -97,6 +105,7 @@ class _Job:
         self._lost_buckets: set[_BucketKey] = set()
         self._lost: ConflictError | None = None
         self._gone: set[str] = set()
+        self._refusal: StorageError | None = None
 
     def round(
         self, entries: Sequence[ManifestEntry], wanted: set[_BucketKey] | None
@@ -106,8 +115,13 @@ class _Job:
         try:
             for key, files in _by_bucket(entries).items():
                 choice = plan_bucket(self._state, files, full=self._full, share=self._share)
-                if choice is not None and (wanted is None or key in wanted):
+                if choice is None or (wanted is not None and key not in wanted):
+                    continue
+                sick = SICK_BUCKETS.known(self._state, key.partition, key.bucket, choice)
+                if sick is None:
                     self._perform(key, choice)
+                else:
+                    self.result = replace(self.result, sick=(*self.result.sick, sick))
         except BaseException:
             self._drop_group()
             raise
@@ -127,7 +141,15 @@ class _Job:
                 self._state, key.partition, key.bucket, key.total_buckets, choice, self._caches
             )
         except NotFoundError as gone:
-            self._lose_input(key, gone)
+            self._lose_input(key, choice, gone)
+            return
+        except DamagedError as damage:
+            self._pass_by(key, choice, damage)
+            return
+        except StorageError as refusal:
+            if not any(name in refusal.subject for name in names_of(choice)):
+                raise
+            self._refusal = self._refusal or refusal
             return
         if message.is_empty:
             return
@@ -136,10 +158,23 @@ class _Job:
         if len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
             self._commit_group()
 
-    def _lose_input(self, key: _BucketKey, gone: NotFoundError) -> None:
+    def raise_refusal(self) -> None:
+        """What kept buckets from being compacted although nothing is damaged."""
+        if self._refusal is not None:
+            raise self._refusal
+
+    def _pass_by(self, key: _BucketKey, choice: Choice, damage: DamagedError) -> None:
+        if not is_of_bucket(self._state, damage):
+            raise damage
+        sick = SICK_BUCKETS.note(self._state, key.partition, key.bucket, choice, damage)
+        self.result = replace(self.result, sick=(*self.result.sick, sick))
+
+    def _lose_input(self, key: _BucketKey, choice: Choice, gone: NotFoundError) -> None:
         """Another compactor was faster, and an expiry took what it left. A file that is planned again is missing."""
         if gone.subject in self._gone:
-            raise gone
+            damage = missing_file(self._state.paths, gone.subject, "the newest snapshot")
+            self._pass_by(key, choice, damage)
+            return
         self._gone.add(gone.subject)
         lost = ConflictError(
             gone.subject,

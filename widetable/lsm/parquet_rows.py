@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.errors import DamagedError
+from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
 from widetable.kernels.key_match import Positions, RowsOutOfOrder, match_keys
@@ -153,7 +154,7 @@ class _RowGroup:
     def _next_batch(self) -> pa.RecordBatch:
         batch = next(self._batches, None)
         if batch is None:
-            raise _damaged(
+            raise damaged_file(
                 self._path,
                 f"columns of row group {self.index} that end before its key",
                 f"{self._keys.num_rows} rows in every column",
@@ -171,10 +172,4 @@ def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
 
 
 def _out_of_order(path: str) -> DamagedError:
-    return _damaged(path, "a key smaller than the one before it", "rows in key order")
-
-
-def _damaged(path: str, found: str, expected: str) -> DamagedError:
-    return DamagedError(
-        path, found=found, expected=expected, action="Restore the file from a copy of the table."
-    )
+    return damaged_file(path, "a key smaller than the one before it", "rows in key order")

@@ -22,6 +22,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -30,7 +31,13 @@ from widetable import options as opt
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.live_files import Buckets, Partitions
-from widetable.errors import ConflictError, NotFoundError, StorageError, WidetableError
+from widetable.errors import (
+    ConflictError,
+    DamagedError,
+    NotFoundError,
+    StorageError,
+    WidetableError,
+)
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.changelog_compaction import Share, rewrites_much
@@ -48,7 +55,15 @@ _TURN_SECONDS: Final = 20.0
 _log = logging.getLogger("widetable")
 
 
-def compact_all(state: TableState, committer: Committer, *, full: bool) -> CommitResult:
+@dataclass(frozen=True)
+class Compacted:
+    """result: of the buckets that could be compacted. damage: why others were passed by."""
+
+    result: CommitResult
+    damage: tuple[DamagedError, ...] = ()
+
+
+def compact_all(state: TableState, committer: Committer, *, full: bool) -> Compacted:
     """Compact every bucket that the rules of its producer pick, or that is not one bottom run (full).
 
     It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it lost in every round.
@@ -248,7 +263,7 @@ def _compact(
     *,
     full: bool,
     share: Share = Share.ALL,
-) -> CommitResult:
+) -> Compacted:
     started = time.monotonic()
     commits: list[CommitResult] = []
 
@@ -257,7 +272,7 @@ def _compact(
 
     caches = caches_of(state) if _makes_lookups(state) else None
     done = compact_table(state, live_entries, commit, full=full, share=share, caches=caches)
-    return CommitResult(
+    result = CommitResult(
         committed=bool(commits),
         snapshot_id=commits[-1].snapshot_id if commits else None,
         kind=COMMIT_KIND_COMPACT,
@@ -266,3 +281,4 @@ def _compact(
         retries=sum(each.retries for each in commits) + done.conflicts,
         duration_millis=int((time.monotonic() - started) * 1000),
     )
+    return Compacted(result, tuple(sick.error for sick in done.sick))

@@ -1,12 +1,13 @@
 """Laws of one data or changelog file: its rows are what its meta says of them.
 
-In: manifest entries; out: findings. Each file is read once, the key and the system columns only, batch by batch.
+In: manifest entries; out: findings. Each file is read once, batch by batch, the key and the system columns only unless
+all are wanted.
 Source: format.md sections 4, 7 and 10 (traps T1, T2). Raises StorageError when the storage refuses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,17 +27,19 @@ from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types
 from widetable.operations.audit_report import Finding, Findings
 from widetable.operations.snapshot_audit import partition_text
+from widetable.read.expired import files_of
 from widetable.row_kind import is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
 
 
 class FileAudit:
-    """Give it entries; a file that it has seen is not read again."""
+    """Give it entries; a file that it has seen is not read again. all_columns: decode them too, not the key alone."""
 
-    def __init__(self, table: TableState, findings: Findings) -> None:
+    def __init__(self, table: TableState, findings: Findings, *, all_columns: bool = False) -> None:
         self._table = table
         self._findings = findings
+        self._all_columns = all_columns
         self._seen: set[tuple[bytes, int, str]] = set()
 
     def look_at(self, entry: ManifestEntry, snapshot_id: int, *, is_changelog: bool) -> None:
@@ -49,12 +52,20 @@ class FileAudit:
             self._findings.skip("files outside of fixed buckets are not read")
             return
         self._findings.checked("file")
-        one = _OneFile(self._table, self._findings, entry, snapshot_id, is_changelog=is_changelog)
+        one = _OneFile(
+            self._table,
+            self._findings,
+            entry,
+            snapshot_id,
+            None if self._all_columns else self._table.schema.trimmed_primary_key,
+            is_changelog=is_changelog,
+        )
         try:
-            one.run()
-        except (UnsupportedError, InvalidError) as error:
+            with files_of(self._table, snapshot_id):
+                one.run()
+        except (UnsupportedError, InvalidError, NotFoundError) as error:
             self._findings.skip(f"some files are not read: {error.subject} is {error.found}")
-        except (DamagedError, NotFoundError) as error:
+        except DamagedError as error:
             one.find("file", error.expected, error.found)
 
 
@@ -65,10 +76,12 @@ class _OneFile:
         findings: Findings,
         entry: ManifestEntry,
         snapshot_id: int,
+        columns: Sequence[str] | None,
         *,
         is_changelog: bool,
     ) -> None:
         self._table = table
+        self._columns = columns
         self._schema: TableSchema = table.schema
         self._findings = findings
         self._entry = entry
@@ -132,7 +145,7 @@ class _OneFile:
         file: DataFileMeta = entry.file
         path = table.data_file(entry.partition, entry.bucket, file.file_name)
         with open_data_file(
-            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), self._key
+            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), self._columns
         ) as data:
             yield from data.batches()
 
@@ -144,7 +157,7 @@ class _OneFile:
         columns = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
         lanes = key_lanes(columns)
         self._findings.checked("file-order", batch.num_rows)
-        wrong = np.flatnonzero(~_ascends(lanes))
+        wrong = np.flatnonzero(~ascends(lanes))
         if len(wrong):
             row = int(wrong[0]) + 1 - (last is not None)
             self.find(
@@ -183,12 +196,12 @@ def _fixed(batch: pa.RecordBatch, name: str, kind: type[np.generic]) -> npt.NDAr
     return fixed_values(batch.column(name), np.dtype(kind))
 
 
-def _ascends(lanes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+def ascends(lanes: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     """bool[n - 1]: whether each row comes after the one before it."""
     before, after = lanes[:-1], lanes[1:]
-    ascends = np.zeros(len(before), np.bool_)
+    found = np.zeros(len(before), np.bool_)
     tied = np.ones(len(before), np.bool_)
     for lane in range(lanes.shape[1]):
-        ascends |= tied & (before[:, lane] < after[:, lane])
+        found |= tied & (before[:, lane] < after[:, lane])
         tied &= before[:, lane] == after[:, lane]
-    return ascends
+    return found

@@ -1,7 +1,7 @@
 """What state a table is in, as one small value: snapshots, files, what waits, who reads, who compacts, what to do.
 
-Reads the newest snapshot and its manifests, consumers and the lease, and snapshots from the newest back to the last
-compaction. Raises what reading these raises.
+Reads the newest snapshot and its manifests, consumers and the lease, snapshots from the newest back to the last
+compaction, and lists the directories of live files. Raises what reading these raises.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.damaged_notes import damaged_notes
+from widetable.operations.file_damage import DamagedFile, damaged_files
 from widetable.operations.tags import TagStore
 from widetable.operations.unattended import Waiting, unattended_warning
 from widetable.write.table_state import TableState
@@ -31,6 +32,8 @@ _SLOW_TRIGGERS: Final = 5
 _STUCK_MILLIS: Final = 60_000
 # How far behind a consumer is before it is told, in terms of the snapshots that expiry keeps anyway.
 _FAR_BEHIND: Final = 10
+# So many damaged files have a sentence of their own.
+_DAMAGED_TOLD: Final = 10
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,9 @@ class Inspection:
 
     last_compaction_id: the newest COMPACT snapshot, None when none is kept. commits_since_compaction: newer snapshots
     (all that are kept, without one). consumers: by name. held_snapshot_ids: of readers with a lease. lease_holder: who
-    has the compaction lease, None when it is free. warnings: sentences, each with what to do.
+    has the compaction lease, None when it is free. damaged_files: live ones, as far as a listing of their directories
+    shows, or a compaction of this process has met it (`Table.doctor` reads them). warnings: sentences, each with what
+    to do.
     """
 
     __module__ = "widetable"
@@ -95,6 +100,7 @@ class Inspection:
     held_snapshot_ids: tuple[int, ...]
     lease_holder: str | None
     lease_expires_millis: int | None
+    damaged_files: tuple[DamagedFile, ...]
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,6 +123,7 @@ def inspect(state: TableState, committer: Committer) -> Inspection:
         backlog.files, commits, compaction is not None, oldest_age_millis=backlog.oldest_age_millis
     )
     unattended = unattended_warning(state.paths.root, options, waiting, is_leased=lease is not None)
+    damaged = () if latest is None else _damaged(state, entries, latest.id)
     others = () if unattended is not None else _backlog_warnings(state, backlog)
     return Inspection(
         path=state.paths.root,
@@ -139,13 +146,31 @@ def inspect(state: TableState, committer: Committer) -> Inspection:
         held_snapshot_ids=tuple(held_snapshots(state.file_io, state.paths)),
         lease_holder=None if lease is None else lease[0],
         lease_expires_millis=None if lease is None else lease[1],
+        damaged_files=damaged,
         warnings=(
+            *_damage_warnings(state.paths.root, damaged),
             *(() if unattended is None else (unattended,)),
             *others,
             *_consumer_warnings(state, consumers, earliest_id),
             *map(str, damaged_notes(state.file_io, state.paths)),
         ),
     )
+
+
+def _damaged(
+    state: TableState, entries: Sequence[ManifestEntry], snapshot_id: int
+) -> tuple[DamagedFile, ...]:
+    return tuple(damage.file for damage in damaged_files(state, entries, snapshot_id))
+
+
+def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]:
+    yield from (str(file) for file in damaged[:_DAMAGED_TOLD])
+    if damaged:
+        count, rows = len(damaged), sum(file.rows for file in damaged)
+        yield (
+            f"{count} live files are damaged, with {rows} keys; their buckets are not compacted: run widetable doctor "
+            f"{path}"
+        )
 
 
 def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:

@@ -39,6 +39,7 @@ from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.run_rows import RunRows
 from widetable.merge.sorted_merge import merge_runs
 from widetable.operations.lookup_keys import key_rows
+from widetable.read.expired import files_of
 from widetable.read.scan_plan import check_entry
 from widetable.read.split import needs_merge
 from widetable.schema import TableSchema, check_fixed_buckets
@@ -72,10 +73,11 @@ def lookup_rows(
     given = key_rows(keys, schema)
     parts = _parts(schema, live_files, snapshot, _numbered(given), rescaled=rescaled)
     reader = _BucketReader(table, names, caches, use_threads=len(parts) < 2)
-    if len(parts) < 2:
-        all_found = [reader.find(part) for part in parts]
-    else:
-        all_found = in_threads(reader.find, parts, _THREADS, "lookup")
+    with files_of(table, 0 if snapshot is None else snapshot.id):
+        if len(parts) < 2:
+            all_found = [reader.find(part) for part in parts]
+        else:
+            all_found = in_threads(reader.find, parts, _THREADS, "lookup")
     return _table(schema, names, given.num_rows, all_found)
 
 

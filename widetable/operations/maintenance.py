@@ -8,8 +8,10 @@ writers compact gets the lease for the compaction alone. Who does not get the le
 mistake are safe: commits are optimistic. A round that fails is told in the log and done again, later each time; what
 is due to go goes all the same, because it may be what makes room for the rest.
 
+A bucket with a damaged data file is passed by, told in the log, and looked at again later (`lsm/sick_buckets`).
+
 Raises what only the user can mend: InvalidError, UnsupportedError, NotFoundError for a table that is gone, DamagedError
-of the same file again and again; and with `once` every error.
+of the same file again and again that is none of a bucket; and with `once` every error, those of buckets in the end.
 """
 
 from __future__ import annotations
@@ -28,17 +30,18 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.committer import CommitResult, Committer
+from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import holder
 from widetable.commit.schema_store import SchemaStore
-from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
+from widetable.errors import DamagedError, InvalidError, NotFoundError, StorageError, WidetableError
 from widetable.operations.cleaner import Cleaner
-from widetable.operations.compaction import answered, compact_all
+from widetable.operations.compaction import Compacted, answered, compact_all
 from widetable.operations.held_lease import held_lease
 from widetable.operations.maintenance_rule import (
     Answer,
     Compaction,
+    Failures,
     Progress,
     answer_to,
     due_compaction,
@@ -53,10 +56,10 @@ _log = logging.getLogger("widetable")
 _SURVIVED: Final = (WidetableError, pa.ArrowException, OSError)
 
 # Compacts a table, fully or what is due; raises ConflictError when it lost.
-Compact: TypeAlias = Callable[[TableState, Committer, bool], CommitResult]
+Compact: TypeAlias = Callable[[TableState, Committer, bool], Compacted]
 
 
-def compact_here(state: TableState, committer: Committer, full: bool) -> CommitResult:
+def compact_here(state: TableState, committer: Committer, full: bool) -> Compacted:
     """In this process, one bucket after the other."""
     return compact_all(state, committer, full=full)
 
@@ -91,6 +94,7 @@ class Upkeep:
 class MaintenanceResult:
     """What was done, of one round or of all. waits: rounds in which another maintainer had the lease. failures: rounds
     that failed. snapshot_id: of the last compaction. freed_files, freed_bytes: of expired snapshots and of orphans.
+    damaged_buckets: that were passed by in a round, at most.
     """
 
     __module__ = "widetable"
@@ -105,6 +109,7 @@ class MaintenanceResult:
     snapshot_id: int | None = None
     freed_files: int = 0
     freed_bytes: int = 0
+    damaged_buckets: int = 0
 
     @property
     def is_idle(self) -> bool:
@@ -123,6 +128,7 @@ class MaintenanceResult:
             self.snapshot_id if other.snapshot_id is None else other.snapshot_id,
             self.freed_files + other.freed_files,
             self.freed_bytes + other.freed_bytes,
+            max(self.damaged_buckets, other.damaged_buckets),
         )
 
 
@@ -159,7 +165,9 @@ class Maintainer:
         self._settled_id: int | None = None
         self._full_id: int | None = None
         self._full_at_millis: float | None = None
-        self._errors: list[BaseException] = []
+        self._failures = Failures()
+        self._damage: tuple[DamagedError, ...] = ()
+        self._damage_at_millis = 0.0
         self._has_begun = False
 
     def __enter__(self) -> Maintainer:
@@ -175,7 +183,7 @@ class Maintainer:
     @property
     def wait_millis(self) -> int:
         """How long to wait before the next round."""
-        return wait_millis(self._upkeep.interval_millis, len(self._errors))
+        return wait_millis(self._upkeep.interval_millis, self._failures.count)
 
     def round(self) -> MaintenanceResult:
         """Do what is due. An error that another try may mend is logged and counted; others are raised."""
@@ -184,7 +192,7 @@ class Maintainer:
         except _SURVIVED as failure:
             done, error = MaintenanceResult(), failure
         if error is None:
-            self._errors.clear()
+            self._failures = Failures()
             return replace(done, rounds=1)
         self._answer(error)
         return replace(done, rounds=1, failures=1)
@@ -203,6 +211,8 @@ class Maintainer:
             done = self._compacted(state, progress, due).plus(cleaned)
         else:
             done = done.plus(self._cleaned(state, progress, at_once=True))
+        if self._damage:
+            raise self._damage[0]
         return replace(done, rounds=1)
 
     def _round(self) -> tuple[MaintenanceResult, Exception | None]:
@@ -242,10 +252,9 @@ class Maintainer:
             return self._compacted(state, progress, due)
 
     def _progress(self) -> Progress:
+        now_millis = self._clock.monotonic_millis()
         since_full_millis = (
-            None
-            if self._full_at_millis is None
-            else self._clock.monotonic_millis() - self._full_at_millis
+            None if self._full_at_millis is None else now_millis - self._full_at_millis
         )
         return Progress(
             self._committer.snapshots.latest_id(),
@@ -253,6 +262,7 @@ class Maintainer:
             self._full_id,
             since_full_millis,
             bool(CompactionWishes(self._file_io, self._paths).open()),
+            now_millis - self._damage_at_millis if self._damage else None,
         )
 
     def _due(self, progress: Progress, state: TableState | None = None) -> Compaction:
@@ -270,16 +280,21 @@ class Maintainer:
             return MaintenanceResult()
         is_full = due is Compaction.FULL
         with answered(state):
-            result = self._compact(state, self._committer, is_full)
+            done = self._compact(state, self._committer, is_full)
+        result, self._damage = done.result, done.damage
+        self._damage_at_millis = self._clock.monotonic_millis()
         if is_full:
             self._full_id = result.snapshot_id or progress.latest_id
             self._full_at_millis = self._clock.monotonic_millis()
         if not result.committed:
             self._settled_id = progress.latest_id
-            return MaintenanceResult()
+            return MaintenanceResult(damaged_buckets=len(done.damage))
         _log.info("compacted %s: %s", self._paths.root, result)
         return MaintenanceResult(
-            compactions=1, full_compactions=int(is_full), snapshot_id=result.snapshot_id
+            compactions=1,
+            full_compactions=int(is_full),
+            snapshot_id=result.snapshot_id,
+            damaged_buckets=len(done.damage),
         )
 
     def _cleaned(
@@ -295,17 +310,17 @@ class Maintainer:
 
     def _answer(self, error: BaseException) -> None:
         """Log it and go on, or raise it."""
-        answer = answer_to([*self._errors, error], table_is_there=self._table_is_there())
+        answer = answer_to(error, self._failures, table_is_there=self._table_is_there())
         if answer is Answer.GIVE_UP:
             raise error
         if answer is Answer.AGAIN:
             _log.info("maintenance of %s goes again: %s", self._paths.root, error)
             return
-        self._errors.append(error)
+        self._failures = self._failures.plus(error)
         _log.warning(
             "maintenance of %s failed %d times, next try in %d ms",
             self._paths.root,
-            len(self._errors),
+            self._failures.count,
             self.wait_millis,
             exc_info=error,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -19,6 +18,9 @@ _SHORTEST_PAUSE_MILLIS: Final = 100
 _LONGEST_WAIT_MILLIS: Final = 60_000
 # A damaged file seen once may be a reading that went wrong.
 _DAMAGED_TIMES: Final = 3
+_MOST_SUBJECTS: Final = 100
+# How long buckets with damaged files are left alone while nothing else is new.
+LOOK_AGAIN_MILLIS: Final = 60_000
 # How often a table with `full-compaction` gets its changelog, when nobody says.
 FULL_COMPACTION_MILLIS: Final = 60_000
 
@@ -36,7 +38,8 @@ class Progress:
     """latest_id: the newest snapshot, None without any. settled_id: the one after which nothing was left to compact.
 
     full_id: the newest one when the last full compaction ended; millis_since_full: None before the first one.
-    is_wanted: an append left a note that it waits for its changelog.
+    is_wanted: an append left a note that it waits for its changelog. millis_since_damage: since a bucket was passed by
+    because of a damaged file; None: none is.
     """
 
     latest_id: int | None
@@ -44,6 +47,7 @@ class Progress:
     full_id: int | None
     millis_since_full: float | None
     is_wanted: bool = False
+    millis_since_damage: float | None = None
 
 
 def due_compaction(
@@ -59,7 +63,8 @@ def due_compaction(
         waited_millis = progress.millis_since_full
         if waited_millis is None or waited_millis >= interval_millis:
             return Compaction.FULL
-    if progress.latest_id != progress.settled_id or progress.is_wanted:
+    looks_again = (progress.millis_since_damage or 0) >= LOOK_AGAIN_MILLIS
+    if progress.latest_id != progress.settled_id or progress.is_wanted or looks_again:
         return Compaction.PICKED
     return Compaction.NONE
 
@@ -72,18 +77,32 @@ class Answer(Enum):
     GIVE_UP = "give up"
 
 
-def answer_to(errors: Sequence[BaseException], *, table_is_there: bool) -> Answer:
-    """errors: of the rounds that failed in a row, the newest last."""
-    error = errors[-1]
+@dataclass(frozen=True)
+class Failures:
+    """Rounds that failed in a row, as far as an answer needs them: an exception would keep the frames it passed.
+
+    count: of the rounds. damaged: subjects of their DamagedErrors, the last ones.
+    """
+
+    count: int = 0
+    damaged: tuple[str, ...] = ()
+
+    def plus(self, error: BaseException) -> Failures:
+        subjects = (error.subject,) if isinstance(error, DamagedError) else ()
+        return Failures(self.count + 1, (*self.damaged, *subjects)[-_MOST_SUBJECTS:])
+
+
+def answer_to(error: BaseException, before: Failures, *, table_is_there: bool) -> Answer:
+    """before: the rounds that failed in a row before this one."""
     if isinstance(error, InvalidError | UnsupportedError) or not table_is_there:
         return Answer.GIVE_UP
     if isinstance(error, ConflictError):
         return Answer.AGAIN
     if isinstance(error, NotFoundError):  # a snapshot that expired while it was read
-        return Answer.AGAIN if len(errors) == 1 else Answer.LATER
+        return Answer.AGAIN if not before.count else Answer.LATER
     if isinstance(error, DamagedError):
-        same = [e for e in errors if isinstance(e, DamagedError) and e.subject == error.subject]
-        return Answer.GIVE_UP if len(same) >= _DAMAGED_TIMES else Answer.LATER
+        times = 1 + before.damaged.count(error.subject)
+        return Answer.GIVE_UP if times >= _DAMAGED_TIMES else Answer.LATER
     return Answer.LATER
 
 

@@ -1,4 +1,4 @@
-"""What keeps a table in good order, and what tells whether it is: audit, inspection, maintenance. A base of `Table`.
+"""What keeps a table in good order, what tells whether it is, and what mends it. A base of `Table`.
 
 Raises what the modules it calls raise; see there.
 """
@@ -6,10 +6,14 @@ Raises what the modules it calls raise; see there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
+from widetable.errors import InvalidError
+from widetable.operations.alteration import alter
 from widetable.operations.audit import FINDINGS_PER_LAW, FOLDED_ROWS, audit
 from widetable.operations.audit_report import AuditReport
+from widetable.operations.doctor import DoctorReport, doctor
 from widetable.operations.inspection import Inspection, inspect
 from widetable.operations.maintenance import (
     INTERVAL_MILLIS,
@@ -20,6 +24,10 @@ from widetable.operations.maintenance import (
     compact_here,
     maintain,
 )
+from widetable.operations.repair import RepairResult, repair
+from widetable.operations.rollback import RollbackResult, rollback
+from widetable.operations.schema_change import SchemaChange
+from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.table_history import TableHistory
 
 
@@ -48,8 +56,67 @@ class TableUpkeep(TableHistory):
         )
 
     def inspect(self) -> Inspection:
-        """What state the table is in: snapshots, files per level, what waits, who reads and compacts, and warnings."""
+        """What state the table is in: snapshots, files per level, what waits, who reads and compacts, which files are
+        damaged as far as a listing shows it, and warnings.
+        """
         return inspect(self._state(self.schema), self._committer)
+
+    def doctor(self, deep: bool = False) -> DoctorReport:
+        """Everything that is wrong with the table, each with what is concerned and what to do. Nothing is changed.
+
+        deep: read every live data file and every changelog file, instead of looking at their sizes. What cannot be
+        looked at is a finding, not an error.
+        """
+        return doctor(self._state(self.schema), self._committer, deep=deep)
+
+    def repair(self, dry_run: bool = False, *, deep: bool = True) -> RepairResult:
+        """Take damaged live data files out of the table, keep what can be read of them, and say what is gone: which
+        rows, by key and sequence number, and which commits wrote them.
+
+        One commit that goes forward, an overwrite that readers of changes pass by; without damage there is none. deep:
+        read every live file to find the damaged ones; else what a listing shows, and what compactions of this process
+        have met. dry_run: only say. Restore a file from a copy instead where there is one. A newer row that is lost
+        gives way to the older one of its key.
+        """
+        return repair(self._state(self.schema), self._committer, deep=deep, dry_run=dry_run)
+
+    def rollback(
+        self,
+        snapshot_id: int | None = None,
+        timestamp: int | datetime | None = None,
+        tag: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> RollbackResult:
+        """Give the table the rows of an older snapshot: one of snapshot_id, timestamp (as in `scan`) and tag.
+
+        One commit that goes forward, an overwrite: the snapshots in between stay until they expire, and the newest
+        columns stay. What is undone is not written again by streams that repeat their batches; write it under another
+        commit user. Readers of changes are not told: let them start anew. dry_run: only say. Raises DamagedError when
+        files of the snapshot are gone. For a table that has lost its newest snapshots see `accept_lost_snapshots`.
+        """
+        if (snapshot_id, timestamp, tag) == (None, None, None):
+            raise InvalidError(
+                "snapshot_id, timestamp and tag",
+                found="none of them",
+                expected="one of them",
+                action="Say to which snapshot the table is to go back.",
+            )
+        store = self._committer.snapshots
+        target = choose_snapshot(store, self._tags, snapshot_id, timestamp, tag)
+        assert target is not None
+        return rollback(self._state(self.schema), self._committer, target, dry_run=dry_run)
+
+    def alter_options(
+        self, set_options: Mapping[str, str] | None = None, remove_options: Sequence[str] = ()
+    ) -> None:
+        """Set and remove options, in one step; `Catalog.alter_table` changes columns too. Who has the table open sees
+        them in what it does next.
+        """
+        change = SchemaChange(
+            set_options=dict(set_options or {}), remove_options=tuple(remove_options)
+        )
+        alter(self._file_io, self._paths, change)
 
     def maintain(
         self,

@@ -66,7 +66,7 @@ def plan_rows(
 ) -> tuple[Split, ...]:
     """The rows at `snapshot` that the changes after it follow on. schema: the one that rows are read with."""
     return tuple(
-        Split(partition, bucket, section.files, needs_merge(section.files))
+        Split(snapshot.id, partition, bucket, section.files, needs_merge(section.files))
         for partition, bucket, files in _by_bucket(live_files.live_entries(snapshot), schema)
         for section in sections(_seen(files, schema, producer), schema)
     )

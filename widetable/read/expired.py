@@ -1,6 +1,9 @@
-"""What a reader of changes is told when a snapshot that it needs has expired: which are kept, and how to go on.
+"""What a reader is told of a file or snapshot that is not there: it has expired, or the table is damaged.
 
-Raises nothing by itself but StorageError.
+    a file is missing, the snapshot that names it is there    DamagedError: nobody takes files of a kept snapshot
+    a file is missing, and the snapshot as well               NotFoundError: both have expired
+
+In: the errors of reading. Raises nothing else by itself but StorageError.
 """
 
 from __future__ import annotations
@@ -8,8 +11,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from widetable.commit.passed_over import readable
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.errors import NotFoundError
+from widetable.errors import NotFoundError, WidetableError
+from widetable.format.damaged_file import missing_file
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 from widetable.write.table_state import TableState
@@ -29,16 +34,42 @@ def expired(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> NotFoundErr
 
 
 @contextlib.contextmanager
+def files_of(table: TableState, snapshot_id: int) -> Iterator[None]:
+    """For the time in which live files of a snapshot are read, which a tag keeps as well."""
+    try:
+        yield
+    except NotFoundError as cause:
+        file_io, paths = table.file_io, table.paths
+        if is_kept(file_io, paths, snapshot_id) or _is_tagged(file_io, paths, snapshot_id):
+            raise _damage(paths, snapshot_id, cause) from cause
+        raise
+
+
+@contextlib.contextmanager
 def not_expired(table: TableState, snapshot_id: int) -> Iterator[None]:
-    """For the time in which files of a snapshot are read: a missing file of an expired one is told as such."""
+    """For the time in which a reader of changes reads files of a snapshot, which no tag keeps."""
     try:
         yield
     except NotFoundError as cause:
         if is_kept(table.file_io, table.paths, snapshot_id):
-            raise
+            raise _damage(table.paths, snapshot_id, cause) from cause
         raise expired(table.file_io, table.paths, snapshot_id) from cause
 
 
 def is_kept(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
     """Whether a snapshot can be read."""
     return file_io.exists(paths.snapshot(snapshot_id))
+
+
+def _is_tagged(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
+    names = [entry.name for entry in file_io.list(paths.tag_dir)]
+    load = SnapshotStore(file_io, paths).by_tag
+    tags = [name.removeprefix("tag-") for name in names if name.startswith("tag-")]
+    return any(snapshot.id == snapshot_id for snapshot in readable(tags, load)[0].values())
+
+
+def _damage(paths: TablePaths, snapshot_id: int, cause: NotFoundError) -> WidetableError:
+    """The error for what a snapshot that is kept names; other files than data files tell of themselves."""
+    if paths.place_of(cause.subject) is None:
+        return cause
+    return missing_file(paths, cause.subject, f"snapshot {snapshot_id}")

@@ -62,14 +62,16 @@ def plan(
     for entry in entries:
         check_entry(entry)
         grouped.setdefault((entry.partition, entry.bucket), []).append(entry)
-    splits = []
+    splits: list[Split] = []
+    if snapshot is None:
+        return splits
     for (partition, bucket), members in grouped.items():
         if not pruner.wants(partition, bucket, members[0].total_buckets):
             continue
         files = tuple(entry.file for entry in members)
         wanted = pruner.files(partition, files)
         if wanted:
-            splits.append(Split(partition, bucket, wanted, needs_merge(files)))
+            splits.append(Split(snapshot.id, partition, bucket, wanted, needs_merge(files)))
     return sorted(splits, key=_split_order(schema))
 
 

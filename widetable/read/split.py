@@ -2,7 +2,7 @@
 
 A split needs no merge when its files are one sorted run without deletes (format.md T1, T2): a
 single file, or several files of one level >= 1, whose writers counted no delete. Then kinds are not
-looked at, as in Paimon's clients.
+looked at, as in Paimon's clients. Raises what `merge_read` raises; a missing file is told as `expired` says.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.read.expired import files_of
 from widetable.read.merge_read import read_bucket
 from widetable.read.predicate import Predicate
 from widetable.write.table_state import TableState
@@ -20,10 +21,11 @@ from widetable.write.table_state import TableState
 
 @dataclass(frozen=True)
 class Split:
-    """partition: BinaryRow with its arity in front. files: without those that the filter rules out.
-    needs_merge: of the whole bucket.
+    """snapshot_id: whose files they are. partition: BinaryRow with its arity in front. files: without those that the
+    filter rules out. needs_merge: of the whole bucket.
     """
 
+    snapshot_id: int
     partition: bytes
     bucket: int
     files: tuple[DataFileMeta, ...]
@@ -84,13 +86,14 @@ class SplitRead:
         use_threads: decode on several cores; for a reader that has them to itself.
         """
         split = self.split
-        return read_bucket(
-            self.table,
-            split.partition,
-            split.bucket,
-            split.files,
-            self.columns,
-            self.predicate,
-            merge=split.needs_merge,
-            use_threads=use_threads,
-        )
+        with files_of(self.table, split.snapshot_id):
+            yield from read_bucket(
+                self.table,
+                split.partition,
+                split.bucket,
+                split.files,
+                self.columns,
+                self.predicate,
+                merge=split.needs_merge,
+                use_threads=use_threads,
+            )

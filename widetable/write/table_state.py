@@ -39,6 +39,10 @@ class TableState:
         """The path of a data file of one bucket. partition: BinaryRow, arity in front."""
         return self.paths.data_file(partition_texts(partition, self.schema), bucket, name)
 
+    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+        """The directory of the data files of one bucket."""
+        return self.paths.bucket_dir(partition_texts(partition, self.schema), bucket)
+
     def discard(self, partition: bytes, bucket: int, files: tuple[DataFileMeta, ...]) -> None:
         """Delete data files that no snapshot can name."""
         for file in files:

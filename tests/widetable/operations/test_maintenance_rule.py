@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
 from widetable.errors import (
@@ -17,6 +19,7 @@ from widetable.operations.maintenance_rule import (
     FULL_COMPACTION_MILLIS,
     Answer,
     Compaction,
+    Failures,
     Progress,
     answer_to,
     due_compaction,
@@ -38,6 +41,8 @@ from widetable.operations.maintenance_rule import (
         (Progress(4, 3, 2, 999), 1000, Compaction.PICKED),
         (Progress(4, 3, 2, 1000), 1000, Compaction.FULL),
         (Progress(4, 4, 4, 5000), 1000, Compaction.NONE),
+        (Progress(3, 3, None, None, millis_since_damage=59_999), None, Compaction.NONE),
+        (Progress(3, 3, None, None, millis_since_damage=60_000), None, Compaction.PICKED),
     ],
 )
 def test_a_compaction_is_due_when_something_is_new(
@@ -86,11 +91,13 @@ def error(kind: type[WidetableError], subject: str = "a file") -> WidetableError
 def test_only_what_the_user_must_mend_ends_maintenance(
     errors: list[BaseException], answer: Answer
 ) -> None:
-    assert answer_to(errors, table_is_there=True) is answer
+    before = reduce(Failures.plus, errors[:-1], Failures())
+    assert answer_to(errors[-1], before, table_is_there=True) is answer
 
 
 def test_a_table_that_is_gone_ends_maintenance() -> None:
-    assert answer_to([error(NotFoundError)], table_is_there=False) is Answer.GIVE_UP
+    gone = error(NotFoundError)
+    assert answer_to(gone, Failures(), table_is_there=False) is Answer.GIVE_UP
 
 
 def test_waits_double_up_to_a_minute() -> None:

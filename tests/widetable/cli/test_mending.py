@@ -1,0 +1,94 @@
+"""The commands for damaged tables: what they print, with which code they end, and that they only do it with --yes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.widetable.cli.test_app import run
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> wt.Table:
+    made = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", SCHEMA, primary_key=["k"], options={"bucket": "1", "widetable.fsync": "false"}
+    )
+    for value in "ab":
+        made.write(pa.table({"k": [1, 2], "v": [value, value]}, SCHEMA), "job", ord(value))
+    return made
+
+
+def newest_file(table: wt.Table) -> Path:
+    (split,) = table.scan().splits()
+    newest = max(split.files, key=lambda file: file.max_sequence_number)
+    return Path(table.path, "bucket-0", newest.file_name)
+
+
+def snapshots(table: wt.Table) -> list[int]:
+    return [snapshot.id for snapshot in table.snapshots()]
+
+
+def test_doctor_ends_as_an_audit_does(table: wt.Table) -> None:
+    sound = run("doctor", table.path, "--deep")
+    assert sound.exit_code == 0
+    assert sound.stdout.splitlines()[-1].startswith("ok")
+    newest_file(table).write_bytes(b"")
+    ill = run("doctor", table.path)
+    assert ill.exit_code == 1
+    assert newest_file(table).name in ill.stdout
+    assert "2 keys of bucket 0, snapshot 2" in ill.stdout
+    body = json.loads(run("doctor", table.path, "--json").stdout)
+    assert (body["ok"], len(body["findings"])) == (False, 1)
+
+
+def test_inspect_names_a_damaged_file(table: wt.Table) -> None:
+    newest_file(table).unlink()
+    told = run("inspect", table.path)
+    assert told.exit_code == 0
+    assert f"{newest_file(table).name}: found no such file" in told.stdout
+
+
+def test_repair_says_what_is_gone_and_does_it_with_yes(table: wt.Table) -> None:
+    path = newest_file(table)
+    path.write_bytes(b"")
+    told = run("repair", table.path)
+    assert told.exit_code == 0
+    assert "lost: 2 rows, keys {'k': 1} to {'k': 2}" in told.stdout
+    assert "written by job 98 (snapshot 2)" in told.stdout
+    assert snapshots(table) == [1, 2]
+    done = run("repair", table.path, "--yes")
+    assert "repaired in snapshot 3, 2 rows lost" in done.stdout
+    assert table.scan().to_arrow()["v"].to_pylist() == ["a", "a"]
+    assert run("repair", table.path, "--yes").stdout == "nothing to repair\n"
+    assert json.loads(run("repair", table.path, "--json").stdout)["files"] == []
+
+
+def test_rollback_says_what_it_undoes_and_does_it_with_yes(table: wt.Table) -> None:
+    told = run("rollback", table.path, "--snapshot", "1")
+    assert told.exit_code == 0
+    assert "undone: snapshot 2, job 98" in told.stdout
+    assert snapshots(table) == [1, 2]
+    assert "done in snapshot 3" in run("rollback", table.path, "--snapshot", "1", "--yes").stdout
+    assert table.scan().to_arrow()["v"].to_pylist() == ["a", "a"]
+    table.create_tag("good")
+    assert json.loads(run("rollback", table.path, "--tag", "good", "--json").stdout)["undone"] == []
+    assert run("rollback", table.path).exit_code == 2
+    assert run("rollback", table.path, "--snapshot", "77").exit_code == 2
+
+
+def test_alter_sets_and_removes_options(table: wt.Table) -> None:
+    set_one = run("alter", table.path, "--set", "write-only=true", "--set", "target-file-size=1 mb")
+    assert (set_one.exit_code, set_one.stdout) == (0, "schema 1\n")
+    assert table.schema.options["write-only"] == "true"
+    assert run("alter", table.path, "--unset", "write-only").exit_code == 0
+    assert "write-only" not in table.schema.options
+    for wrong in (["--set", "write-only"], [], ["--set", "bucket=7"]):
+        result = run("alter", table.path, *wrong)
+        assert result.exit_code == 2
+        assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,156 @@
+"""A doctor names everything that is wrong, with what is concerned; no check stops another."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.broken_files import BREAKS, break_file
+from tests.widetable.operations.damaged_table import (
+    create,
+    damage_group,
+    live,
+    path_of,
+    rows,
+)
+from widetable.commit.manifest_cache import MANIFEST_CACHE
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> wt.Table:
+    made = create(tmp_path, monkeypatch, **{"changelog-producer": "lookup"})
+    made.write(rows("a"))
+    made.compact()
+    made.write(rows("b"))
+    return made
+
+
+def test_a_sound_table_has_no_findings(table: wt.Table) -> None:
+    report = table.doctor(deep=True)
+    assert report.ok, report.findings
+    assert report.files == len(live(table)) + 2
+    assert json.loads(json.dumps(report.to_dict()))["ok"] is True
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_damaged_file_is_named_with_what_is_concerned(
+    table: wt.Table, how: str, rng: random.Random
+) -> None:
+    entry = live(table)[-1]
+    break_file(path_of(table, entry), how, rng)
+    (finding,) = table.doctor(deep=True).findings
+    assert finding.subject == str(path_of(table, entry))
+    assert f"{entry.file.row_count} keys of bucket {entry.bucket}, snapshot 3" in finding.concerned
+    assert "repair" in finding.action
+    # What only its bytes show is seen by who reads them.
+    of_same_size = how in ("zeros", "magic", "page", "text")
+    assert table.doctor().ok is of_same_size
+    inspection = table.inspect()
+    assert (inspection.damaged_files == ()) is of_same_size
+    if not of_same_size:
+        assert inspection.damaged_files[0].path == finding.subject
+        assert any(finding.subject in warning for warning in inspection.warnings)
+
+
+def test_inspection_knows_what_a_compaction_met(table: wt.Table) -> None:
+    entry = live(table)[-1]
+    damage_group(path_of(table, entry), 0)
+    assert table.inspect().damaged_files == ()
+    with pytest.raises(wt.DamagedError):
+        table.compact(full=True)
+    (file,) = table.inspect().damaged_files
+    assert (file.path, file.bucket) == (str(path_of(table, entry)), entry.bucket)
+
+
+def test_a_damaged_changelog_file_says_what_its_readers_do(table: wt.Table) -> None:
+    path = next(Path(table.path).rglob("bucket-*/changelog-*"))
+    path.write_bytes(b"")
+    (finding,) = table.doctor().findings
+    assert finding.subject == str(path)
+    assert "changelog events" in finding.concerned
+    assert "latest-full" in finding.action
+    assert table.repair().snapshot_id is None
+
+
+def _lost_snapshot(table: wt.Table) -> str:
+    Path(table.path, "snapshot", "snapshot-3").unlink()
+    return "accept_lost_snapshots"
+
+
+def _torn_snapshot(table: wt.Table) -> str:
+    Path(table.path, "snapshot", "snapshot-2").write_bytes(b"{")
+    return "snapshot-2"
+
+
+def _short_manifest(table: wt.Table) -> str:
+    path = next(p for p in Path(table.path, "manifest").iterdir() if "list" not in p.name)
+    path.write_bytes(path.read_bytes()[:-1])
+    return path.name
+
+
+def _missing_list(table: wt.Table) -> str:
+    path = Path(table.path, "manifest", table.snapshots()[0].delta_manifest_list)
+    path.unlink()
+    return path.name
+
+
+def _torn_consumer(table: wt.Table) -> str:
+    path = Path(table.path, "consumer", "consumer-x")
+    path.parent.mkdir()
+    path.write_bytes(b"{")
+    return "consumer-x"
+
+
+def _wrong_clock(table: wt.Table) -> str:
+    path = Path(table.path, "snapshot", "snapshot-2")
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({**found, "timeMillis": found["timeMillis"] + 10**9}))
+    return "snapshot 2"
+
+
+def _refused_option(table: wt.Table) -> str:
+    path = Path(table.path, "schema", "schema-0")
+    found = json.loads(path.read_text())
+    found["options"]["deletion-vectors.enabled"] = "true"
+    path.write_text(json.dumps(found))
+    return "deletion-vectors.enabled"
+
+
+def _absent_bucket(table: wt.Table) -> str:
+    path = Path(table.path, "schema", "schema-0")
+    found = json.loads(path.read_text())
+    del found["options"]["bucket"]
+    path.write_text(json.dumps(found))
+    return "'bucket'"
+
+
+HARMS: list[Callable[[wt.Table], str]] = [
+    _lost_snapshot,
+    _torn_snapshot,
+    _short_manifest,
+    _missing_list,
+    _torn_consumer,
+    _wrong_clock,
+    _refused_option,
+    _absent_bucket,
+]
+
+
+@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
+def test_no_harm_stops_the_other_checks(table: wt.Table, harm: Callable[[wt.Table], str]) -> None:
+    """A torn tag is told whatever else is wrong."""
+    told = harm(table)
+    tag = Path(table.path, "tag", "tag-t")
+    tag.parent.mkdir(exist_ok=True)
+    tag.write_bytes(b"{")
+    MANIFEST_CACHE.clear()
+    report = wt.Table.open(table.path).doctor()
+    texts = [str(finding) for finding in report.findings]
+    assert any(told in text for text in texts), texts
+    assert any("tag-t" in text for text in texts)
+    assert len(set(texts)) == len(texts)

@@ -1,0 +1,179 @@
+"""A repair takes damaged files out, keeps what can be read, and says exactly what is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.broken_files import BREAKS, break_file
+from tests.faults import WRITES, Fault, FaultyFileIO
+from tests.widetable.operations.damaged_table import (
+    create,
+    damage_group,
+    live,
+    path_of,
+    rows,
+    values,
+)
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.storage.local import LocalFileIO
+
+
+@pytest.fixture(params=["none", "lookup"])
+def table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> wt.Table:
+    return create(tmp_path, monkeypatch, **{"changelog-producer": request.param})
+
+
+def only_older_snapshots_name(table: wt.Table, damaged: ManifestEntry) -> None:
+    """An audit finds nothing wrong but the damaged file in the snapshots before the repair."""
+    found = {(finding.law, finding.file) for finding in table.audit().findings}
+    assert found == {("file", damaged.file.file_name)}
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_file_goes_and_its_older_rows_come_back(
+    table: wt.Table, how: str, rng: random.Random
+) -> None:
+    table.write(rows("old"), "one", 1)
+    table.write(rows("new"), "two", 7)
+    newest = max(
+        (e for e in live(table) if e.bucket == 0), key=lambda e: e.file.max_sequence_number
+    )
+    whole = values(table)
+    break_file(path_of(table, newest), how, rng)
+    done = table.repair()
+    (file,) = done.files
+    assert file.damage.path == str(path_of(table, newest))
+    assert (file.damage.bucket, file.damage.rows) == (0, newest.file.row_count)
+    assert [(c.snapshot_id, c.user, c.identifier) for c in file.origin.commits] == [(2, "two", 7)]
+    assert file.origin.is_complete
+    assert file.kept_rows + file.lost_rows == newest.file.row_count
+    found = values(table)
+    assert found.keys() == whole.keys()
+    changed = [k for k, value in whole.items() if found[k] != value]
+    assert len(changed) == file.lost_rows
+    assert {found[k] for k in changed} == {f"old{k}" for k in changed}
+    table.compact(full=True)
+    assert values(table) == found
+    assert table.doctor(deep=True).ok
+    only_older_snapshots_name(table, newest)
+
+
+def test_all_row_groups_but_the_damaged_one_are_kept(table: wt.Table) -> None:
+    table.write(rows("a"), "one", 1)
+    table.write(rows("b", range(50)), "two", 2)
+    table.compact(full=True)
+    entry = next(e for e in live(table) if e.bucket == 1)
+    whole = values(table)
+    keys = damage_group(path_of(table, entry), 2)
+    before = table.repair(dry_run=True)
+    assert before.snapshot_id is None
+    assert [snapshot.id for snapshot in table.snapshots()] == [1, 2, 3]
+    done = table.repair()
+    assert done.files == before.files
+    (file,) = done.files
+    (lost,) = file.lost
+    assert lost.rows == len(keys) == file.lost_rows
+    assert (lost.first_key, lost.last_key) == ({"k": min(keys)}, {"k": max(keys)})
+    assert [commit.snapshot_id for commit in file.origin.commits] == [1, 2]
+    assert values(table) == {k: v for k, v in whole.items() if k not in keys}
+    kept = [e.file for e in live(table) if e.bucket == 1]
+    assert {one.level for one in kept} == {entry.file.level}
+    assert sum(one.row_count for one in kept) == entry.file.row_count - len(keys)
+    only_older_snapshots_name(table, entry)
+
+
+def test_level_0_stays_narrow_and_keeps_its_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path, monkeypatch, **{"merge-engine": "partial-update"})
+    table.write(rows("a"))
+    table.write(rows("b").select(["k"]))
+    narrow = max(
+        (e for e in live(table) if e.bucket == 0), key=lambda e: e.file.max_sequence_number
+    )
+    whole = values(table)
+    damage_group(path_of(table, narrow), 0)
+    table.repair()
+    new = max((e for e in live(table) if e.bucket == 0), key=lambda e: e.file.max_sequence_number)
+    assert new.file.level == 0
+    assert new.file.file_name != narrow.file.file_name
+    assert new.file.max_sequence_number == narrow.file.max_sequence_number
+    assert new.file.min_sequence_number > narrow.file.min_sequence_number
+    assert values(table) == whole
+
+
+def test_nothing_is_committed_when_nothing_is_damaged(table: wt.Table) -> None:
+    assert table.repair().snapshot_id is None
+    table.write(rows("a"))
+    assert table.repair() == table.repair(dry_run=True)
+    assert [snapshot.id for snapshot in table.snapshots()] == [1]
+
+
+def test_a_file_of_another_bucket_in_its_place_is_damage(table: wt.Table) -> None:
+    table.write(rows("a"))
+    one, other = (next(e for e in live(table) if e.bucket == b) for b in (0, 1))
+    data = path_of(table, other).read_bytes()
+    size = one.file.file_size
+    path_of(table, one).write_bytes(data[:size].ljust(size, b"\0"))
+    done = table.repair()
+    assert [file.damage.bucket for file in done.files] == [0]
+    assert all(found == f"a{k}" for k, found in values(table).items())
+
+
+def test_a_file_that_the_storage_refuses_is_left_alone(table: wt.Table) -> None:
+    table.write(rows("a"))
+    name = live(table)[0].file.file_name
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail("open_input", Fault.BEFORE, name, times=99)
+    with pytest.raises(wt.StorageError, match=name):
+        wt.Table(table.path, storage).repair()
+    assert [snapshot.id for snapshot in table.snapshots()] == [1]
+
+
+def test_a_commit_that_is_faster_is_kept(table: wt.Table) -> None:
+    table.write(rows("a"))
+    path_of(table, live(table)[0]).unlink()
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.run_before(
+        "publish",
+        lambda: wt.Table(table.path, LocalFileIO(fsync=False)).write(rows("b")),
+        "snapshot-2",
+    )
+    done = wt.Table(table.path, storage).repair()
+    assert done.snapshot_id == 3
+    assert set(values(table).values()) == {f"b{k}" for k in range(100)}
+
+
+def test_what_was_written_before_expiry_is_said_to_be_unknown(table: wt.Table) -> None:
+    table.write(rows("a"))
+    table.write(rows("b"))
+    table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=0)
+    path_of(table, min(live(table), key=lambda e: e.file.max_sequence_number)).write_bytes(b"")
+    (file,) = table.repair().files
+    assert file.origin.commits == ()
+    assert not file.origin.is_complete
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.FULL])
+@pytest.mark.parametrize("operation", WRITES)
+def test_whatever_fails_a_repair_can_be_done_again(
+    table: wt.Table, operation: str, fault: Fault
+) -> None:
+    table.write(rows("a"))
+    entry = live(table)[0]
+    whole = values(table)
+    keys = damage_group(path_of(table, entry), 1)
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail(operation, fault)
+    with contextlib.suppress(wt.StorageError):
+        wt.Table(table.path, storage).repair()
+    table.repair()
+    assert values(table) == {k: v for k, v in whole.items() if k not in keys}
+    assert table.doctor(deep=True).ok

@@ -1,0 +1,163 @@
+"""Going back to older rows by a commit that goes forward."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.faults import WRITES, Fault, FaultyFileIO
+from tests.widetable.operations.damaged_table import create, live, path_of, rows, values
+from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.storage.local import LocalFileIO
+
+
+@pytest.fixture(params=["none", "lookup"])
+def table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> wt.Table:
+    made = create(tmp_path, monkeypatch, **{"changelog-producer": request.param})
+    made.write(rows("a"), "stream", 1)
+    made.write(rows("b", range(30)), "stream", 2)
+    made.compact(full=True)
+    made.write(rows("c", range(50, 120)), "stream", 3)
+    return made
+
+
+@pytest.mark.parametrize("target", [1, 2, 3])
+def test_the_rows_of_an_older_snapshot_are_back(table: wt.Table, target: int) -> None:
+    then = table.scan(snapshot_id=target).to_arrow().to_pydict()
+    done = table.rollback(target)
+    assert (done.target_id, done.latest_id, done.snapshot_id) == (target, 4, 5)
+    assert table.scan().to_arrow().to_pydict() == then
+    undone = [(c.snapshot_id, c.user, c.identifier) for c in done.undone]
+    assert undone == [(id, "stream", id - (id == 4)) for id in (2, 4) if id > target]
+    assert [s.id for s in table.snapshots()] == [1, 2, 3, 4, 5]
+    assert table.scan(snapshot_id=4).to_arrow().num_rows == 120
+    table.write(rows("d", range(10)))
+    table.compact(full=True)
+    assert {k: v for k, v in values(table).items() if k >= 10} == {
+        k: v for k, v in zip(then["k"], then["a"], strict=True) if k >= 10
+    }
+    report = table.audit()
+    assert report.ok, report.findings
+
+
+def test_a_dry_run_says_what_it_would_do(table: wt.Table) -> None:
+    before = sorted(Path(table.path).rglob("*"))
+    told = table.rollback(2, dry_run=True)
+    assert told.snapshot_id is None
+    assert sorted(Path(table.path).rglob("*")) == before
+    done = table.rollback(2)
+    assert (done.restored_files, done.removed_files) == (told.restored_files, told.removed_files)
+
+
+def test_what_came_back_survives_the_expiry_of_what_replaced_it(table: wt.Table) -> None:
+    """An expiry deletes by name the files that the snapshots in between replaced."""
+    then = table.scan(snapshot_id=2).to_arrow()
+    table.rollback(2)
+    table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=0)
+    assert [s.id for s in table.snapshots()] == [5]
+    assert table.scan().to_arrow() == then
+    assert table.doctor(deep=True).ok
+    assert table.remove_orphan_files(0, dry_run=True).paths == ()
+
+
+def test_a_rollback_can_be_rolled_back(table: wt.Table) -> None:
+    newest = table.scan().to_arrow()
+    table.rollback(1)
+    table.rollback(4)
+    assert table.scan().to_arrow() == newest
+
+
+def test_a_batch_that_is_undone_does_not_come_back(table: wt.Table) -> None:
+    table.rollback(2)
+    assert not table.write(rows("c", range(50, 120)), "stream", 3).committed
+    assert table.write(rows("e", range(5)), "stream", 4).committed
+
+
+def test_a_tag_of_an_expired_snapshot_and_a_time_are_targets(table: wt.Table) -> None:
+    table.create_tag("good", 2)
+    then = table.scan(tag="good").to_arrow()
+    millis = table.snapshots()[2].time_millis
+    assert table.rollback(timestamp=millis, dry_run=True).target_id == 3
+    table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=0)
+    assert table.rollback(tag="good").snapshot_id == 5
+    assert table.scan().to_arrow() == then
+
+
+def test_a_snapshot_whose_files_are_gone_is_refused(table: wt.Table) -> None:
+    entries = table._committer.live_files.live_entries(table.snapshots()[0])
+    path = path_of(table, entries[0])
+    path.write_bytes(path.read_bytes()[:-1])
+    before = sorted(Path(table.path).rglob("*"))
+    with pytest.raises(wt.DamagedError, match="another snapshot") as raised:
+        table.rollback(1)
+    assert raised.value.subject == str(path)
+    assert sorted(Path(table.path).rglob("*")) == before
+
+
+def test_it_takes_a_table_out_of_damage(table: wt.Table) -> None:
+    """The files of the newest snapshot are gone, those of an older one are there."""
+    then = table.scan(snapshot_id=3).to_arrow()
+    old = {e.file.file_name for e in table._committer.live_files.live_entries(table.snapshots()[2])}
+    for entry in live(table):
+        if entry.file.file_name not in old:
+            path_of(table, entry).unlink()
+    assert not table.doctor().ok
+    table.rollback(3)
+    assert table.scan().to_arrow() == then
+    assert table.doctor().ok
+
+
+def test_rows_that_are_written_meanwhile_are_gone_too(table: wt.Table) -> None:
+    """After a rollback the table has the rows of its target, whatever raced it."""
+    then = table.scan(snapshot_id=2).to_arrow()
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    other = wt.Table(table.path, LocalFileIO(fsync=False))
+    storage.run_before("publish", lambda: other.write(rows("z", range(7))), "snapshot-5")
+    done = wt.Table(table.path, storage).rollback(2)
+    assert done.snapshot_id == 6
+    assert table.scan().to_arrow() == then
+
+
+def test_wrong_targets_are_refused(table: wt.Table) -> None:
+    with pytest.raises(wt.InvalidError, match="none of them"):
+        table.rollback()
+    with pytest.raises(wt.InvalidError, match="more than one"):
+        table.rollback(1, tag="x")
+    with pytest.raises(wt.NotFoundError, match="snapshot 9"):
+        table.rollback(9)
+    assert table.rollback(4).snapshot_id is None
+
+
+def test_a_newest_snapshot_without_its_manifests_is_given_up_by_moving_it_away(
+    table: wt.Table,
+) -> None:
+    then = table.scan(snapshot_id=3).to_arrow()
+    newest = table.snapshots()[-1]
+    Path(table.path, "manifest", newest.delta_manifest_list).unlink()
+    MANIFEST_CACHE.clear()
+    with pytest.raises(wt.DamagedError):
+        table.rollback(3)
+    Path(table.path, "snapshot", f"snapshot-{newest.id}").rename(Path(table.path, "moved"))
+    assert table.accept_lost_snapshots() == 3
+    assert table.scan().to_arrow() == then
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.FULL])
+@pytest.mark.parametrize("operation", WRITES)
+def test_whatever_fails_the_rows_are_those_before_or_those_of_the_target(
+    table: wt.Table, operation: str, fault: Fault
+) -> None:
+    rows_of = [table.scan(snapshot_id=id).to_arrow() for id in (4, 1)]
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail(operation, fault)
+    with contextlib.suppress(wt.StorageError):
+        wt.Table(table.path, storage).rollback(1)
+    assert table.scan().to_arrow() in rows_of
+    table.rollback(1)
+    assert table.scan().to_arrow() == rows_of[1]
+    assert table.doctor(deep=True).ok

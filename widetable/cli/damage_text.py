@@ -1,0 +1,74 @@
+"""Reports of damage, repairs and rollbacks as lines for people: (line, style), styles of `console`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from widetable.operations.doctor import DoctorReport
+from widetable.operations.file_origins import Origin
+from widetable.operations.repair import RepairedFile, RepairResult
+from widetable.operations.rollback import RollbackResult
+
+# So many undone commits are listed.
+_UNDONE_TOLD = 20
+
+
+def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
+    """All findings, and a verdict."""
+    at = "no snapshot" if report.snapshot_id is None else f"snapshot {report.snapshot_id}"
+    how = "read" if report.deep else "looked at by their size (--deep reads them)"
+    yield f"{report.path}, {at}, {report.files} files {how}", "plain"
+    for finding in report.findings:
+        yield f"  {finding.check}: {finding}", "error"
+    if report.ok:
+        yield "ok: nothing is wrong", "good"
+    else:
+        yield f"{len(report.findings)} findings", "error"
+
+
+def repair_lines(result: RepairResult, *, is_dry: bool) -> Iterator[tuple[str, str]]:
+    """File by file what is kept, and what is gone."""
+    for file in result.files:
+        yield str(file.damage), "error"
+        yield from ((f"  {line}", "plain") for line in _file_lines(file))
+    lost = sum(file.lost_rows for file in result.files)
+    if not result.files:
+        yield "nothing to repair", "good"
+    elif is_dry:
+        yield f"{len(result.files)} files to repair, {lost} rows to lose: --yes does it", "warning"
+    else:
+        told = (
+            f"{len(result.files)} files repaired in snapshot {result.snapshot_id}, {lost} rows lost"
+        )
+        yield told, "warning"
+
+
+def _file_lines(file: RepairedFile) -> Iterator[str]:
+    yield f"{file.kept_rows} rows can be read, {file.lost_rows} cannot"
+    for lost in file.lost:
+        numbers = f"{lost.min_sequence_number} to {lost.max_sequence_number}"
+        keys = f"{dict(lost.first_key)} to {dict(lost.last_key)}"
+        yield f"lost: {lost.rows} rows, keys {keys}, sequence numbers in {numbers}"
+    yield f"written by {_commits(file.origin)}"
+
+
+def _commits(origin: Origin) -> str:
+    known = [f"{c.user} {c.identifier} (snapshot {c.snapshot_id})" for c in origin.commits]
+    return ", ".join(known + ([] if origin.is_complete else ["commits whose snapshots expired"]))
+
+
+def rollback_lines(result: RollbackResult, *, is_dry: bool) -> Iterator[tuple[str, str]]:
+    """What it does, and whose commits are undone."""
+    files = f"{result.restored_files} files come back, {result.removed_files} go, {result.kept_files} stay"
+    yield f"from snapshot {result.latest_id} to the rows of {result.target_id}: {files}", "plain"
+    for commit in result.undone[:_UNDONE_TOLD]:
+        text = f"snapshot {commit.snapshot_id}, {commit.user} {commit.identifier}"
+        yield f"  undone: {text}", "plain"
+    if len(result.undone) > _UNDONE_TOLD:
+        yield f"  and {len(result.undone) - _UNDONE_TOLD} more", "plain"
+    if not result.restored_files and not result.removed_files:
+        yield "nothing to do", "good"
+    elif is_dry:
+        yield "nothing is changed yet: --yes does it", "warning"
+    else:
+        yield f"done in snapshot {result.snapshot_id}; let readers of changes start anew", "good"

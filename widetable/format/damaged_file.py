@@ -1,0 +1,28 @@
+"""What is said of a data file that is not what a snapshot names: one place for the words, and for whose fault it is.
+
+In: the path and what was found. Out: a DamagedError; raises nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable.errors import DamagedError
+from widetable.paths import TablePaths
+
+ACTION: Final = (
+    "Restore the file from a copy of the table. Without one, Table.repair (widetable repair) keeps what can be read "
+    "and says what is gone, Table.rollback goes back to an older snapshot; Table.doctor lists all that is damaged."
+)
+
+
+def damaged_file(subject: str, found: str, expected: str) -> DamagedError:
+    """A file whose bytes are wrong. subject: the path, or something in it and the path."""
+    return DamagedError(subject, found=found, expected=expected, action=ACTION)
+
+
+def missing_file(paths: TablePaths, path: str, named_by: str) -> DamagedError:
+    """A file that is not there although `named_by` (a snapshot, in words) names it."""
+    place = paths.place_of(path)
+    where = "" if place is None else f" of {place}"
+    return damaged_file(path, "no such file", f"a file{where} that {named_by} names")

@@ -1,0 +1,113 @@
+"""Buckets that cannot be compacted because a file is damaged: what this process remembers of them.
+
+    compaction met DamagedError ─► noted, with how the file lies on the storage ─► passed by, without reading
+    ─► the file changes, or a while goes by, or a compaction does without the file ─► compacted anew
+
+So one bucket's damage costs the others nothing, and a large sick bucket is not read in every round for nothing. Only
+facts are kept, no exception with its frames. Raises StorageError.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.errors import DamagedError
+from widetable.lsm.universal_compaction import Choice
+from widetable.storage.file_io import FileStatus
+from widetable.write.table_state import TableState
+
+# A damage that was not one (a storage that gave wrong bytes once) is over after so long.
+LOOK_AGAIN_SECONDS: Final = 600.0
+_MOST_BUCKETS: Final = 10_000
+_log = logging.getLogger("widetable")
+
+# Of each of some files of a bucket's directory: how it lies there, None when it does not.
+_Lie = dict[str, FileStatus | None]
+
+
+@dataclass(frozen=True)
+class SickBucket:
+    """A bucket that was passed by. error: made anew, without frames."""
+
+    partition: bytes
+    bucket: int
+    error: DamagedError
+
+
+@dataclass(frozen=True)
+class _Noted:
+    bucket: SickBucket
+    files: _Lie
+    until_seconds: float
+
+
+class SickBuckets:
+    """By table and directory of the bucket."""
+
+    def __init__(self) -> None:
+        self._noted: dict[tuple[str, str], _Noted] = {}
+
+    def note(
+        self, table: TableState, partition: bytes, bucket: int, choice: Choice, error: DamagedError
+    ) -> SickBucket:
+        """Remember, and say in the log, that performing the choice met the error."""
+        taken = names_of(choice)
+        names = [name for name in taken if name in error.subject] or taken
+        plain = DamagedError(
+            error.subject, found=error.found, expected=error.expected, action=error.action
+        )
+        sick = SickBucket(partition, bucket, plain)
+        directory = table.bucket_dir(partition, bucket)
+        while len(self._noted) >= _MOST_BUCKETS:
+            self._noted.pop(next(iter(self._noted)))
+        self._noted[table.paths.root, directory] = _Noted(
+            sick, _lie(table, directory, names), time.monotonic() + LOOK_AGAIN_SECONDS
+        )
+        _log.warning(
+            "bucket %d of %s is not compacted, the others are: %s", bucket, table.paths.root, plain
+        )
+        return sick
+
+    def known(
+        self, table: TableState, partition: bytes, bucket: int, choice: Choice
+    ) -> SickBucket | None:
+        """The bucket when performing the choice would meet an error that is noted; looks at the files it is about."""
+        key = table.paths.root, table.bucket_dir(partition, bucket)
+        noted = self._noted.get(key)
+        if noted is None:
+            return None
+        is_met = noted.files.keys() <= set(names_of(choice))
+        is_new = time.monotonic() < noted.until_seconds
+        if is_met and is_new and _lie(table, key[1], noted.files) == noted.files:
+            return noted.bucket
+        self._noted.pop(key, None)
+        return None
+
+    def of(self, root: str) -> list[SickBucket]:
+        """All that are noted of a table."""
+        return [
+            noted.bucket for (of_root, _), noted in list(self._noted.items()) if of_root == root
+        ]
+
+
+SICK_BUCKETS: Final = SickBuckets()
+
+
+def is_of_bucket(table: TableState, damage: DamagedError) -> bool:
+    """Whether only the bucket that was compacted has to do with it: a schema is of all."""
+    return not damage.subject.startswith(table.paths.schema_dir)
+
+
+def names_of(choice: Choice) -> list[str]:
+    """The files that performing a choice may read."""
+    below = (file for run in choice.below for file in run.files)
+    return [file.file_name for file in (*choice.files, *below)]
+
+
+def _lie(table: TableState, directory: str, names: Iterable[str]) -> _Lie:
+    there = {entry.name: entry for entry in table.file_io.list(directory)}
+    return {name: there.get(name) for name in names}

@@ -1,0 +1,35 @@
+"""Gives a table its next schema; data files are not touched.
+
+Two callers at once: both changes are made. Raises InvalidError, UnsupportedError for a change that the table cannot
+take, what reading schemas raises, StorageError.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable import options as opt
+from widetable.commit.schema_store import SchemaStore
+from widetable.operations.bucket_mending import mended_options
+from widetable.operations.schema_change import SchemaChange, changed_schema
+from widetable.operations.supported import check_changelog_producer
+from widetable.paths import TablePaths
+from widetable.schema import TableSchema
+from widetable.storage.file_io import FileIO
+
+# Options that decide together whether a table can have its changelog. Others may be altered where it cannot.
+_OF_CHANGELOGS: Final = frozenset(
+    (opt.CHANGELOG_PRODUCER.key, opt.SEQUENCE_FIELD.key, opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key)
+)
+
+
+def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSchema:
+    """Publish the changed schema; all changes are one step."""
+    store = SchemaStore(file_io, paths)
+    while True:
+        old = store.latest()
+        new = changed_schema(old, change, mended_options(file_io, paths, old))
+        if change.drop_columns or _OF_CHANGELOGS.intersection(change.set_options):
+            check_changelog_producer(new)
+        if store.publish(new):
+            return new

@@ -1,0 +1,251 @@
+"""Everything that is wrong with a table, in one list: each with what is concerned, and what to do.
+
+    options      absent `bucket`, options that are refused
+    snapshots    lost ones, gaps, torn ones; clocks that were wrong; commit users near the bound
+    metadata     manifest lists and manifests of every kept snapshot: there, and of the recorded size
+    files        live data files and all changelog files: there and of their size; deep: all that they hold
+    notes        consumers, tags, hints and leases that cannot be read
+
+No check stops the others: what it raises is a finding of its own. Nothing is changed. Raises nothing of this package.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from widetable import options as opt
+from widetable.commit.committed import MAX_USERS, users_of
+from widetable.commit.committer import Committer
+from widetable.commit.snapshot_times import ahead
+from widetable.errors import NotFoundError, WidetableError
+from widetable.format.damaged_file import ACTION
+from widetable.format.snapshot import Snapshot
+from widetable.operations.damaged_notes import damaged_notes
+from widetable.operations.file_damage import DamagedFile, damaged_files
+from widetable.operations.supported import check_writable
+from widetable.write.table_state import TableState
+
+_MANY_USERS: Final = MAX_USERS * 8 // 10
+_CHANGELOG: Final = (
+    "Restore the file; else readers of changes that have yet to read this snapshot start anew with scan mode "
+    "latest-full, under a new consumer id or checkpoint. Rows of the table are not concerned."
+)
+
+
+@dataclass(frozen=True)
+class DoctorFinding:
+    """check: one of those of the module. subject: a file, option or table. concerned: how much, as text."""
+
+    __module__ = "widetable"
+
+    check: str
+    subject: str
+    found: str
+    expected: str
+    concerned: str
+    action: str
+
+    def __str__(self) -> str:
+        concerned = f" ({self.concerned})" if self.concerned else ""
+        return f"{self.subject}: found {self.found}; expected {self.expected}{concerned}. {self.action}"
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """snapshot_id: the newest one; None without any, or where that cannot be told. files: how many were looked at."""
+
+    __module__ = "widetable"
+
+    path: str
+    snapshot_id: int | None
+    files: int
+    deep: bool
+    findings: tuple[DoctorFinding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values of JSON."""
+        return {"ok": self.ok, **asdict(self)}
+
+
+def doctor(table: TableState, committer: Committer, *, deep: bool = False) -> DoctorReport:
+    """Look at everything. deep: read every live data file and every changelog file as a whole."""
+    return _Doctor(table, committer, is_deep=deep).run()
+
+
+@dataclass
+class _Doctor:
+    table: TableState
+    committer: Committer
+    is_deep: bool
+    findings: list[DoctorFinding] = field(default_factory=list)
+    files: int = 0
+    latest: Snapshot | None = None
+
+    def run(self) -> DoctorReport:
+        checks: dict[str, tuple[Callable[[], Iterable[DoctorFinding]], ...]] = {
+            "options": (self._bucket_option, self._refused_options),
+            "snapshots": (self._newest, self._gaps_and_clocks, self._users),
+            "metadata": (self._metadata,),
+            "files": (self._live_files, self._changelogs),
+            "notes": (self._notes,),
+        }
+        for check, looks in checks.items():
+            for look in looks:
+                self._guarded(check, look)
+        return DoctorReport(
+            self.table.paths.root,
+            None if self.latest is None else self.latest.id,
+            self.files,
+            self.is_deep,
+            tuple(dict.fromkeys(self.findings)),  # several checks may meet one thing
+        )
+
+    def _guarded(self, check: str, look: Callable[[], Iterable[DoctorFinding]]) -> None:
+        try:
+            self.findings.extend(look())
+        except WidetableError as error:
+            self.findings.append(_of_error(check, error))
+
+    def _bucket_option(self) -> Iterator[DoctorFinding]:
+        if opt.BUCKET.key in self.table.schema.options:
+            return
+        yield DoctorFinding(
+            "options",
+            f"option {opt.BUCKET.key!r}",
+            "no such option",
+            "a number of buckets",
+            "writes",
+            "For others the table has dynamic buckets. If only widetable wrote it, set it to 1: "
+            f"widetable alter PATH --set {opt.BUCKET.key}=1.",
+        )
+
+    def _refused_options(self) -> Iterator[DoctorFinding]:
+        check_writable(self.table.schema)
+        yield from ()
+
+    def _newest(self) -> Iterator[DoctorFinding]:
+        self.latest = self.committer.snapshots.latest()
+        yield from ()
+
+    def _snapshots(self) -> Iterator[Snapshot]:
+        """Those that can be read; the others are findings."""
+        for id in self.committer.snapshots.ids():
+            try:
+                yield self.committer.snapshots.load(id)
+            except NotFoundError:  # expired since the directory was listed
+                continue
+            except WidetableError as error:
+                self.findings.append(_of_error("snapshots", error))
+
+    def _gaps_and_clocks(self) -> Iterator[DoctorFinding]:
+        for one, following in pairwise(self.committer.snapshots.ids()):
+            if following != one + 1:
+                yield DoctorFinding(
+                    "snapshots",
+                    self.table.paths.snapshot(one + 1),
+                    "no such file",
+                    f"all snapshots from {one} to {following}",
+                    f"{following - one - 1} snapshots",
+                    "Restore the files; nothing before them expires until then.",
+                )
+        times = [(snapshot.id, snapshot.time_millis) for snapshot in self._snapshots()]
+        for id in ahead(times, int(time.time() * 1000)):
+            yield DoctorFinding(
+                "snapshots",
+                f"snapshot {id}",
+                "a time that lies ahead",
+                "the time at which it was committed",
+                "reads by timestamp, and expiry by age",
+                "Set the clock of the machine that committed it, or of this one; docs/decisions/0017-clocks.md.",
+            )
+
+    def _users(self) -> Iterator[DoctorFinding]:
+        users = len(users_of(self.latest, self.committer.last_commits.load))
+        if users >= _MANY_USERS:
+            yield DoctorFinding(
+                "snapshots",
+                self.table.paths.root,
+                f"{users} commit users that every snapshot remembers",
+                f"less than {_MANY_USERS}; past {MAX_USERS} silent ones are forgotten",
+                "batches that come again",
+                "Let each job keep its commit user, instead of taking a new one in every run.",
+            )
+
+    def _metadata(self) -> Iterator[DoctorFinding]:
+        there = self.table.file_io.list(self.table.paths.manifest_dir)
+        sizes = {entry.name: entry.size_bytes for entry in there}
+        for snapshot in self._snapshots():
+            try:
+                for name, size_bytes in self._named(snapshot):
+                    if sizes.get(name, size_bytes) != size_bytes or name not in sizes:
+                        yield self._wrong_manifest(name, sizes.get(name), size_bytes, snapshot)
+            except WidetableError as error:
+                yield _of_error("metadata", error, f"snapshot {snapshot.id}")
+
+    def _named(self, snapshot: Snapshot) -> Iterator[tuple[str, int]]:
+        """Names and sizes of the manifests of a snapshot. Reads its lists."""
+        live_files = self.committer.live_files.uncounted()
+        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+        if snapshot.changelog_manifest_list is not None:
+            lists.append(snapshot.changelog_manifest_list)
+        for name in lists:
+            for meta in live_files.manifest_list(name, snapshot):
+                yield meta.file_name, meta.file_size
+
+    def _wrong_manifest(
+        self, name: str, found: int | None, expected: int, snapshot: Snapshot
+    ) -> DoctorFinding:
+        return DoctorFinding(
+            "metadata",
+            self.table.paths.manifest(name),
+            "no such file" if found is None else f"{found} bytes",
+            f"{expected} bytes, as the manifest list says",
+            f"snapshot {snapshot.id}",
+            "Restore the file; snapshots that do not name it can be read.",
+        )
+
+    def _live_files(self) -> Iterator[DoctorFinding]:
+        if self.latest is None:
+            return
+        entries = self.committer.live_files.live_entries(self.latest)
+        self.files += len(entries)
+        for _, file in damaged_files(self.table, entries, self.latest.id, deep=self.is_deep):
+            yield _of_file(file, ACTION)
+
+    def _changelogs(self) -> Iterator[DoctorFinding]:
+        for snapshot in self._snapshots():
+            try:
+                entries = self.committer.live_files.changelog_entries(snapshot)
+            except WidetableError as error:
+                yield _of_error("files", error, f"changelog of snapshot {snapshot.id}")
+                continue
+            self.files += len(entries)
+            found = damaged_files(
+                self.table, entries, snapshot.id, deep=self.is_deep, is_changelog=True
+            )
+            for _, file in found:
+                yield _of_file(file, _CHANGELOG)
+
+    def _notes(self) -> Iterator[DoctorFinding]:
+        for damage in damaged_notes(self.table.file_io, self.table.paths):
+            yield _of_error("notes", damage)
+
+
+def _of_file(file: DamagedFile, action: str) -> DoctorFinding:
+    what = "changelog events" if file.is_changelog else "keys"
+    where = f"bucket {file.bucket}" + (f" of {file.partition}" if file.partition else "")
+    concerned = f"{file.rows} {what} of {where}, snapshot {file.snapshot_id}"
+    return DoctorFinding("files", file.path, file.found, file.expected, concerned, action)
+
+
+def _of_error(check: str, error: WidetableError, concerned: str = "") -> DoctorFinding:
+    return DoctorFinding(check, error.subject, error.found, error.expected, concerned, error.action)

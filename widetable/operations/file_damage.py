@@ -1,0 +1,130 @@
+"""Which data and changelog files of a snapshot are damaged: missing, of another size, or not what they should hold.
+
+In: manifest entries of a snapshot. Out: those whose files are damaged, bucket by bucket. By default only what a listing
+of the bucket shows, and what compactions of this process have met; deep: each file is read as a whole. A file that is
+not there because its snapshot has expired meanwhile is not damaged. Raises StorageError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from widetable.format.damaged_file import damaged_file, missing_file
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.lsm.sick_buckets import SICK_BUCKETS
+from widetable.operations.audit_report import Findings
+from widetable.operations.file_audit import FileAudit
+from widetable.operations.snapshot_audit import partition_text
+from widetable.read.expired import is_kept
+from widetable.write.table_state import TableState
+
+
+@dataclass(frozen=True)
+class DamagedFile:
+    """snapshot_id: of a snapshot that names it. rows: that it should hold; as many keys, but for changelog files.
+
+    partition: directory text, "" without partitions. found, expected: facts as text.
+    """
+
+    __module__ = "widetable"
+
+    path: str
+    snapshot_id: int
+    partition: str
+    bucket: int
+    level: int
+    rows: int
+    is_changelog: bool
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        what = "changelog events" if self.is_changelog else "keys"
+        where = f"bucket {self.bucket}" + (f" of {self.partition}" if self.partition else "")
+        return (
+            f"{self.path}: found {self.found}; expected {self.expected}. {self.rows} {what} of {where} at snapshot "
+            f"{self.snapshot_id} are concerned"
+        )
+
+
+class Damage(NamedTuple):
+    """entry: of the file that is damaged."""
+
+    entry: ManifestEntry
+    file: DamagedFile
+
+
+def damaged_files(
+    table: TableState,
+    entries: Iterable[ManifestEntry],
+    snapshot_id: int,
+    *,
+    deep: bool = False,
+    is_changelog: bool = False,
+) -> Iterator[Damage]:
+    """The damaged ones of the files that a snapshot names."""
+    look = _Look(table, snapshot_id, is_deep=deep, is_changelog=is_changelog)
+    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    for entry in entries:
+        if entry.bucket >= 0 and entry.file.external_path is None:
+            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+    for (partition, bucket), members in buckets.items():
+        there = table.file_io.list(table.bucket_dir(partition, bucket))
+        sizes = {found.name: found.size_bytes for found in there}
+        for entry in members:
+            facts = look.at(entry, sizes.get(entry.file.file_name))
+            if facts is not None:
+                yield Damage(entry, look.told(entry, *facts))
+
+
+class _Look:
+    def __init__(
+        self, table: TableState, snapshot_id: int, *, is_deep: bool, is_changelog: bool
+    ) -> None:
+        self._table = table
+        self._snapshot_id = snapshot_id
+        self._is_deep = is_deep
+        self._is_changelog = is_changelog
+        self._met = [sick.error for sick in SICK_BUCKETS.of(table.paths.root)]
+
+    def at(self, entry: ManifestEntry, size_bytes: int | None) -> tuple[str, str] | None:
+        """(found, expected) of a damaged file."""
+        table, file = self._table, entry.file
+        path = table.data_file(entry.partition, entry.bucket, file.file_name)
+        if size_bytes is None:
+            if not is_kept(table.file_io, table.paths, self._snapshot_id):
+                return None
+            error = missing_file(table.paths, path, f"snapshot {self._snapshot_id}")
+        elif size_bytes != file.file_size:
+            expected = f"{file.file_size} bytes, as its meta says"
+            error = damaged_file(path, f"{size_bytes} bytes", expected)
+        elif self._is_deep:
+            return self._read(entry)
+        else:
+            met = [error for error in self._met if path in error.subject]
+            return (met[0].found, met[0].expected) if met else None
+        return error.found, error.expected
+
+    def told(self, entry: ManifestEntry, found: str, expected: str) -> DamagedFile:
+        table, file = self._table, entry.file
+        return DamagedFile(
+            table.data_file(entry.partition, entry.bucket, file.file_name),
+            self._snapshot_id,
+            partition_text(entry.partition, table.schema),
+            entry.bucket,
+            file.level,
+            file.row_count,
+            self._is_changelog,
+            found,
+            expected,
+        )
+
+    def _read(self, entry: ManifestEntry) -> tuple[str, str] | None:
+        """By all laws of a file that an audit knows, in all columns."""
+        findings = Findings(per_law=1)
+        one = FileAudit(self._table, findings, all_columns=True)
+        one.look_at(entry, self._snapshot_id, is_changelog=self._is_changelog)
+        found = findings.report("", "", None, None).findings
+        return (found[0].found, found[0].expected) if found else None

@@ -1,0 +1,70 @@
+"""Which commits wrote the rows of a data file, as far as snapshots are kept.
+
+A file that a commit added has its rows; one that a compaction wrote has those of the bucket's files that went in the
+same snapshot. Followed from the oldest snapshot that is kept: what was live before it was written by commits that
+nobody knows any more. Raises StorageError; a snapshot whose manifests cannot be read hides what came before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from widetable.commit.committer import Committer
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.manifest_entry import ADD, ManifestEntry
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+
+_Bucket: TypeAlias = tuple[bytes, int]
+
+
+@dataclass(frozen=True)
+class WritingCommit:
+    """A commit of rows: its snapshot, and who made it."""
+
+    __module__ = "widetable"
+
+    snapshot_id: int
+    user: str
+    identifier: int
+
+
+@dataclass(frozen=True)
+class Origin:
+    """commits: that wrote rows of a file, ascending. is_complete: False when there are others, long expired."""
+
+    commits: tuple[WritingCommit, ...] = ()
+    is_complete: bool = False
+
+
+def origins(committer: Committer) -> Mapping[str, Origin]:
+    """File name to origin, of all files that a kept snapshot added."""
+    found: dict[str, Origin] = {}
+    for id in committer.snapshots.ids():
+        with contextlib.suppress(DamagedError, NotFoundError):
+            snapshot = committer.snapshots.load(id)
+            _follow(found, snapshot, committer.live_files.delta_entries(snapshot))
+    return found
+
+
+def _follow(found: dict[str, Origin], snapshot: Snapshot, delta: list[ManifestEntry]) -> None:
+    own = WritingCommit(snapshot.id, snapshot.commit_user, snapshot.commit_identifier)
+    gone: dict[_Bucket, set[str]] = defaultdict(set)
+    for entry in delta:
+        if entry.kind != ADD:
+            gone[entry.partition, entry.bucket].add(entry.file.file_name)
+    for entry in delta:
+        name, inputs = entry.file.file_name, gone[entry.partition, entry.bucket]
+        if entry.kind != ADD or name in inputs:  # moved
+            continue
+        if snapshot.commit_kind != COMMIT_KIND_COMPACT:
+            found[name] = Origin((own,), is_complete=True)
+            continue
+        of_inputs = [found.get(input, Origin()) for input in inputs]
+        commits = {commit for origin in of_inputs for commit in origin.commits}
+        ordered = sorted(commits, key=lambda commit: commit.snapshot_id)
+        is_complete = all(origin.is_complete for origin in of_inputs)
+        found[name] = Origin(tuple(ordered), is_complete)

@@ -1,0 +1,136 @@
+"""Takes damaged data files out of a table, keeps what can be read of them, and says exactly what is gone.
+
+    find the damaged live files ─► salvage each into new files ─► one OVERWRITE: the damaged go, the new ones come
+
+The commit goes forward: history, tags and what is remembered of commit users stay. Rows at the new files have the
+level and the numbers that they had. Readers of changes pass the commit by, as every overwrite. Raises ConflictError
+when other commits were faster again and again, DamagedError for metadata that cannot be read, UnsupportedError,
+StorageError: a file that the storage does not give is not damaged, and nothing is changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from widetable.commit.committer import Committer
+from widetable.errors import ConflictError
+from widetable.operations.compaction_threads import wait_for_compactions
+from widetable.operations.file_damage import Damage, DamagedFile, damaged_files
+from widetable.operations.file_origins import Origin, origins
+from widetable.operations.salvage import LostRows, Salvaged, salvage
+from widetable.operations.supported import check_writable
+from widetable.write.commit_message import CommitMessage
+from widetable.write.table_state import TableState
+
+_ROUNDS: Final = 5
+_log = logging.getLogger("widetable")
+
+
+@dataclass(frozen=True)
+class RepairedFile:
+    """kept_rows: that could be read. lost: the others. origin: the commits that wrote rows of the file."""
+
+    __module__ = "widetable"
+
+    damage: DamagedFile
+    kept_rows: int
+    lost: tuple[LostRows, ...]
+    origin: Origin
+
+    @property
+    def lost_rows(self) -> int:
+        """How many rows are gone."""
+        return sum(lost.rows for lost in self.lost)
+
+
+@dataclass(frozen=True)
+class RepairResult:
+    """snapshot_id: of the repair; None when nothing was committed: a dry run, or nothing is damaged."""
+
+    __module__ = "widetable"
+
+    path: str
+    snapshot_id: int | None
+    files: tuple[RepairedFile, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values of JSON; key values that JSON does not have are left to its writer."""
+        return asdict(self)
+
+
+def repair(
+    table: TableState, committer: Committer, *, deep: bool = True, dry_run: bool = False
+) -> RepairResult:
+    """Repair the newest snapshot. deep: read every live file to find the damaged ones."""
+    check_writable(table.schema)
+    wait_for_compactions(table.paths.root)
+    for _ in range(_ROUNDS):
+        latest = committer.snapshots.latest()
+        if latest is None:
+            break
+        entries = committer.live_files.live_entries(latest)
+        found = list(damaged_files(table, entries, latest.id, deep=deep))
+        if not found:
+            break
+        salvaged = [salvage(table, damage.entry, dry_run=dry_run) for damage in found]
+        files = _told(found, salvaged, committer)
+        if dry_run:
+            return RepairResult(table.paths.root, None, files)
+        snapshot_id = _committed(table, committer, found, salvaged)
+        if snapshot_id is not None:
+            _log_lost(files)
+            return RepairResult(table.paths.root, snapshot_id, files)
+    else:
+        raise ConflictError(
+            table.paths.root,
+            found=f"{_ROUNDS} repairs that lost against other commits",
+            expected="to be first once",
+            action="Repair again, or stop what compacts and overwrites the table.",
+        )
+    return RepairResult(table.paths.root, None, ())
+
+
+def _committed(
+    table: TableState, committer: Committer, found: Sequence[Damage], salvaged: Sequence[Salvaged]
+) -> int | None:
+    """The id of the commit; None when it lost. An error of another kind leaves the new files: they may be in."""
+    messages = [
+        CommitMessage(
+            entry.partition,
+            entry.bucket,
+            entry.total_buckets,
+            new_files=kept.files,
+            deleted_files=(entry.file,),
+        )
+        for (entry, _), kept in zip(found, salvaged, strict=True)
+    ]
+    try:
+        return committer.restore(messages, None).snapshot_id
+    except ConflictError as lost:
+        _log.info("the repair of %s is planned again: %s", table.paths.root, lost)
+        for message in messages:
+            table.discard(message.partition, message.bucket, message.new_files)
+        return None
+
+
+def _told(
+    found: Sequence[Damage], salvaged: Sequence[Salvaged], committer: Committer
+) -> tuple[RepairedFile, ...]:
+    by_name = origins(committer)
+    return tuple(
+        RepairedFile(
+            damage.file,
+            kept.kept_rows,
+            kept.lost,
+            by_name.get(damage.entry.file.file_name, Origin()),
+        )
+        for damage, kept in zip(found, salvaged, strict=True)
+    )
+
+
+def _log_lost(files: Sequence[RepairedFile]) -> None:
+    for file in files:
+        _log.warning("repaired, %d rows are lost: %s", file.lost_rows, file.damage)

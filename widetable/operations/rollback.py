@@ -1,0 +1,202 @@
+"""Goes back to the rows of an older snapshot, by a commit that goes forward.
+
+    now   a b c d          then   a x c          the OVERWRITE deletes b and d, adds x' (the bytes of x), keeps a and c
+
+History stays: the snapshots in between can be read, tagged and rolled back to, and what is remembered of commit users
+stays as well, so a batch that is undone does not come back when its stream repeats it. What comes back gets new names
+(links to the same bytes, where the storage has them): whoever expires the snapshots in between deletes the files that
+they replaced by name. Raises NotFoundError for a snapshot that is not there, InvalidError, DamagedError when files of
+it are gone, ConflictError when other commits were faster again and again, UnsupportedError, StorageError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from widetable.commit.committer import Committer
+from widetable.commit.read_lease import hold
+from widetable.errors import (
+    ConflictError,
+    DamagedError,
+    NotFoundError,
+    UnsupportedError,
+    WidetableError,
+)
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.operations.compaction_threads import wait_for_compactions
+from widetable.operations.file_damage import damaged_files
+from widetable.operations.file_origins import WritingCommit
+from widetable.operations.supported import check_writable
+from widetable.paths import new_file_name
+from widetable.write.commit_message import CommitMessage
+from widetable.write.table_state import TableState
+
+_ROUNDS: Final = 5
+_log = logging.getLogger("widetable")
+
+
+@dataclass(frozen=True)
+class RollbackResult:
+    """target_id: the snapshot whose rows are back. latest_id: the newest one before. snapshot_id: of the rollback; None
+    when nothing was committed: a dry run, or the rows are those already. restored_files come back, removed_files go,
+    kept_files stay. undone: commits after the target whose rows are not there any more, as far as they are kept.
+    """
+
+    __module__ = "widetable"
+
+    path: str
+    target_id: int
+    latest_id: int
+    snapshot_id: int | None
+    restored_files: int
+    removed_files: int
+    kept_files: int
+    undone: tuple[WritingCommit, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values of JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    restored: tuple[ManifestEntry, ...]
+    kept: tuple[ManifestEntry, ...]
+    removed: int
+
+
+def rollback(
+    table: TableState, committer: Committer, target: Snapshot, *, dry_run: bool = False
+) -> RollbackResult:
+    """Give the table the rows of `target`."""
+    check_writable(table.schema)
+    wait_for_compactions(table.paths.root)
+    with _held(table, target):
+        for _ in range(_ROUNDS):
+            latest = committer.snapshots.latest()
+            assert latest is not None
+            plan = _planned(table, committer, target, latest)
+            snapshot_id = None
+            is_due = plan.restored or plan.removed
+            if is_due and not dry_run:
+                snapshot_id = _committed(table, committer, plan)
+                if snapshot_id is None:
+                    continue
+            return RollbackResult(
+                table.paths.root,
+                target.id,
+                latest.id,
+                snapshot_id,
+                len(plan.restored),
+                plan.removed,
+                len(plan.kept),
+                tuple(_undone(committer, target.id, latest.id)) if is_due else (),
+            )
+    raise ConflictError(
+        table.paths.root,
+        found=f"{_ROUNDS} rollbacks that lost against other commits",
+        expected="to be first once",
+        action="Roll back again, or stop what writes to the table.",
+    )
+
+
+@contextlib.contextmanager
+def _held(table: TableState, target: Snapshot) -> Iterator[None]:
+    """Expiry leaves the target's files; those of one that has expired already are kept by its tag."""
+    try:
+        lease = hold(table.file_io, table.paths, target.id)
+    except NotFoundError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        lease.release()
+
+
+def _planned(table: TableState, committer: Committer, target: Snapshot, latest: Snapshot) -> _Plan:
+    then = {entry.identity: entry for entry in committer.live_files.live_entries(target)}
+    now = {entry.identity: entry for entry in committer.live_files.live_entries(latest)}
+    for entry in then.values():
+        _check_restorable(table, entry)
+    damage = [found.file for found in damaged_files(table, then.values(), target.id)]
+    if damage:
+        raise DamagedError(
+            damage[0].path,
+            found=f"{damage[0].found}, and {len(damage) - 1} more files of snapshot {target.id} damaged",
+            expected="all files of the snapshot to go back to",
+            action="Restore the files, or go back to another snapshot or tag.",
+        )
+    restored = tuple(entry for identity, entry in then.items() if identity not in now)
+    kept = tuple(entry for identity, entry in then.items() if identity in now)
+    return _Plan(restored, kept, len(now.keys() - then.keys()))
+
+
+def _check_restorable(table: TableState, entry: ManifestEntry) -> None:
+    file, path = entry.file, table.paths.root
+    buckets = table.schema.num_buckets
+    refused = {
+        f"{entry.total_buckets} buckets": entry.total_buckets != buckets,
+        "a file with others beside it": bool(file.extra_files) or file.external_path is not None,
+    }
+    for found, is_refused in refused.items():
+        if is_refused:
+            raise UnsupportedError(
+                f"data file {file.file_name!r} of {path}",
+                found=found,
+                expected=f"plain files of {buckets} buckets",
+                action="Go back to a snapshot after the change, or use another client.",
+            )
+
+
+def _committed(table: TableState, committer: Committer, plan: _Plan) -> int | None:
+    """The id of the commit; None when it lost. An error of another kind leaves the links: they may be in."""
+    messages = _linked(table, plan.restored)
+    try:
+        return committer.restore(messages, (entry.identity for entry in plan.kept)).snapshot_id
+    except ConflictError as lost:
+        _log.info("the rollback of %s is planned again: %s", table.paths.root, lost)
+        _discard(table, messages)
+        return None
+
+
+def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:
+    """The files to come back under new names, by bucket. What was linked is removed when one fails."""
+    by_bucket: dict[tuple[bytes, int, int], list[ManifestEntry]] = defaultdict(list)
+    for entry in restored:
+        by_bucket[entry.partition, entry.bucket, entry.total_buckets].append(entry)
+    messages = []
+    try:
+        for (partition, bucket, total), entries in by_bucket.items():
+            files = []
+            for entry in entries:
+                suffix = "." + entry.file.file_name.rpartition(".")[2]
+                file = replace(entry.file, file_name=new_file_name("data", suffix))
+                source = table.data_file(partition, bucket, entry.file.file_name)
+                table.file_io.link(source, table.data_file(partition, bucket, file.file_name))
+                files.append(file)
+            messages.append(CommitMessage(partition, bucket, total, new_files=tuple(files)))
+    except BaseException:
+        _discard(table, messages)
+        raise
+    return messages
+
+
+def _discard(table: TableState, messages: Sequence[CommitMessage]) -> None:
+    for message in messages:
+        with contextlib.suppress(WidetableError):
+            table.discard(message.partition, message.bucket, message.new_files)
+
+
+def _undone(committer: Committer, target_id: int, latest_id: int) -> Iterator[WritingCommit]:
+    for id in range(target_id + 1, latest_id + 1):
+        with contextlib.suppress(NotFoundError):
+            one = committer.snapshots.load(id)
+            if one.commit_kind != COMMIT_KIND_COMPACT:
+                yield WritingCommit(one.id, one.commit_user, one.commit_identifier)

@@ -1,0 +1,155 @@
+"""What can still be read of a damaged data file, in a new one; and exactly which rows cannot.
+
+In: the entry of a damaged file. Out: new files of the same level and numbers, with statistics of their own, and the
+rows that are lost, row group by row group. A row group is kept when it decodes as a whole, its keys ascend after those
+that were kept before, and keys and sequence numbers lie within what the file's meta says; so nothing of another file
+gets in. Raises UnsupportedError, StorageError; new files are removed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.binary_row import decode_row, encode_rows, with_arity
+from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
+from widetable.format.data_file_reader import DataFile, open_data_file
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.kernels.key_lanes import key_lanes
+from widetable.lsm.sorted_run import key_types, sort_key
+from widetable.operations.file_audit import ascends
+from widetable.schema import SEQUENCE_NUMBER
+from widetable.write.rolling_writer import RollingWriter
+from widetable.write.table_state import TableState
+
+
+@dataclass(frozen=True)
+class LostRows:
+    """Rows that cannot be read any more. first_key, last_key: column to value as the file stores it, of each column by
+    itself; a column of which nothing is known is left out. The sequence numbers lie in the file's range.
+    """
+
+    __module__ = "widetable"
+
+    rows: int
+    first_key: Mapping[str, Any]
+    last_key: Mapping[str, Any]
+    min_sequence_number: int
+    max_sequence_number: int
+
+
+@dataclass(frozen=True)
+class Salvaged:
+    """files: the new ones; none in a dry run, or when nothing can be read. kept_rows: that can be read."""
+
+    files: tuple[DataFileMeta, ...]
+    kept_rows: int
+    lost: tuple[LostRows, ...]
+
+
+def salvage(table: TableState, entry: ManifestEntry, *, dry_run: bool) -> Salvaged:
+    """Read a damaged file as far as it goes, and write that down unless it is a dry run."""
+    file, schema = entry.file, table.schema
+    path = table.data_file(entry.partition, entry.bucket, file.file_name)
+    file_schema = table.schema_of(file.schema_id)
+    try:
+        data = open_data_file(table.file_io, path, file, schema, file_schema)
+    except (DamagedError, NotFoundError):
+        return Salvaged((), 0, (_whole(table, file),))
+    with data:
+        one = _Salvage(table, entry, data)
+        try:
+            return one.run(dry_run=dry_run)
+        except BaseException:
+            one.writer.abort()
+            raise
+
+
+class _Salvage:
+    def __init__(self, table: TableState, entry: ManifestEntry, data: DataFile) -> None:
+        file = entry.file
+        # Above level 0 files are full width (format.md T1).
+        columns = data.columns if file.level == 0 else table.schema.names
+        source = FILE_SOURCE_APPEND if file.file_source is None else file.file_source
+        self.writer: Final = RollingWriter(
+            table, entry.partition, entry.bucket, columns, level=file.level, file_source=source
+        )
+        self._table = table
+        self._file = file
+        self._data = data
+        self._key = table.schema.trimmed_primary_key
+        self._types = key_types(table.schema)
+        self._last: pa.RecordBatch | None = None
+
+    def run(self, *, dry_run: bool) -> Salvaged:
+        lost, kept_rows = [], 0
+        try:
+            ranges = self._data.row_group_key_ranges()
+        except DamagedError:
+            return Salvaged((), 0, (_whole(self._table, self._file),))
+        for index, of_group in enumerate(ranges):
+            rows = self._group(index)
+            if rows is None:
+                first, last = self._named(of_group.minima), self._named(of_group.maxima)
+                numbers = self._file.min_sequence_number, self._file.max_sequence_number
+                lost.append(LostRows(of_group.rows, first, last, *numbers))
+                continue
+            kept_rows += sum(batch.num_rows for batch in rows)
+            if not dry_run:
+                for batch in rows:
+                    self.writer.write(batch)
+        return Salvaged(() if dry_run else self.writer.finish(), kept_rows, tuple(lost))
+
+    def _group(self, index: int) -> list[pa.RecordBatch] | None:
+        """The rows of a row group; None when they are damaged."""
+        try:
+            rows = [b for b in self._data.batches(row_groups=[index]) if b.num_rows]
+        except DamagedError:
+            return None
+        if not rows or not self._fits(rows):
+            return None
+        self._last = rows[-1].slice(rows[-1].num_rows - 1)
+        return rows
+
+    def _fits(self, rows: Sequence[pa.RecordBatch]) -> bool:
+        pieces = rows if self._last is None else [self._last, *rows]
+        keys = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
+        if not ascends(key_lanes(keys)).all():
+            return False
+        low, high = self._file.min_key, self._file.max_key
+        first, last = self._key_row(rows[0], 0), self._key_row(rows[-1], rows[-1].num_rows - 1)
+        types = self._types
+        if sort_key(first, types) < sort_key(low, types):
+            return False
+        if sort_key(last, types) > sort_key(high, types):
+            return False
+        numbers = [fixed_values(piece.column(SEQUENCE_NUMBER), np.int64) for piece in rows]
+        return (
+            min(int(of_piece.min()) for of_piece in numbers) >= self._file.min_sequence_number
+            and max(int(of_piece.max()) for of_piece in numbers) <= self._file.max_sequence_number
+        )
+
+    def _key_row(self, batch: pa.RecordBatch, row: int) -> bytes:
+        columns = [batch.column(name).slice(row, 1) for name in self._key]
+        return with_arity(encode_rows(columns, self._types).row(0), len(columns))
+
+    def _named(self, bounds: Sequence[Any]) -> dict[str, Any]:
+        pairs = zip(self._key, bounds, strict=True)
+        return {name: bound for name, bound in pairs if bound is not None}
+
+
+def _whole(table: TableState, file: DataFileMeta) -> LostRows:
+    """All rows of a file, by its meta."""
+    types, key = key_types(table.schema), table.schema.trimmed_primary_key
+    first, last = (
+        dict(zip(key, decode_row(row, types, file.file_name), strict=True))
+        for row in (file.min_key, file.max_key)
+    )
+    numbers = file.min_sequence_number, file.max_sequence_number
+    return LostRows(file.row_count, first, last, *numbers)
