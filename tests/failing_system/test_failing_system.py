@@ -24,6 +24,7 @@ import widetable as wt
 from tests.failing_system.faults import Call, Fault, Mode, build_shim, faults_of
 from tests.failing_system.outcome import check
 from tests.failing_system.workload import create
+from tests.tallies import Note
 
 FAULTS = os.environ.get("WIDETABLE_SYSTEM_FAULTS", "14")
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -102,12 +103,12 @@ def drawn(rng: random.Random, seen: dict[str, int]) -> list[Fault]:
 
 @pytest.mark.slow
 def test_every_commit_is_in_once_whatever_call_fails(
-    rng: random.Random, system: FailingSystem
+    rng: random.Random, system: FailingSystem, tally: Note
 ) -> None:
     case, log, answer = system.run(None)
     assert answer["status"] == 0
     assert check(case, log) == [], "without a fault nothing fails"
-    tally: Counter[str] = Counter()
+    done: Counter[str] = Counter()
     wrong: list[str] = []
     for fault in drawn(rng, answer["seen"]):
         case, log, answer = system.run(fault)
@@ -116,11 +117,12 @@ def test_every_commit_is_in_once_whatever_call_fails(
         except (AssertionError, wt.WidetableError) as finding:
             wrong.append(f"{fault}: {finding}\n{log.read_text()[-2000:]}")
             continue
-        tally.update(cases=1, faults=answer["met"] or 1, refused=len(told))
-        tally.update(kills=int(answer["status"] == -9))
+        done.update(cases=1, faults=answer["met"] or 1, refused=len(told))
+        done.update(kills=int(answer["status"] == -9))
         shutil.rmtree(case)
-    assert not wrong, f"{len(wrong)} of {len(wrong) + tally['cases']}:\n" + "\n\n".join(wrong)
-    assert tally["faults"]
+    tally(**done)
+    assert not wrong, f"{len(wrong)} of {len(wrong) + done['cases']}:\n" + "\n\n".join(wrong)
+    assert done["faults"]
 
 
 def check_case(fault: Fault, case: Path, log: Path, answer: dict[str, Any]) -> list[str]:
