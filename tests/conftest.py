@@ -19,6 +19,8 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.tallies import Note, lines, note_of
+
 ROOT = Path(__file__).resolve().parent.parent
 SEED = int(os.environ.get("WIDETABLE_SEED") or random.SystemRandom().randrange(2**32))
 
@@ -60,7 +62,17 @@ def pytest_report_header() -> str:
     return f"seed: {SEED} (repeat with WIDETABLE_SEED={SEED}), Hypothesis profile: {profile}"
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """How many examples a test of Hypothesis takes."""
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        note_of(lambda *noted: item.user_properties.append(noted))(cases=settings().max_examples)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if os.environ.get("WIDETABLE_CAMPAIGN"):
+        stats = terminalreporter.stats
+        for line in lines([*stats.get("passed", []), *stats.get("failed", [])], SEED):
+            terminalreporter.write_line(line)
     if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
         terminalreporter.write_line(f"repeat with: WIDETABLE_SEED={SEED}")
 
@@ -69,6 +81,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """Random numbers of this test alone: the same for the same seed, whatever else runs."""
     return random.Random(f"{SEED} {request.node.nodeid}")
+
+
+@pytest.fixture
+def tally(record_property: Note) -> Note:
+    """Call it with what the test has done: tally(cases=10, kills=2)."""
+    return note_of(record_property)
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 import widetable as wt
 
-LIMIT_SECONDS = 300
+LIMIT_SECONDS = 1500
 SCHEMA = pa.schema([pa.field("s", pa.string(), nullable=False), ("a", pa.int64())])
 OPTIONS = {
     "bucket": "2",

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 ROOT = Path(__file__).resolve().parent.parent
 
 pytestmark = pytest.mark.wheel
@@ -32,7 +34,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
         env={**inherited, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 

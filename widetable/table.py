@@ -209,8 +209,8 @@ class Table(TableChanges):
         """A writer of level-0 files for task `task` of `tasks`; its messages go to `commit_append`
         or `commit_overwrite`.
 
-        columns: of the data that it will get. tasks: None when nobody knows how many there are. sequence_base: of `sequence_base()`, taken once for
-        all tasks; by default taken now.
+        columns: of the data that it will get. tasks: None when nobody knows how many there are.
+        sequence_base: of `sequence_base()`, taken once for all tasks; by default taken now.
         """
         schema = self.schema
         check_writable(schema)

@@ -15,6 +15,7 @@ import widetable as wt
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.second_layer import COMMIT_USER
 from examples.flights.wide_table import TABLE_NAME, TABLE_SCHEMA
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 FLIGHT_COUNT = 2_000
@@ -53,7 +54,7 @@ def _demo(*arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
+from tests.patience import PATIENCE_SECONDS
 from tests.plain_rows import row_texts
 
 Reader = Callable[..., list[str]]
@@ -44,7 +45,7 @@ class PypaimonProcess:
         return answer["rows"]
 
     def close(self) -> None:
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="session")

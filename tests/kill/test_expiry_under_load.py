@@ -17,8 +17,10 @@ import widetable as wt
 from tests.kept_rows import age, leftovers, rows
 from tests.kill.processes import start
 from tests.kill.workload import batch, expected_rows, table_options, table_schema
+from tests.patience import PATIENCE_SECONDS
+from tests.tallies import Note
 
-WRITERS, BATCHES, EXPIRERS, KILLS, TAGS, DEADLINE_SECONDS = 2, 12, 2, 4, 8, 240
+WRITERS, BATCHES, EXPIRERS, KILLS, TAGS = 2, 12, 2, 4, 8
 OPTIONS = {
     "write-only": "false",
     "changelog-producer": "none",
@@ -78,7 +80,9 @@ def look(table: wt.Table) -> None:
 
 
 @pytest.mark.slow
-def test_no_cell_and_no_tag_is_lost_and_no_file_is_left(rng: random.Random, tmp_path: Path) -> None:
+def test_no_cell_and_no_tag_is_lost_and_no_file_is_left(
+    rng: random.Random, tmp_path: Path, tally: Note
+) -> None:
     seed = rng.randrange(2**32)
     table = wt.Catalog(str(tmp_path / "wh")).create_table(
         "db.t", table_schema(), primary_key=["k"], options=table_options() | OPTIONS
@@ -94,7 +98,7 @@ def test_no_cell_and_no_tag_is_lost_and_no_file_is_left(rng: random.Random, tmp_
     for n in range(EXPIRERS):
         processes.start(f"expirer-{n}")
     tags: dict[str, list[str]] = {}
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     try:
         while processes.watch():
             assert time.monotonic() < deadline, f"not done in time, {processes.kills} kills"
@@ -106,6 +110,7 @@ def test_no_cell_and_no_tag_is_lost_and_no_file_is_left(rng: random.Random, tmp_
             time.sleep(0.3)
     finally:
         processes.kill()
+    tally(kills=processes.kills)
     assert processes.kills >= KILLS
     assert not any(Path(path).exists() for path in orphans)
     _audit(table, seed, tags)

@@ -21,20 +21,22 @@ from tests.kill.killing_file_io import CHANGELOG_POINTS, POINTS
 from tests.kill.outcome import audit_changelog, audit_rows
 from tests.kill.reader import READER_POINTS
 from tests.kill.workload import batch, table_options, table_schema, totals_schema
+from tests.patience import PATIENCE_SECONDS
+from tests.tallies import Note
 
 KILLS = int(os.environ.get("WIDETABLE_KILLS", "48"))
 SPARK_KILLS = int(os.environ.get("WIDETABLE_SPARK_KILLS", "2"))
 PLAIN_WRITERS, BATCHES, SPARK_BATCHES = 3, 40, SPARK_KILLS + 2
 INLINE_KILLS = max(KILLS // 6, 8)
 INLINE_BATCHES = 3 * INLINE_KILLS  # of each of two writers: one that dies has sent three, or fewer
-DEADLINE_SECONDS = 600 + 10 * (KILLS + SPARK_KILLS)
+DEADLINE_SECONDS = PATIENCE_SECONDS + 60 * (KILLS + SPARK_KILLS)
 COMPACTION_POINTS = (*CACHE_POINTS, *CHANGELOG_POINTS)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(DEADLINE_SECONDS + 300)  # Spark starts often, where others use the cores
 def test_no_cell_is_lost_or_doubled_by_kills(
-    rng: random.Random, java_home: str, tmp_path: Path
+    rng: random.Random, java_home: str, tmp_path: Path, tally: Note
 ) -> None:
     assert java_home
     seed = rng.randrange(2**32)
@@ -55,6 +57,7 @@ def test_no_cell_is_lost_or_doubled_by_kills(
     for name in ("writer-0", "writer-1", "writer-2", "maintainer-0", "maintainer-1", "reader"):
         campaign.start(name)
     campaign.run(DEADLINE_SECONDS)
+    tally(kills=campaign.kills.total(), spark_kills=campaign.kills["spark"])
     audit_rows(table, seed, dict.fromkeys(range(PLAIN_WRITERS), BATCHES) | {3: SPARK_BATCHES})
     audit_changelog(table, totals)
     assert campaign.kills["spark"] == SPARK_KILLS
@@ -64,7 +67,7 @@ def test_no_cell_is_lost_or_doubled_by_kills(
 @pytest.mark.slow
 @pytest.mark.timeout(DEADLINE_SECONDS + 300)
 def test_writers_that_make_the_changelog_themselves_lose_none_of_it(
-    rng: random.Random, tmp_path: Path
+    rng: random.Random, tmp_path: Path, tally: Note
 ) -> None:
     """Nobody maintains the table: what a killed writer left over, and its lease, the others take."""
     seed = rng.randrange(2**32)
@@ -77,6 +80,7 @@ def test_writers_that_make_the_changelog_themselves_lose_none_of_it(
     for name in ("writer-0", "writer-1", "reader"):
         campaign.start(name)
     campaign.run(DEADLINE_SECONDS)
+    tally(kills=campaign.kills.total(), spark_kills=campaign.kills["spark"])
     audit_changelog(table, totals)
     audit_rows(table, seed, dict.fromkeys(range(2), INLINE_BATCHES))
     _assert_killed_at(campaign, INLINE_KILLS, COMPACTION_POINTS)

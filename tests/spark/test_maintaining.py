@@ -16,9 +16,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
 import widetable_spark
+from tests import patience
+from tests.patience import PATIENCE_SECONDS
 from tests.spark.conftest import GROUPS, WIDE
 
-PATIENCE_SECONDS = 180.0
 OPTIONS = {
     **GROUPS,
     "bucket": "3",
@@ -80,10 +81,7 @@ def test_a_query_makes_the_changelog_and_gives_the_lease_back(
     assert table.changes(2, 4).num_rows == 40
     report = table.audit()
     assert report.ok, report.findings
-    end = time.monotonic() + PATIENCE_SECONDS
-    while table.inspect().lease_holder is not None:
-        assert time.monotonic() < end, "the lease is not given back"
-        time.sleep(0.05)
+    patience.wait_for(lambda: table.inspect().lease_holder is None)
 
 
 def test_two_queries_and_a_plain_maintainer_leave_one_right_changelog(

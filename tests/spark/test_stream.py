@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
 import widetable_spark
+from tests.patience import PATIENCE_SECONDS
 
 A_SIDE = pa.schema(
     [pa.field("k", pa.int64()), pa.field("a_seq", pa.int64()), pa.field("a", pa.string())]
@@ -146,7 +147,7 @@ def test_progress_tells_rows_files_and_retries(
     try:
         query = _start(spark, tmp_path / "a", A_DDL, wide_table, tmp_path / "cp")
         _finish(query)
-        assert seen.wait(30)
+        assert seen.wait(PATIENCE_SECONDS)
     finally:
         spark.streams.removeListener(listener)
     appends = [s for s in wide_table.snapshots() if s.commit_kind == "APPEND"]

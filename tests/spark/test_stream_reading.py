@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
+from tests.patience import PATIENCE_SECONDS
 
 COLUMNS = pa.schema(
     [
@@ -248,7 +249,7 @@ def test_a_trigger_for_all_that_is_there_knows_no_limit_and_a_schema_names_the_c
 
 def eventually(query: StreamingQuery, holds: Callable[[], bool]) -> None:
     """Wait for what the query does; its error ends the wait."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert query.exception() is None, query.exception()
         assert time.monotonic() < deadline

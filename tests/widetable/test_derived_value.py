@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from widetable.derived_value import derived_value
 
 
@@ -31,7 +32,7 @@ class Slow:
 
     @derived_value
     def value(self) -> object:
-        self.barrier.wait(60)
+        self.barrier.wait(PATIENCE_SECONDS)
         return object()
 
 

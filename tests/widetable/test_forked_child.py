@@ -21,6 +21,7 @@ import widetable
 import widetable_lookup
 import widetable_spark
 from tests.forked import in_a_child
+from tests.patience import PATIENCE_SECONDS
 from widetable.commit.manifest_cache import MANIFEST_CACHE, DecodedList
 from widetable.forked_child import UNFORKABLE, ForkGate, SharedByThreads
 from widetable.lsm.scan_history import SCAN_HISTORY
@@ -55,7 +56,7 @@ for number in range(8):
     if child == 0:
         compile_another()
         os._exit(0)
-    end = time.monotonic() + 120
+    end = time.monotonic() + 1500
     while os.waitpid(child, os.WNOHANG)[0] == 0:
         if time.monotonic() > end:
             os.kill(child, 9)
@@ -114,11 +115,11 @@ def held(lock: threading.Lock, work: Callable[[], None]) -> None:
     def hold() -> None:
         with lock:
             is_held.set()
-            done.wait(120)
+            done.wait(PATIENCE_SECONDS)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    is_held.wait(120)
+    is_held.wait(PATIENCE_SECONDS)
     work()
     done.set()
     thread.join()
@@ -176,7 +177,7 @@ def test_a_fork_waits_until_nobody_is_where_it_must_not_happen() -> None:
     def stay() -> None:
         with UNFORKABLE, UNFORKABLE:
             inside.set()
-            leave.wait(120)
+            leave.wait(PATIENCE_SECONDS)
             order.append("left")
 
     def in_child() -> None:
@@ -190,13 +191,13 @@ def test_a_fork_waits_until_nobody_is_where_it_must_not_happen() -> None:
     children: list[int] = []
     staying, forking = threading.Thread(target=stay), threading.Thread(target=fork)
     staying.start()
-    inside.wait(120)
+    inside.wait(PATIENCE_SECONDS)
     forking.start()
     time.sleep(0.05)
     assert order == []
     leave.set()
     for thread in (staying, forking):
-        thread.join(120)
+        thread.join(PATIENCE_SECONDS)
     assert os.waitpid(children[0], 0)[1] == 0
     assert order == ["left", "forked"]
     with UNFORKABLE:
@@ -209,7 +210,7 @@ def test_children_compile_while_their_parent_does() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from widetable.worker_thread import Task, WorkerThread, in_threads
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,7 +93,7 @@ def test_no_thread_is_left_when_there_is_no_work() -> None:
         task.result()
         for thread in threading.enumerate():
             if thread.name == "widetable-left":
-                thread.join(60)
+                thread.join(PATIENCE_SECONDS)
         assert "widetable-left" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -109,7 +110,7 @@ def test_many_callers_get_all_done_once() -> None:
     for caller in callers:
         caller.start()
     for caller in callers:
-        caller.join(60)
+        caller.join(PATIENCE_SECONDS)
     assert sorted(done) == list(range(800))
 
 
@@ -119,7 +120,7 @@ def test_in_threads_gives_results_in_order(threads: int) -> None:
 
     def work(item: int) -> int:
         if item < threads:
-            barrier.wait(60)  # all threads are at work at once
+            barrier.wait(PATIENCE_SECONDS)  # all threads are at work at once
         return item * item
 
     assert in_threads(work, range(20), threads) == [item * item for item in range(20)]
@@ -150,7 +151,7 @@ def test_a_process_that_gets_no_thread_writes_and_reads(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

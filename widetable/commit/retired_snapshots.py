@@ -51,7 +51,11 @@ class RetiredSnapshots:
 
     def is_noted(self, id: int) -> bool:
         """Whether some expiry may be about to remove this snapshot."""
-        return any(noted == id for noted, _ in self._notes())
+        return id in self.noted()
+
+    def noted(self) -> set[int]:
+        """The snapshots that some expiry may be about to remove, and those that it has removed."""
+        return {id for id, _ in self._notes()}
 
     def gone(self, earliest_id: int) -> list[Snapshot]:
         """What the notes of snapshots before `earliest_id` say whose file is removed, by id.

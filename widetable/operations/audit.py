@@ -22,6 +22,7 @@ from typing import Final
 from widetable import options as opt
 from widetable.commit.committer import Committer
 from widetable.commit.read_lease import hold
+from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.format.manifest_entry import ADD
 from widetable.format.snapshot import Snapshot
@@ -81,6 +82,8 @@ class _Audit:
         ids, _ = store.ids(), store.latest_id()  # which raises where snapshots are lost
         if not ids and start in (None, 0):
             return self._findings.report(path, self._producer, None, None)
+        if start is None:
+            ids = self._left(ids)
         first = self._first(start, ids)
         start_id = 0 if first is None else first.id
         with self._held(max(start_id, ids[0])):
@@ -90,6 +93,11 @@ class _Audit:
             self._audit_files(first, later)
             self._audit_changelog(first, later)
         return self._findings.report(path, self._producer, start_id, ids[-1])
+
+    def _left(self, ids: list[int]) -> list[int]:
+        """Without those that an expiry has chosen: they may go at any moment, and nobody can hold them."""
+        retired = RetiredSnapshots(self._table.file_io, self._table.paths).noted()
+        return [id for id in ids if id not in retired] or ids
 
     def _first(self, start: int | str | None, ids: Sequence[int]) -> Snapshot | None:
         """The snapshot to start from; None for the empty table before the first one."""

@@ -23,11 +23,11 @@ from typer.testing import CliRunner
 
 import widetable as wt
 from tests.fixture_tables import ROOT
+from tests.patience import PATIENCE_SECONDS
 from tests.widetable.operations.table_surgery import Surgery, with_values
 from widetable.cli.app import app
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
-PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,11 @@ import gc
 import logging
 import os
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.forked import in_a_child
+from tests.patience import wait_for
 from widetable.commit.lease_renewal import LeaseRenewal
 from widetable.errors import StorageError
 
@@ -32,13 +31,6 @@ class Counted:
         if self.renewed <= self._failures:
             raise StorageError("x", found="no room", expected="room", action="Make room.")
         return True
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.005)
 
 
 def wait_for_others(renewal: LeaseRenewal) -> None:

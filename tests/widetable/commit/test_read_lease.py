@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 
 from tests.faults import FaultyFileIO
 from tests.forked import in_a_child
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.torn_bytes import torn
 from widetable.commit.process_identity import this_process
 from widetable.commit.read_lease import (
@@ -246,7 +246,7 @@ import os
 lease = hold(LocalFileIO(), TablePaths({paths.root!r}), 4)
 assert os.listdir({paths.service_dir!r})
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_SECONDS)
     assert IO.list(paths.service_dir) == []
 
 
@@ -283,10 +283,3 @@ def test_integers_of_numpy_are_integers(paths: TablePaths) -> None:
     lease = hold(IO, paths, np.int64(4))  # type: ignore[arg-type]
     assert lease.snapshot_id == 4
     assert held_snapshots(IO, paths) == [4]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.01)

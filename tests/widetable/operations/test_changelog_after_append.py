@@ -15,6 +15,7 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.kill.killing_file_io import KillingFileIO
+from tests.patience import PATIENCE_SECONDS, wait_for
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import try_lease
 from widetable.paths import TablePaths
@@ -298,7 +299,7 @@ class PausingFileIO(LocalFileIO):
         is_behind = threading.current_thread().name.startswith("widetable-old-levels")
         if is_behind and path.endswith("commit-turn"):
             self.at.set()
-            assert self.go.wait(60)
+            assert self.go.wait(PATIENCE_SECONDS)
         return super().turn(path, patience_seconds)
 
 
@@ -311,13 +312,19 @@ def behind_commits(path: Path, file_io: LocalFileIO | None = None) -> wt.Table:
     return wt.Table.open(make(path, **options).path, file_io=file_io)
 
 
+def is_behind_commits() -> bool:
+    """Whether old levels are being compacted."""
+    return any(t.name.startswith("widetable-old-levels") for t in threading.enumerate())
+
+
 def held_behind_commits(path: Path) -> tuple[wt.Table, PausingFileIO]:
     """Such a table, whose first compaction of old levels is about to publish its snapshot."""
     file_io = PausingFileIO()
     table = behind_commits(path, file_io)
     for number in range(10):
         table.write(rows(*range(20), a=number))
-        if file_io.at.wait(1):
+        wait_for(lambda: file_io.at.is_set() or not is_behind_commits())
+        if file_io.at.is_set():
             break
     assert file_io.at.is_set()
     return table, file_io
@@ -384,7 +391,7 @@ def test_a_commit_waits_for_old_levels_when_level_1_is_full(tmp_path: Path) -> N
     waiting.join(0.5)
     assert waiting.is_alive()
     file_io.go.set()
-    waiting.join(60)
+    waiting.join(PATIENCE_SECONDS)
     assert not waiting.is_alive()
     table.wait_for_compactions()
     assert level0_files(table) == 0
@@ -410,6 +417,6 @@ def test_a_table_is_dropped_after_what_is_compacted_behind_commits(tmp_path: Pat
     dropping.join(0.3)
     assert dropping.is_alive()
     file_io.go.set()
-    dropping.join(60)
+    dropping.join(PATIENCE_SECONDS)
     table.wait_for_compactions()
     assert not Path(table.path).exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from widetable.operations.compaction_threads import CompactionThread
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +34,7 @@ hold.set()
 def test_wait_returns_when_the_work_of_the_table_is_done() -> None:
     thread, done = CompactionThread("test"), []
     go = threading.Event()
-    thread.submit("a", lambda: done.append("a") if go.wait(60) else None)
+    thread.submit("a", lambda: done.append("a") if go.wait(PATIENCE_SECONDS) else None)
     thread.submit("a", lambda: done.append("then"))
     thread.wait("another")
     assert not done
@@ -45,7 +46,7 @@ def test_wait_returns_when_the_work_of_the_table_is_done() -> None:
 def test_who_asks_alone_is_not_heard_while_some_work_is_left() -> None:
     thread, done = CompactionThread("test"), []
     go = threading.Event()
-    thread.submit_alone("a", lambda: done.append(1) if go.wait(60) else None)
+    thread.submit_alone("a", lambda: done.append(1) if go.wait(PATIENCE_SECONDS) else None)
     thread.submit_alone("a", lambda: done.append(2))
     thread.submit_alone("b", lambda: done.append(3))
     go.set()
@@ -78,7 +79,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
     assert ran.stdout == "done in the child\n"

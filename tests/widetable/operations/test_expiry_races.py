@@ -33,6 +33,7 @@ from tests.kept_rows import (
 )
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.commit.read_lease import ReadLease, hold
+from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
@@ -382,3 +383,17 @@ def test_a_lease_between_the_choice_and_the_removal_is_seen(tmp_path: Path) -> N
         else:
             with pytest.raises(wt.NotFoundError):
                 table.scan(snapshot_id=1)
+
+
+def test_an_audit_begins_behind_what_a_stopped_expiry_has_chosen(tmp_path: Path) -> None:
+    """Its notes stand for ten minutes, and nobody can hold these snapshots meanwhile."""
+    table = small_table(tmp_path)
+    first, second, third = (snapshot.id for snapshot in table.snapshots()[:3])
+    retired = RetiredSnapshots(IO, TablePaths(table.path))
+    assert retired.note(first)
+    assert retired.note(second)
+    report = table.audit()
+    assert report.ok, report.findings
+    assert report.first_snapshot_id == third
+    with pytest.raises(wt.NotFoundError, match="expired"):
+        table.audit(start=second)

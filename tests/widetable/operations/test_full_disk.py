@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import widetable as wt
+from tests.patience import wait_for
 from tests.small_disk import fill, free_bytes, is_full, small_disk
 from widetable.cli.app import app
 from widetable.commit.read_lease import hold
@@ -24,7 +23,6 @@ from widetable.storage.local import LocalFileIO
 __all__ = ["small_disk"]  # a fixture
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.binary())])
-PATIENCE_SECONDS = 120.0
 KEEP_ONE = {
     "snapshot.num-retained.min": "1",
     "snapshot.num-retained.max": "1",
@@ -139,10 +137,3 @@ def test_a_maintainer_makes_room_and_says_how_much(
     assert seen[0].freed_bytes > 100_000
     assert f"{seen[0].freed_files} files, {seen[0].freed_bytes} bytes freed" in caplog.text
     check_goes_on(table)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.01)

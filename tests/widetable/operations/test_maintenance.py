@@ -15,6 +15,7 @@ import pytest
 
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
+from tests.patience import PATIENCE_SECONDS, wait_for
 from widetable.operations.maintenance import Maintainer, MaintenanceResult, Upkeep
 from widetable.storage.local import LocalFileIO
 
@@ -28,7 +29,6 @@ LOOKUP = {
     "merge-engine": "partial-update",
     "changelog-producer": "lookup",
 }
-PATIENCE_SECONDS = 60.0
 
 
 class Hand:
@@ -79,13 +79,6 @@ def running(table: wt.Table) -> Iterator[list[MaintenanceResult]]:
         finally:
             stop.set()
             done.append(run.result(PATIENCE_SECONDS))
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.01)
 
 
 def waiting_files(table: wt.Table) -> int:

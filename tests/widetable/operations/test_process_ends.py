@@ -11,6 +11,7 @@ import pytest
 
 import widetable as wt
 from tests.ending_process import KEYS, KILLED, WAYS, WORK, path_of, rows
+from tests.patience import PATIENCE_SECONDS
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -23,7 +24,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory for each way, with the tables that its process left."""
     folder = tmp_path_factory.mktemp("ended")
     command = [sys.executable, "-m", "tests.ending_process", str(folder)]
-    subprocess.run(command, cwd=ROOT, timeout=500, check=True)
+    subprocess.run(command, cwd=ROOT, timeout=PATIENCE_SECONDS, check=True)
     return folder
 
 

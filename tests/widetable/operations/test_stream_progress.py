@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,9 +13,8 @@ import pytest
 import widetable as wt
 from tests.forked import in_a_child
 from tests.kept_rows import create, expire_all, write
+from tests.patience import wait_for
 from widetable.operations import stream_progress
-
-PATIENCE_SECONDS = 120
 
 
 @pytest.fixture
@@ -36,13 +33,6 @@ def leases(table: wt.Table) -> list[Path]:
 def expires_millis(table: wt.Table) -> int:
     (lease,) = leases(table)
     return int(json.loads(lease.read_bytes())["expires_millis"])
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("consumer_id", [None, "c"])
