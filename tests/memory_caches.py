@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -48,6 +48,10 @@ class MemoryCaches:
             table.schema,
             rows.select([n for n in rows.schema.names if n[0] == "_" or n in kept]),
         )
+
+    def forget(self, table: TableState, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.files.pop(path, None)
 
     def writer(self, table: TableState, path: str) -> CacheWriter | None:
         self.check("writer")

@@ -19,7 +19,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from widetable_lookup.cache_fault import CacheFault
@@ -102,6 +102,15 @@ class CacheSpace:
         with self._locked():
             removed = _taken_away(place) if _inode(place) == inode else None
         _unlink([] if removed is None else [removed])
+
+    def remove_all(self, places: Sequence[str]) -> None:
+        """Remove the caches that lie there, if any."""
+        there = [place for place in places if os.path.lexists(place)]
+        if not there:
+            return
+        with self._locked():
+            removed = [_taken_away(place) for place in there]
+        _unlink([path for path in removed if path is not None])
 
     def touch(self, place: str, inode: int) -> bool:
         """Note that a cache is used. False when it has lost its place."""

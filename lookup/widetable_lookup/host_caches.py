@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -117,6 +117,17 @@ class ProcessCaches:
         if handle is None:
             return None
         return CachedRows(handle.cache, table.schema, columns, self._release, self._damaged)
+
+    def forget(self, table: TableState, paths: Iterable[str]) -> None:
+        places = [self._place(table, path) for path in paths]
+        with self._guard:
+            handles = [self._handles.pop(place) for place in places if place in self._handles]
+            surplus = [cache for handle in handles for cache in self._let_go(handle)]
+        _close(surplus)
+        try:
+            self._space.remove_all(places)
+        except (CacheFault, OSError) as refusal:
+            _warn(table.paths.root, self._space.directory, refusal)
 
     def writer(self, table: TableState, path: str) -> CacheWriter | None:
         """Builds the cache of a data file. None: there is one, or there is no room for one."""

@@ -29,7 +29,7 @@ class KillingCaches:
     def __init__(self, inner: Caches, left: list[int]) -> None:
         self._inner = inner
         self._left = left
-        self.open = inner.open
+        self.open, self.forget = inner.open, inner.forget
 
     def writer(self, table: TableState, path: str) -> CacheWriter | None:
         writer = self._inner.writer(table, path)

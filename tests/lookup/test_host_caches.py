@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import widetable as wt
 from tests.lookup.cache_files import (
     COLUMNS,
     build,
@@ -291,3 +292,23 @@ def test_threads_share_what_is_open(
         assert sum(threads.map(look_up, [rng.getrandbits(32) for _ in range(8)])) == 8
     assert len(caches._by_cache) == 2  # type: ignore[attr-defined]
     assert all(handle.users == 0 for handle in caches._handles.values())  # type: ignore[attr-defined]
+
+
+def test_caches_of_files_that_compaction_replaced_are_let_go(tmp_path: Path) -> None:
+    """A new cache is weighed against all that are there: they must not be as many as commits were."""
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+    options = {"bucket": "2", "changelog-producer": "lookup", "widetable.fsync": "false"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", schema, primary_key=["k"], options=options
+    )
+    for number in range(30):
+        table.write(pa.table({"k": list(range(number, number + 20)), "v": [number] * 20}, schema))
+    table.wait_for_compactions()
+    live = sum(len(split.files) for split in table.scan().splits())
+    assert 0 < cache_statistics(table.path).caches <= live
+    before = cache_statistics(table.path).caches
+    assert table.lookup([5])["v"].to_pylist() == [5]
+    table.compact(full=True)
+    assert cache_statistics(table.path).caches <= before
+    assert table.scan().to_arrow().num_rows == 49
+    assert table.audit(start=0).ok

@@ -1,7 +1,9 @@
 """Decoded manifests and manifest lists of this process, by full path, under a byte budget.
 
 The files are immutable and their names are never used again, so an entry cannot be stale. The least recently
-used ones leave first. Thread-safe. Raises nothing.
+used ones leave first. Every commit leaves some that nobody asks for again, and a table needs few at a time, because
+manifests are merged: so there is a bound on their number too, or a process that writes small commits would grow until
+its budget is full of them. Thread-safe. Raises nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from widetable.format.manifest_file import ManifestFileMeta
 
 BucketKey: TypeAlias = tuple[bytes, int]
 DEFAULT_BUDGET_BYTES: Final = 256 << 20
+MOST_HELD: Final = 2048
 # What the Python objects of one entry or one line of a list take, measured, besides the bytes of keys and stats.
 _ENTRY_BYTES: Final = 1200
 _META_BYTES: Final = 800
@@ -70,7 +73,7 @@ class DecodedList:
 
 
 class ManifestCache(SharedByThreads):
-    """A map from path to what was decoded, bounded by `budget_bytes`."""
+    """A map from path to what was decoded, bounded by `budget_bytes` and MOST_HELD."""
 
     def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._budget_bytes = budget_bytes
@@ -101,7 +104,7 @@ class ManifestCache(SharedByThreads):
                 return
             self._held[path] = (decoded, size_bytes)
             self._size_bytes += size_bytes
-            while self._size_bytes > self._budget_bytes:
+            while self._size_bytes > self._budget_bytes or len(self._held) > MOST_HELD:
                 _, (_, freed) = self._held.popitem(last=False)
                 self._size_bytes -= freed
 

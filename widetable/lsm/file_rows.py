@@ -10,7 +10,7 @@ in key order, each key once. What comes back are row batches (ARCHITECTURE.md) i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -57,3 +57,8 @@ class Caches(CacheWriters, Protocol):
         self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
     ) -> CachedFile | None:
         """The cache of a file, None when there is none (or it is damaged, and removed then). path: of the data file."""
+
+    def forget(self, table: TableState, paths: Iterable[str]) -> None:
+        """Let go of the caches of data files that compaction has replaced: hardly anybody asks for them again, and
+        every new cache is weighed against all that are there. Who has one open goes on reading it.
+        """

@@ -269,6 +269,8 @@ def _compact(
 
     def commit(messages: list[CommitMessage]) -> None:
         commits.append(committer.compact(messages))
+        if caches is not None:
+            caches.forget(state, _replaced(state, messages))
 
     caches = caches_of(state) if _makes_lookups(state) else None
     done = compact_table(state, live_entries, commit, full=full, share=share, caches=caches)
@@ -282,3 +284,13 @@ def _compact(
         duration_millis=int((time.monotonic() - started) * 1000),
     )
     return Compacted(result, tuple(sick.error for sick in done.sick))
+
+
+def _replaced(state: TableState, messages: Sequence[CommitMessage]) -> list[str]:
+    """The data files that are not live any more. One that only changed its level is."""
+    return [
+        state.data_file(message.partition, message.bucket, file.file_name)
+        for message in messages
+        for file in message.compact_before
+        if all(file.file_name != after.file_name for after in message.compact_after)
+    ]
