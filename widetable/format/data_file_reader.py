@@ -181,6 +181,13 @@ class DataFile:
             self._wide_times,
         )
 
+    @property
+    def row_group_rows(self) -> list[int]:
+        """How many rows each row group has, in file order."""
+        metadata = self._parquet.metadata
+        with _mapped_errors(self._path):
+            return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
     def row_group_key_ranges(self) -> list[KeyRange]:
         """Rows and smallest and largest key values of each row group, in file order."""
         with _mapped_errors(self._path):

@@ -31,11 +31,21 @@ _Lie = dict[str, FileStatus | None]
 
 @dataclass(frozen=True)
 class SickBucket:
-    """A bucket that was passed by. error: made anew, without frames."""
+    """A bucket that was passed by, and the parts of its error."""
 
     partition: bytes
     bucket: int
-    error: DamagedError
+    subject: str
+    found: str
+    expected: str
+    action: str
+
+    @property
+    def error(self) -> DamagedError:
+        """A new one each time: who raises it gives it frames."""
+        return DamagedError(
+            self.subject, found=self.found, expected=self.expected, action=self.action
+        )
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,8 @@ class SickBuckets:
         """Remember, and say in the log, that performing the choice met the error."""
         taken = names_of(choice)
         names = [name for name in taken if name in error.subject] or taken
-        plain = DamagedError(
-            error.subject, found=error.found, expected=error.expected, action=error.action
-        )
-        sick = SickBucket(partition, bucket, plain)
+        parts = error.subject, error.found, error.expected, error.action
+        sick = SickBucket(partition, bucket, *parts)
         directory = table.bucket_dir(partition, bucket)
         while len(self._noted) >= _MOST_BUCKETS:
             self._noted.pop(next(iter(self._noted)))
@@ -68,7 +76,7 @@ class SickBuckets:
             sick, _lie(table, directory, names), time.monotonic() + LOOK_AGAIN_SECONDS
         )
         _log.warning(
-            "bucket %d of %s is not compacted, the others are: %s", bucket, table.paths.root, plain
+            "bucket %d of %s is not compacted, the others are: %s", bucket, table.paths.root, error
         )
         return sick
 
@@ -78,11 +86,10 @@ class SickBuckets:
         """The bucket when performing the choice would meet an error that is noted; looks at the files it is about."""
         key = table.paths.root, table.bucket_dir(partition, bucket)
         noted = self._noted.get(key)
-        if noted is None:
+        if noted is None or not noted.files.keys() <= set(names_of(choice)):
             return None
-        is_met = noted.files.keys() <= set(names_of(choice))
         is_new = time.monotonic() < noted.until_seconds
-        if is_met and is_new and _lie(table, key[1], noted.files) == noted.files:
+        if is_new and _lie(table, key[1], noted.files) == noted.files:
             return noted.bucket
         self._noted.pop(key, None)
         return None

@@ -26,13 +26,18 @@ from widetable.format.damaged_file import ACTION
 from widetable.format.snapshot import Snapshot
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.file_damage import DamagedFile, damaged_files
-from widetable.operations.supported import check_writable
+from widetable.operations.supported import check_readable, check_writable
 from widetable.write.table_state import TableState
 
 _MANY_USERS: Final = MAX_USERS * 8 // 10
 _CHANGELOG: Final = (
     "Restore the file; else readers of changes that have yet to read this snapshot start anew with scan mode "
     "latest-full, under a new consumer id or checkpoint. Rows of the table are not concerned."
+)
+
+_MANIFEST: Final = (
+    "Restore the file; snapshots that do not name it can be read. If the newest one does, and there is no copy, move "
+    "its snapshot file away: Table.accept_lost_snapshots() then goes on from the one before."
 )
 
 
@@ -129,7 +134,8 @@ class _Doctor:
         )
 
     def _refused_options(self) -> Iterator[DoctorFinding]:
-        check_writable(self.table.schema)
+        is_told = opt.BUCKET.key not in self.table.schema.options  # by `_bucket_option`
+        (check_readable if is_told else check_writable)(self.table.schema)
         yield from ()
 
     def _newest(self) -> Iterator[DoctorFinding]:
@@ -183,35 +189,33 @@ class _Doctor:
     def _metadata(self) -> Iterator[DoctorFinding]:
         there = self.table.file_io.list(self.table.paths.manifest_dir)
         sizes = {entry.name: entry.size_bytes for entry in there}
+        wrong: dict[tuple[str, int | None], list[int]] = {}  # name and recorded size, by whom
         for snapshot in self._snapshots():
             try:
                 for name, size_bytes in self._named(snapshot):
-                    if sizes.get(name, size_bytes) != size_bytes or name not in sizes:
-                        yield self._wrong_manifest(name, sizes.get(name), size_bytes, snapshot)
+                    found = sizes.get(name)
+                    if found is None or size_bytes not in (None, found):
+                        wrong.setdefault((name, size_bytes), []).append(snapshot.id)
             except WidetableError as error:
-                yield _of_error("metadata", error, f"snapshot {snapshot.id}")
+                if not any(self.table.paths.manifest(name) == error.subject for name, _ in wrong):
+                    yield _of_error("metadata", error, f"snapshot {snapshot.id}")
+        for (name, size_bytes), ids in wrong.items():
+            found = sizes.get(name)
+            yield DoctorFinding(
+                "metadata",
+                self.table.paths.manifest(name),
+                "no such file" if found is None else f"{found} bytes",
+                "a file" if size_bytes is None else f"{size_bytes} bytes, as whoever names it says",
+                f"snapshots {', '.join(map(str, ids))}",
+                _MANIFEST,
+            )
 
-    def _named(self, snapshot: Snapshot) -> Iterator[tuple[str, int]]:
-        """Names and sizes of the manifests of a snapshot. Reads its lists."""
-        live_files = self.committer.live_files.uncounted()
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-        if snapshot.changelog_manifest_list is not None:
-            lists.append(snapshot.changelog_manifest_list)
-        for name in lists:
-            for meta in live_files.manifest_list(name, snapshot):
+    def _named(self, snapshot: Snapshot) -> Iterator[tuple[str, int | None]]:
+        """Names and recorded sizes of the manifest lists of a snapshot, then of its manifests. Reads the lists."""
+        yield from snapshot.list_bytes.items()
+        for name in snapshot.list_bytes:
+            for meta in self.committer.live_files.manifest_list(name, snapshot):
                 yield meta.file_name, meta.file_size
-
-    def _wrong_manifest(
-        self, name: str, found: int | None, expected: int, snapshot: Snapshot
-    ) -> DoctorFinding:
-        return DoctorFinding(
-            "metadata",
-            self.table.paths.manifest(name),
-            "no such file" if found is None else f"{found} bytes",
-            f"{expected} bytes, as the manifest list says",
-            f"snapshot {snapshot.id}",
-            "Restore the file; snapshots that do not name it can be read.",
-        )
 
     def _live_files(self) -> Iterator[DoctorFinding]:
         if self.latest is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from widetable.read.expired import files_of
 from widetable.row_kind import is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.write.table_state import TableState
+
+# How a finding begins that says only that a file's deletes are counted wrong, as pypaimon does.
+DELETES: Final = "deletes"
 
 
 class FileAudit:
@@ -109,7 +112,7 @@ class _OneFile:
             self.find("file-meta", "one row at least", "no row")
             return
         facts = {
-            "deletes": (meta.delete_row_count, deletes),
+            DELETES: (meta.delete_row_count, deletes),
             "smallest sequence number": (meta.min_sequence_number, min(numbers)),
             "largest sequence number": (meta.max_sequence_number, max(numbers)),
             "first key": (meta.min_key, self._key_row(first)),

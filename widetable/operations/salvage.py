@@ -9,7 +9,7 @@ gets in. Raises UnsupportedError, StorageError; new files are removed then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +32,8 @@ from widetable.write.table_state import TableState
 @dataclass(frozen=True)
 class LostRows:
     """Rows that cannot be read any more. first_key, last_key: column to value as the file stores it, of each column by
-    itself; a column of which nothing is known is left out. The sequence numbers lie in the file's range.
+    itself; a column of which nothing is known is left out. Where most of a file is lost, keys are those of the file.
+    The sequence numbers lie in the file's range.
     """
 
     __module__ = "widetable"
@@ -88,23 +89,38 @@ class _Salvage:
         self._last: pa.RecordBatch | None = None
 
     def run(self, *, dry_run: bool) -> Salvaged:
+        groups = self._data.row_group_rows
         lost, kept_rows = [], 0
-        try:
-            ranges = self._data.row_group_key_ranges()
-        except DamagedError:
-            return Salvaged((), 0, (_whole(self._table, self._file),))
-        for index, of_group in enumerate(ranges):
+        for index in range(len(groups)):
             rows = self._group(index)
             if rows is None:
-                first, last = self._named(of_group.minima), self._named(of_group.maxima)
-                numbers = self._file.min_sequence_number, self._file.max_sequence_number
-                lost.append(LostRows(of_group.rows, first, last, *numbers))
+                lost.append(index)
                 continue
             kept_rows += sum(batch.num_rows for batch in rows)
             if not dry_run:
                 for batch in rows:
                     self.writer.write(batch)
-        return Salvaged(() if dry_run else self.writer.finish(), kept_rows, tuple(lost))
+        files = () if dry_run else self.writer.finish()
+        if 2 * len(lost) >= len(groups):
+            return Salvaged(files, kept_rows, self._told_by_meta(sum(groups[i] for i in lost)))
+        return Salvaged(files, kept_rows, self._told_by_statistics(lost))
+
+    def _told_by_meta(self, rows: int) -> tuple[LostRows, ...]:
+        """Where most is lost the footer is not asked: pyarrow ends the process over statistics that are damaged."""
+        return (replace(_whole(self._table, self._file), rows=rows),)
+
+    def _told_by_statistics(self, lost: Sequence[int]) -> tuple[LostRows, ...]:
+        ranges = self._data.row_group_key_ranges() if lost else []
+        numbers = self._file.min_sequence_number, self._file.max_sequence_number
+        return tuple(
+            LostRows(
+                ranges[index].rows,
+                self._named(ranges[index].minima),
+                self._named(ranges[index].maxima),
+                *numbers,
+            )
+            for index in lost
+        )
 
     def _group(self, index: int) -> list[pa.RecordBatch] | None:
         """The rows of a row group; None when they are damaged."""

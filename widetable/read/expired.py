@@ -3,7 +3,7 @@
     a file is missing, the snapshot that names it is there    DamagedError: nobody takes files of a kept snapshot
     a file is missing, and the snapshot as well               NotFoundError: both have expired
 
-In: the errors of reading. Raises nothing else by itself but StorageError.
+In: the errors of reading. Raises nothing else by itself but StorageError, and DamagedError for metadata.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from widetable.commit.live_files import LiveFiles
 from widetable.commit.passed_over import readable
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.errors import NotFoundError, WidetableError
+from widetable.errors import DamagedError, NotFoundError
 from widetable.format.damaged_file import missing_file
+from widetable.format.snapshot import Snapshot
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 from widetable.write.table_state import TableState
@@ -39,10 +41,10 @@ def files_of(table: TableState, snapshot_id: int) -> Iterator[None]:
     try:
         yield
     except NotFoundError as cause:
-        file_io, paths = table.file_io, table.paths
-        if is_kept(file_io, paths, snapshot_id) or _is_tagged(file_io, paths, snapshot_id):
-            raise _damage(paths, snapshot_id, cause) from cause
-        raise
+        kept = _kept(table, snapshot_id) or _tagged(table, snapshot_id)
+        if kept is None or (damage := _damage(table, kept, cause)) is None:
+            raise
+        raise damage from cause
 
 
 @contextlib.contextmanager
@@ -51,9 +53,13 @@ def not_expired(table: TableState, snapshot_id: int) -> Iterator[None]:
     try:
         yield
     except NotFoundError as cause:
-        if is_kept(table.file_io, table.paths, snapshot_id):
-            raise _damage(table.paths, snapshot_id, cause) from cause
-        raise expired(table.file_io, table.paths, snapshot_id) from cause
+        kept = _kept(table, snapshot_id)
+        if kept is None:
+            raise expired(table.file_io, table.paths, snapshot_id) from cause
+        damage = _damage(table, kept, cause)
+        if damage is None:
+            raise
+        raise damage from cause
 
 
 def is_kept(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
@@ -61,15 +67,27 @@ def is_kept(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
     return file_io.exists(paths.snapshot(snapshot_id))
 
 
-def _is_tagged(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
-    names = [entry.name for entry in file_io.list(paths.tag_dir)]
-    load = SnapshotStore(file_io, paths).by_tag
-    tags = [name.removeprefix("tag-") for name in names if name.startswith("tag-")]
-    return any(snapshot.id == snapshot_id for snapshot in readable(tags, load)[0].values())
+def _kept(table: TableState, snapshot_id: int) -> Snapshot | None:
+    try:
+        return SnapshotStore(table.file_io, table.paths).load(snapshot_id)
+    except NotFoundError:
+        return None
 
 
-def _damage(paths: TablePaths, snapshot_id: int, cause: NotFoundError) -> WidetableError:
-    """The error for what a snapshot that is kept names; other files than data files tell of themselves."""
-    if paths.place_of(cause.subject) is None:
-        return cause
-    return missing_file(paths, cause.subject, f"snapshot {snapshot_id}")
+def _tagged(table: TableState, snapshot_id: int) -> Snapshot | None:
+    found = (entry.name for entry in table.file_io.list(table.paths.tag_dir))
+    names = [name.removeprefix("tag-") for name in found if name.startswith("tag-")]
+    tags = readable(names, SnapshotStore(table.file_io, table.paths).by_tag)[0].values()
+    return next((snapshot for snapshot in tags if snapshot.id == snapshot_id), None)
+
+
+def _damage(table: TableState, kept: Snapshot, cause: NotFoundError) -> DamagedError | None:
+    """The error for a file that the snapshot names; None for others: a schema is no data file, and a table that was
+    dropped and made again names other files under the same number.
+    """
+    live_files = LiveFiles(table.file_io, table.paths, (), counted=False)
+    named = (*live_files.live_entries(kept), *live_files.changelog_entries(kept))
+    name = cause.subject.rpartition("/")[2]
+    if not any(entry.file.file_name == name for entry in named):
+        return None
+    return missing_file(table.paths, cause.subject, f"snapshot {kept.id}")

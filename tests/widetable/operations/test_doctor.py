@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import widetable as wt
 from tests.broken_files import BREAKS, break_file
+from tests.fixture_tables import TABLES, FixtureTable
 from tests.widetable.operations.damaged_table import (
     create,
     damage_group,
@@ -18,7 +20,6 @@ from tests.widetable.operations.damaged_table import (
     path_of,
     rows,
 )
-from widetable.commit.manifest_cache import MANIFEST_CACHE
 
 
 @pytest.fixture
@@ -148,9 +149,31 @@ def test_no_harm_stops_the_other_checks(table: wt.Table, harm: Callable[[wt.Tabl
     tag = Path(table.path, "tag", "tag-t")
     tag.parent.mkdir(exist_ok=True)
     tag.write_bytes(b"{")
-    MANIFEST_CACHE.clear()
     report = wt.Table.open(table.path).doctor()
     texts = [str(finding) for finding in report.findings]
     assert any(told in text for text in texts), texts
     assert any("tag-t" in text for text in texts)
-    assert len(set(texts)) == len(texts)
+    subjects = [finding.subject for finding in report.findings]
+    assert len(set(subjects)) == len(subjects), texts
+
+
+def test_files_that_lie_elsewhere_are_not_called_missing(table: wt.Table) -> None:
+    path = Path(table.path, "schema", "schema-0")
+    found = json.loads(path.read_text())
+    found["options"]["data-file.path-directory"] = "data"
+    path.write_text(json.dumps(found))
+    for file in Path(table.path).rglob("bucket-*/*"):
+        file.unlink()
+    opened = wt.Table.open(table.path)
+    assert opened.inspect().damaged_files == ()
+    (finding,) = opened.doctor(deep=True).findings
+    assert "data-file.path-directory" in finding.subject
+
+
+@pytest.mark.parametrize("fixture", TABLES, ids=lambda t: t.id)
+def test_tables_of_other_clients_are_not_damaged(fixture: FixtureTable, tmp_path: Path) -> None:
+    """Features that are refused are findings of the check of options; nothing else is wrong with them."""
+    copy = shutil.copytree(fixture.path, tmp_path / "t")
+    report = wt.Table.open(str(copy)).doctor(deep=True)
+    assert {finding.check for finding in report.findings} <= {"options"}, report.findings
+    assert wt.Table.open(str(copy)).inspect().damaged_files == ()

@@ -102,3 +102,15 @@ def test_an_audit_names_a_missing_file_and_goes_on(tmp_path: Path) -> None:
     report = table.audit()
     assert [finding.file for finding in report.findings] == [path.name]
     assert report.checks["file-order"] > 0
+
+
+def test_a_table_that_was_made_again_is_not_damaged(tmp_path: Path) -> None:
+    """Its snapshot 1 is another one than that whose files are not there any more."""
+    table = created(tmp_path)
+    table.write(rows(*range(10)))
+    scan = table.scan()
+    assert scan.splits()
+    wt.Catalog(str(tmp_path)).drop_table("d.t")
+    created(tmp_path).write(rows(1))
+    with pytest.raises(wt.NotFoundError):
+        scan.to_arrow()

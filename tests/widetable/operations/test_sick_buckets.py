@@ -205,3 +205,12 @@ def test_failed_rounds_leave_nothing_in_memory(table: wt.Table) -> None:
             assert [ref() for ref in held] == [None] * 3
     finally:
         logging.disable(logging.NOTSET)
+
+
+def test_what_is_remembered_of_a_bucket_holds_no_frames(table: wt.Table) -> None:
+    file_of(table).unlink()
+    for _ in range(2):
+        with pytest.raises(wt.DamagedError):
+            table.compact(full=True)
+    (sick,) = sick_buckets.SICK_BUCKETS.of(table.path)
+    assert sick.error.__traceback__ is None
