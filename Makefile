@@ -28,9 +28,13 @@ demo: $(STAMP) ## Four Spark streams fill one table of flights, checked cell by 
 test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
 	@$(VENV) -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
-campaign: $(STAMP) ## Hours of random tables and kills, of which make test has a short version
-	@HYPOTHESIS_PROFILE=thorough WIDETABLE_LAYOUTS=5 WIDETABLE_KILLS=600 WIDETABLE_SPARK_KILLS=40 \
-	  $(VENV) -m pytest --timeout 0 tests/metamorphic tests/kill $(ARGS)
+campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of which make test has a short version
+	@WIDETABLE_CAMPAIGN=1 HYPOTHESIS_PROFILE=thorough WIDETABLE_LAYOUTS=5 WIDETABLE_KILLS=600 WIDETABLE_SPARK_KILLS=40 \
+	  WIDETABLE_HISTORIES=1000 WIDETABLE_HISTORY_STEPS=40 WIDETABLE_LONG_VALUE=50000000 WIDETABLE_BIT_TABLES=500 \
+	  WIDETABLE_SYSTEM_FAULTS=all WIDETABLE_DAMAGES=500 WIDETABLE_POINTS=0 \
+	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/failing_system tests/damaged_files \
+	  tests/metamorphic tests/kill tests/widetable/operations/test_expiry_races.py $(ARGS)
+	@$(VENV) -m benchmarks.soak
 
 check: $(STAMP) ## Lint, format and types: ruff and mypy --strict
 	@echo "check  1/3  ruff check" && $(VENV) -m ruff check --quiet $(SOURCES)

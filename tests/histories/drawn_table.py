@@ -18,7 +18,7 @@ LAYOUT: Mapping[str, tuple[str, ...]] = {
     "bucket": ("1", "3"),
     "num-sorted-run.compaction-trigger": ("2", "5"),
     "target-file-size": ("1 kb", "128 mb"),
-    "write-buffer-size": ("1 kb", "256 mb"),
+    "write-buffer-size": ("64 kb", "256 mb"),  # an audit reads a bucket once per buffer of rows
     "manifest.merge-min-count": ("2", "30"),
     "widetable.lookup-strategy": ("scan", "lookup"),
     "widetable.inline-compaction-size": ("0 b", "16 mb"),

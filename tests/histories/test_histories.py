@@ -1,6 +1,6 @@
 """Random histories of random tables, of any bit patterns and by any clocks: readers say what the oracle says.
 
-WIDETABLE_HISTORIES: how many (default 10), of WIDETABLE_HISTORY_STEPS steps each (default 14).
+WIDETABLE_HISTORIES: how many (default 6), of WIDETABLE_HISTORY_STEPS steps each (default 10).
 WIDETABLE_LONGEST_TEXT: bytes of the longest text (default 50 kB).
 """
 
@@ -16,8 +16,8 @@ from tests.histories.drawn_table import draw_table
 from tests.histories.history import History
 from tests.tallies import Note
 
-HISTORIES = int(os.environ.get("WIDETABLE_HISTORIES", "10"))
-STEPS = int(os.environ.get("WIDETABLE_HISTORY_STEPS", "14"))
+HISTORIES = int(os.environ.get("WIDETABLE_HISTORIES", "6"))
+STEPS = int(os.environ.get("WIDETABLE_HISTORY_STEPS", "10"))
 LONGEST = int(os.environ.get("WIDETABLE_LONGEST_TEXT", "50000"))
 
 
