@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -285,7 +284,8 @@ def _outcome(state: TableState, work: _Work) -> _Outcome:
         message = compact_bucket(
             state, work.partition, work.bucket, work.total_buckets, work.choice, caches_of(state)
         )
-    except (WidetableError, pa.ArrowException, OSError) as error:
+    except Exception as error:  # noqa: BLE001
+        _log.exception("bucket %d of %s was not compacted", work.bucket, state.paths.root)
         return _Outcome(None, error)
     return _Outcome(message)
 

@@ -24,8 +24,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-import pyarrow as pa
-
 from widetable import options as opt
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import CommitResult, Committer
@@ -49,8 +47,8 @@ from widetable.write.table_state import TableState
 
 INTERVAL_MILLIS: Final = 1000
 _log = logging.getLogger("widetable")
-# What a round survives when another one may be better off.
-_SURVIVED: Final = (WidetableError, pa.ArrowException, OSError)
+# What a round survives when another one may be better off: a fault of ours too.
+_SURVIVED: Final = Exception
 
 # Compacts a table, fully or what is due; raises ConflictError when it lost.
 Compact: TypeAlias = Callable[[TableState, Committer, bool], CommitResult]
