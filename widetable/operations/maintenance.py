@@ -25,12 +25,13 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from widetable import options as opt
+from widetable.arguments import LONGEST_MILLIS, flag, whole_number
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import holder
 from widetable.commit.schema_store import SchemaStore
-from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
+from widetable.errors import NotFoundError, StorageError, WidetableError
 from widetable.operations.cleaner import Cleaner
 from widetable.operations.compaction import answered, compact_all
 from widetable.operations.held_lease import held_lease
@@ -73,16 +74,11 @@ class Upkeep:
     orphans_older_than_millis: int | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "interval_millis",
-            "full_compaction_interval_millis",
-            "orphans_older_than_millis",
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise InvalidError(
-                    name, found=f"{value}", expected="0 or more", action="Correct the argument."
-                )
+        whole_number(self.interval_millis, "interval_millis", least=0, most=LONGEST_MILLIS)
+        flag(self.expire, "expire")
+        for name in ("full_compaction_interval_millis", "orphans_older_than_millis"):
+            if getattr(self, name) is not None:
+                whole_number(getattr(self, name), name, least=0)
 
 
 @dataclass(frozen=True)

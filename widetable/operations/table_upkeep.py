@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from widetable.arguments import called, flag, instance
 from widetable.operations.audit import FINDINGS_PER_LAW, FOLDED_ROWS, audit
 from widetable.operations.audit_report import AuditReport
 from widetable.operations.inspection import Inspection, inspect
@@ -72,6 +73,11 @@ class TableUpkeep(TableHistory):
         then the error is raised, and with `once` always. Waits while another maintainer has the lease (not with
         `once`); several at once are safe.
         """
+        once = flag(once, "once")
+        if stop is not None:
+            instance(stop, threading.Event, "stop")
+        if on_round is not None:
+            called(on_round, "on_round")
         upkeep = Upkeep(
             interval_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
         )
@@ -80,4 +86,6 @@ class TableUpkeep(TableHistory):
 
     def maintainer(self, upkeep: Upkeep, compact: Compact = compact_here) -> Maintainer:
         """For loops of others: one round at a time, compacted by `compact`."""
+        instance(upkeep, Upkeep, "upkeep")
+        called(compact, "compact")
         return Maintainer(lambda: self._state(self.schema), self._committer, upkeep, compact)

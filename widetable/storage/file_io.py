@@ -10,9 +10,11 @@ storage says is not there: a look that failed says nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
+
+from widetable.arguments import refused
 
 
 @dataclass(frozen=True)
@@ -94,3 +96,15 @@ class FileIO(Protocol):
     def delete_empty_dir(self, path: str) -> bool:
         """Remove a directory that has no entries; False when it has some, or was not there."""
         ...
+
+
+_METHODS: Final = tuple(name for name in vars(FileIO) if not name.startswith("_"))
+
+
+def checked_file_io(value: Any) -> FileIO | None:
+    """The argument `file_io`. Raises InvalidError for what is no storage."""
+    missing = [name for name in _METHODS if not callable(getattr(value, name, None))]
+    if value is not None and missing:
+        raise refused(value, "file_io", f"a FileIO, with {', '.join(missing)}")
+    storage: FileIO | None = value
+    return storage
