@@ -7,7 +7,7 @@
     widetable orphans PATH                  remove files that nothing names
     widetable changes PATH START END        what the snapshots after START up to END changed
 
-An error of the package is one red line on standard error and the exit code 2; with --debug the traceback follows.
+An error is one red line on standard error and the exit code 2; with --debug the traceback follows.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from typing import Annotated, Final
 import pyarrow as pa
 import typer
 
+from widetable.arguments import path as checked_path
 from widetable.cli.audit_text import audit_lines
 from widetable.cli.changes_output import write_changes
 from widetable.cli.console import logged, tell, tell_error, tell_json
 from widetable.cli.duration import millis_of
 from widetable.cli.inspection_text import inspection_lines
 from widetable.cli.stop_signals import stop_on_signals
-from widetable.errors import InvalidError, WidetableError
+from widetable.errors import InvalidError
 from widetable.operations.audit import FINDINGS_PER_LAW
 from widetable.operations.maintenance import MaintenanceResult
 from widetable.table import Table
 
 FOUND: Final = 1
 FAILED: Final = 2
+_ID_DIGITS: Final = 19
 
 app = typer.Typer(
     name="widetable",
@@ -64,9 +66,9 @@ def _told(debug: bool) -> Iterator[None]:
     """Errors become one line, and the exit code."""
     try:
         yield
-    except BrokenPipeError:  # whoever read the output has had enough; typer ends quietly
-        raise
-    except (WidetableError, pa.ArrowException, OSError) as error:
+    except (BrokenPipeError, MemoryError, typer.Exit, typer.Abort):
+        raise  # whoever read the output has had enough, nothing can be told, or it is an end
+    except Exception as error:  # noqa: BLE001
         tell_error(error)
         if debug:
             traceback.print_exc()
@@ -104,7 +106,8 @@ def audit(
 ) -> None:
     """Check the laws of the format and of the changelog. Exit code 0: all hold; 1: findings; 2: no audit."""
     with _told(debug):
-        chosen = int(start) if start is not None and start.isdigit() else start
+        is_id = start is not None and start.isdecimal() and len(start) <= _ID_DIGITS
+        chosen = int(start) if start is not None and is_id else start
         report = Table.open(path).audit(chosen, findings)
         if json:
             tell_json(report.to_dict())
@@ -231,7 +234,7 @@ def changes(
         schema = table.change_source(names).arrow_schema
         batches = table.change_batches(start, end, names)
         if output is not None:
-            with pa.OSFile(output, "wb") as file:
+            with pa.OSFile(checked_path(output, "--output"), "wb") as file:
                 rows = write_changes(format.value, batches, schema, file)
             tell(f"{rows} rows in {output}")
             return
