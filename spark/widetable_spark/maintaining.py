@@ -34,19 +34,21 @@ from widetable import (
     CommitMessage,
     CommitResult,
     ConflictError,
-    InvalidError,
     NotFoundError,
     StorageError,
     Table,
     UnsupportedError,
     WidetableError,
 )
+from widetable.arguments import LONGEST_MILLIS, text, whole_number
+from widetable.arguments import path as checked_path
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
 from widetable.lsm.universal_compaction import Choice
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.maintenance import Maintainer, Upkeep
 from widetable.write.table_state import TableState
+from widetable_spark.spark_session import session_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -76,13 +78,10 @@ def maintain(
     and tried again. It waits while another maintainer has the lease. Raises NotFoundError when there is no table,
     InvalidError, UnsupportedError for Spark Connect.
     """
-    if trigger_millis < 0:
-        raise InvalidError(
-            "trigger_millis",
-            found=f"{trigger_millis!r}",
-            expected="0 or more",
-            action="Correct the argument.",
-        )
+    session_of(spark)
+    trigger_millis = whole_number(trigger_millis, "trigger_millis", least=0, most=LONGEST_MILLIS)
+    checkpoint = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
+    name = None if name is None else text(name, "name")
     table = Table.open(path)
     executors = _Executors(_context(spark), table.schema.num_buckets)
     upkeep = Upkeep(
