@@ -87,8 +87,8 @@ class Ground:
             "Table.check_write_columns": ({"arrow_schema": SCHEMA}, table.check_write_columns),
             "Table.new_writer": ({"columns": ["k"]}, self._write_some),
             "TableWriter.write": ({}, lambda data: self._write_some(["k"], data=data)),
-            "Table.commit_append": ({"messages": self._messages()}, table.commit_append),
-            "Table.commit_overwrite": ({"messages": self._messages()}, table.commit_overwrite),
+            "Table.commit_append": ({}, lambda **of: self._commit(table.commit_append, of)),
+            "Table.commit_overwrite": ({}, lambda **of: self._commit(table.commit_overwrite, of)),
             "Table.discard": ({}, table.discard),
             "Table.find_commit": ({"commit_user": "u", "commit_identifier": 1}, table.find_commit),
             "Table.scan": ({}, lambda **of: table.scan(**of).to_arrow()),
@@ -124,10 +124,12 @@ class Ground:
         with self.table.new_writer(columns, **given) as writer:
             writer.write(data)
 
-    def _messages(self) -> list[wt.CommitMessage]:
-        with self.table.new_writer(["k"]) as writer:
-            writer.write(KEYS)
-            return writer.finish()
+    def _commit(self, commit: Callable[..., object], given: dict[str, Any]) -> None:
+        if "messages" not in given:
+            with self.table.new_writer(["k"]) as writer:
+                writer.write(KEYS)
+                given = {"messages": writer.finish(), **given}
+        commit(**given)
 
     def _maintain(self, **given: Any) -> None:
         """Once, where nothing stops it."""
