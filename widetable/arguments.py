@@ -1,19 +1,48 @@
-"""The rules for arguments that are whole numbers or texts: one place for all of the public face.
+"""The rules for arguments: one place for all of the public face (docs/decisions/0019).
 
-In: what a caller gave, and the argument's name. Out: the same as a plain int or str, so that nothing else reaches a
-file. Numbers of numpy are whole numbers; True, 1.0 and "1" are none. Raises InvalidError naming the argument.
+In: what a caller gave, and the argument's name. Out: the same as a plain value of the type that is wanted, so that
+nothing else reaches a file. Numbers and texts of numpy are such; True, 1.0 and "1" are no whole numbers, 1 is no flag,
+a text is no list of names. Raises InvalidError naming the argument; what a caller's own iterator raises passes.
 """
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any, Final
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from numbers import Integral, Real
+from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from widetable.errors import InvalidError
+
+T = TypeVar("T")
 
 # What the format's numbers hold: 64 bits with a sign.
 SMALLEST: Final = -(2**63)
 LARGEST: Final = 2**63 - 1
+# The longest time that is waited for, some 31 years: threads cannot wait for much longer.
+LONGEST_MILLIS: Final = 10**12
+_SHOWN_CHARACTERS: Final = 200
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def shown(value: Any) -> str:
+    """A value in a message: its repr, not too long, as text that every console takes; its type where it has none."""
+    try:
+        found = repr(value)
+    except Exception:  # noqa: BLE001
+        return f"a value of type {type(value).__name__} that cannot be shown"
+    found = found.encode(errors="backslashreplace").decode()
+    if len(found) > _SHOWN_CHARACTERS:
+        found = f"{found[:_SHOWN_CHARACTERS]}.. ({len(found)} characters)"
+    return f"{found} of type {type(value).__name__}"
+
+
+def refused(value: Any, name: str, expected: str) -> InvalidError:
+    """What to raise for an argument."""
+    return InvalidError(name, found=shown(value), expected=expected, action="Correct the argument.")
 
 
 def whole_number(value: Any, name: str, *, least: int = SMALLEST, most: int = LARGEST) -> int:
@@ -22,12 +51,7 @@ def whole_number(value: Any, name: str, *, least: int = SMALLEST, most: int = LA
         number = int(value)
         if least <= number <= most:
             return number
-    raise InvalidError(
-        name,
-        found=f"{value!r} of type {type(value).__name__}",
-        expected=f"a whole number from {least} to {most}",
-        action="Correct the argument.",
-    )
+    raise refused(value, name, f"a whole number from {least} to {most}")
 
 
 def text(value: Any, name: str) -> str:
@@ -37,9 +61,106 @@ def text(value: Any, name: str) -> str:
             return value.encode().decode()
     except UnicodeEncodeError:
         pass
-    raise InvalidError(
-        name,
-        found=f"{value!a} of type {type(value).__name__}",
-        expected="a text without lone surrogates",
-        action="Correct the argument.",
+    raise refused(value, name, "a text without lone surrogates")
+
+
+def label(value: Any, name: str, most_bytes: int) -> str:
+    """A text that stands in files and in lists: of one byte or more, without control characters."""
+    found = text(value, name)
+    if found.strip() and len(found.encode()) <= most_bytes and not has_control_characters(found):
+        return found
+    raise refused(
+        value, name, f"1 to {most_bytes} bytes of text, not blank, without control characters"
     )
+
+
+def has_control_characters(value: str) -> bool:
+    """NUL, line ends and their like."""
+    return any(ord(char) < 0x20 or ord(char) == 0x7F for char in value)
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or False."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise refused(value, name, "True or False")
+
+
+def path(value: Any, name: str) -> str:
+    """A path or URL, as text or os.PathLike."""
+    found = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(found, str) and found and "\0" not in found:
+        return text(found, name)
+    raise refused(value, name, "a path or file: URL, not empty and without NUL")
+
+
+def instance(value: Any, kind: type[T], name: str) -> T:
+    """An object of that type."""
+    if isinstance(value, kind):
+        return value
+    raise refused(value, name, f"a {kind.__module__.partition('.')[0]}.{kind.__name__}")
+
+
+def called(value: T, name: str) -> T:
+    """Something to be called."""
+    if callable(value):
+        return value
+    raise refused(value, name, "something that can be called")
+
+
+def items(value: Any, kind: type[T], name: str) -> tuple[T, ...]:
+    """All of a list, tuple or other iterable, each of that type; not the characters of a text."""
+    expected = f"a list of {kind.__name__}"
+    if not isinstance(value, str | bytes | bytearray | memoryview | Mapping) and isinstance(
+        value, Iterable
+    ):
+        try:
+            iterator = iter(value)
+        except TypeError:  # such as a numpy array of no dimension
+            raise refused(value, name, expected) from None
+        found = tuple(iterator)
+        for each in found:
+            if not isinstance(each, kind):
+                raise refused(each, name, expected)
+        return found
+    raise refused(value, name, expected)
+
+
+def names(value: Any, name: str) -> tuple[str, ...]:
+    """Names in their order, each once."""
+    found = tuple(text(each, name) for each in items(value, str, name))
+    if len(set(found)) == len(found):
+        return found
+    raise refused(value, name, "no name twice")
+
+
+def mapping(value: Any, name: str) -> dict[str, Any]:
+    """A dict whose keys are texts; {} for None."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return {text(key, f"key of {name}"): each for key, each in value.items()}
+    raise refused(value, name, "a dict")
+
+
+def seconds(value: Any, name: str) -> float:
+    """Seconds, whole or not, 0 or more and not without end."""
+    most = LONGEST_MILLIS // 1000
+    if not isinstance(value, bool) and isinstance(value, Integral | Real):
+        found: Any = value
+        if 0 <= found <= most:
+            return float(found)
+    raise refused(value, name, f"seconds from 0 to {most}")
+
+
+def epoch_millis(value: Any, name: str) -> int:
+    """Epoch milliseconds, given as such or as a datetime; one without a zone is local time."""
+    if not isinstance(value, datetime):
+        return whole_number(value, name)
+    try:
+        plain = datetime.combine(value.date(), value.time(), value.tzinfo)  # of pandas too
+        return (plain.astimezone(timezone.utc) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError, OSError):  # beyond the calendar, or no time at all
+        raise refused(
+            value, name, "epoch milliseconds or a datetime of the years 1 to 9999"
+        ) from None

@@ -9,13 +9,14 @@ are not honoured, NotFoundError for a table that is not there.
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.arguments import flag, instance, items, mapping, names, refused, text
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.merge.engine import engine_of
@@ -23,14 +24,15 @@ from widetable.operations.alteration import alter
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange
 from widetable.operations.supported import check_changelog_producer
-from widetable.option_checks import check_honoured
-from widetable.paths import TablePaths, database_dir
+from widetable.option_checks import check_honoured, option_texts
+from widetable.paths import TablePaths, check_name, database_dir
 from widetable.schema import TableSchema, new_schema
-from widetable.storage.file_io import FileIO
+from widetable.storage.file_io import FileIO, checked_file_io
 from widetable.storage.locate import locate
 from widetable.table import Table
 
-_NAME: Final = re.compile(r"^[^\s./\\$@:][^/\\$@:]*$")
+# Not in names of databases and tables: they mean something in Paimon's own names.
+_NOT_IN_NAMES: Final = frozenset("$@:.")
 _SUFFIX: Final = ".db"
 
 
@@ -41,10 +43,10 @@ class Catalog:
 
     __module__ = "widetable"
 
-    def __init__(self, warehouse: str, *, file_io: FileIO | None = None) -> None:
+    def __init__(self, warehouse: str | os.PathLike[str], *, file_io: FileIO | None = None) -> None:
         located, self._root = locate(warehouse)
-        self._file_io = file_io or located
-        self._given_file_io = file_io
+        self._given_file_io = checked_file_io(file_io)
+        self._file_io = located if self._given_file_io is None else self._given_file_io
 
     @property
     def warehouse(self) -> str:
@@ -67,6 +69,8 @@ class Catalog:
         options: docs/options.md. if_not_exists: a table that is there is returned as it is,
         whatever its schema.
         """
+        root = self._table_root(name)
+        if_not_exists = flag(if_not_exists, "if_not_exists")
         new = new_schema(
             schema,
             primary_key=primary_key,
@@ -77,7 +81,6 @@ class Catalog:
         engine_of(new)  # first: what breaks a rule is wrong whether it is honoured or not
         check_honoured(new.options, made_here=True)
         check_changelog_producer(new)
-        root = self._table_root(name)
         store = self._schemas(root, new)
         made = not store.ids() and store.publish(new)
         if not made and not if_not_exists:
@@ -113,7 +116,7 @@ class Catalog:
                 if entry.is_dir and entry.name.endswith(_SUFFIX)
             ]
         else:
-            databases = [database]
+            databases = [_checked_part(database, "database", len(_SUFFIX))]
         found = []
         for each in databases:
             directory = database_dir(self._root, each)
@@ -128,6 +131,7 @@ class Catalog:
         process compacts behind its commits.
         """
         root = self._table_root(name)
+        if_exists = flag(if_exists, "if_exists")
         if not SchemaStore(self._file_io, TablePaths(root)).ids():
             if if_exists:
                 return
@@ -155,28 +159,29 @@ class Catalog:
         changes are made.
         """
         change = SchemaChange(
-            set_options=dict(set_options or {}),
-            remove_options=tuple(remove_options),
-            add_columns=tuple(add_columns),
-            drop_columns=tuple(drop_columns),
-            rename_columns=dict(rename_columns or {}),
-            change_types=dict(change_types or {}),
+            set_options=option_texts(set_options, "set_options"),
+            remove_options=names(remove_options, "remove_options"),
+            add_columns=items(add_columns, pa.Field, "add_columns"),
+            drop_columns=names(drop_columns, "drop_columns"),
+            rename_columns={
+                old: text(new, "rename_columns")
+                for old, new in mapping(rename_columns, "rename_columns").items()
+            },
+            change_types={
+                column: instance(kind, pa.DataType, "change_types")
+                for column, kind in mapping(change_types, "change_types").items()
+            },
         )
         table = self.table(name)
         alter(self._file_io, TablePaths(table.path), change)
         return self._open(table.path)
 
     def _table_root(self, name: str) -> str:
-        database, dot, table = name.partition(".")
-        for part in (database, table):
-            if not dot or not _NAME.match(part) or (part == table and "." in table):
-                raise InvalidError(
-                    f"table name {name!r}",
-                    found="a name that is not db.table",
-                    expected="two names joined by one dot, without / \\ $ @ : in them",
-                    action="Correct the name.",
-                )
-        return f"{database_dir(self._root, database)}/{table}"
+        database, dot, table = text(name, "table name").partition(".")
+        if not dot:
+            raise refused(name, "table name", "db.table: two names joined by a dot")
+        database = _checked_part(database, "table name", len(_SUFFIX))
+        return f"{database_dir(self._root, database)}/{_checked_part(table, 'table name')}"
 
     def _schemas(self, root: str, schema: TableSchema) -> SchemaStore:
         fsync = schema.typed_options.get(opt.FSYNC)
@@ -185,3 +190,10 @@ class Catalog:
 
     def _open(self, root: str) -> Table:
         return Table.open(root, file_io=self._given_file_io)
+
+
+def _checked_part(value: Any, what: str, around_bytes: int = 0) -> str:
+    name = check_name(value, what, around_bytes)
+    if _NOT_IN_NAMES.intersection(name):
+        raise refused(name, what, "a name without $ @ : and dots")
+    return name

@@ -43,7 +43,12 @@ class Option(Generic[T]):
         )
 
 
-_LARGEST: Final = {"integer": 2**31 - 1, "memory size": 2**63 - 1, "duration": 2**63 - 1}
+_LARGEST: Final = {
+    "integer": 2**31 - 1,
+    "long": 2**63 - 1,
+    "memory size": 2**63 - 1,
+    "duration": 2**63 - 1,
+}
 
 
 def _boolean(text: str) -> bool:
@@ -129,7 +134,7 @@ def parse_value(option: Option[T], text: str) -> T:
                 return cast("T", value)
         elif text.strip().lower() in option.choices:
             return cast("T", text.strip().lower())
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     expected = f"a value of kind {option.kind}"
     if option.choices:

@@ -7,8 +7,11 @@ change that is not allowed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+
+from widetable.arguments import flag, mapping, text, whole_number
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.field_options import FIELD_OPTION
 from widetable.options import (
@@ -93,6 +96,21 @@ _HARMLESS_PREFIXES: Final = (
     "spark.",
     "user.",
 )
+
+
+def option_texts(options: Any, name: str) -> dict[str, str]:
+    """Options as they stand in a schema, of a dict of texts, whole numbers and flags; {} for None. name: of the
+    argument, for the InvalidError of anything else.
+    """
+    return {key: _option_text(value, key) for key, value in mapping(options, name).items()}
+
+
+def _option_text(value: Any, key: str) -> str:
+    if isinstance(value, str):
+        return text(value, f"option {key!r}")
+    if isinstance(value, bool | np.bool_):
+        return str(flag(value, key)).lower()
+    return str(whole_number(value, f"option {key!r}"))
 
 
 def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:

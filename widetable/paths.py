@@ -13,11 +13,13 @@ import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from widetable.arguments import has_control_characters, refused, text
 from widetable.errors import DamagedError, InvalidError
 
 _ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/:=?\\{}[]^")
+_NOT_IN_NAMES: Final = frozenset("/\\")
 _SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
 _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
 _CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
@@ -29,7 +31,26 @@ _CONTENT: Final = re.compile(
 LATEST: Final = "LATEST"
 # What file systems take for one file or directory.
 LONGEST_NAME_BYTES: Final = 255
+# What other clients put around a name while they write the file: `.<name>.<uuid>.tmp`, and `.<..>.crc` beside it.
+TEMPORARY_BYTES: Final = 48
 EARLIEST: Final = "EARLIEST"
+
+
+def check_name(value: Any, what: str, around_bytes: int = 0) -> str:
+    """A name that a user gives, to be part of a file's or directory's. around_bytes: of what is put around it.
+
+    Raises InvalidError.
+    """
+    name = text(value, what)
+    longest = LONGEST_NAME_BYTES - around_bytes
+    is_plain = not _NOT_IN_NAMES.intersection(name) and not has_control_characters(name)
+    if is_plain and name.strip(" .") and name == name.strip() and len(name.encode()) <= longest:
+        return name
+    raise refused(
+        value,
+        what,
+        f"a name of 1 to {longest} bytes without / \\ and control characters, blanks around it, or dots alone",
+    )
 
 
 def escape(text: str) -> str:
@@ -220,7 +241,7 @@ class TablePaths:
         """partition: (column, directory text) in partition key order, not yet escaped; empty for
         unpartitioned tables.
         """
-        parts = [_partition_name(name, text) for name, text in partition]
+        parts = [partition_directory(name, text) for name, text in partition]
         return "/".join([self.root, *parts, f"bucket-{bucket}"])
 
     def data_file(self, partition: Sequence[tuple[str, str]], bucket: int, name: str) -> str:
@@ -246,15 +267,16 @@ class TablePaths:
         return name
 
 
-def _partition_name(column: str, text: str) -> str:
+def partition_directory(column: str, text: str) -> str:
+    """The name of the directory of a value. Raises InvalidError for one that is too long."""
     name = f"{escape(column)}={escape(text)}"
     size = len(name.encode(errors="replace"))
     if size > LONGEST_NAME_BYTES:
         raise InvalidError(
-            f"partition column {column!r}",
+            f"partition column {column[:60]!r}",
             found=f"a value whose directory would have a name of {size} bytes: {name[:60]}..",
-            expected=f"at most {LONGEST_NAME_BYTES} bytes, {column}= and escapes included",
-            action="Partition by a shorter text.",
+            expected=f"at most {LONGEST_NAME_BYTES} bytes, the column's name and escapes included",
+            action="Partition by a shorter text, or by a column of a shorter name.",
         )
     return name
 

@@ -18,11 +18,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.arguments import text
+from widetable.arguments import instance, names, text
 from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.field_options import field_option_columns, sequence_group_options
+from widetable.option_checks import option_texts
 from widetable.options import TableOptions
+from widetable.paths import partition_directory
 from widetable.types import (
     DataField,
     DataType,
@@ -95,6 +97,12 @@ class TableSchema:
                 action="Correct the name.",
             )
         return found
+
+    def chosen(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """The columns that a reader asks for, in the order wanted; None: all. Raises InvalidError, NotFoundError."""
+        if columns is None:
+            return self.names
+        return tuple(self.field(name).name for name in names(columns, "columns"))
 
     @property
     def trimmed_primary_key(self) -> tuple[str, ...]:
@@ -201,8 +209,9 @@ def new_schema(
 
     Raises InvalidError for unknown, repeated or reserved names and for types that cannot be a key.
     """
+    primary_key = names(primary_key, "primary_key")
     next_id, fields = 0, []
-    for column in arrow:
+    for column in instance(arrow, pa.Schema, "schema"):
         nullable = column.nullable and column.name not in primary_key
         parent_id, next_id = next_id, next_id + 1
         numbered, next_id = assign_field_ids(column_type(column, nullable=nullable), next_id)
@@ -211,9 +220,9 @@ def new_schema(
         id=0,
         fields=tuple(fields),
         highest_field_id=next_id - 1,
-        partition_keys=tuple(partition_by),
-        primary_keys=tuple(primary_key),
-        options={**opt.WRITTEN_OUT, **{str(k): str(v) for k, v in (options or {}).items()}},
+        partition_keys=names(partition_by, "partition_by"),
+        primary_keys=primary_key,
+        options={**opt.WRITTEN_OUT, **option_texts(options, "options")},
         comment=None if comment is None else text(comment, "comment"),
         time_millis=int(time.time() * 1000),
         uuid=str(uuid.uuid4()),
@@ -274,6 +283,8 @@ def _check_names(schema: TableSchema) -> None:
             raise _invalid(
                 f"column {name!r}", "the name twice", "each column once", "Rename one of them."
             )
+        if "\0" in name:  # Arrow's C interface ends a name there
+            raise _invalid(f"column {name!r}", "NUL in the name", "no NUL", "Rename the column.")
         if name in RESERVED_NAMES or name.startswith(KEY_PREFIX) or not name:
             raise _invalid(
                 f"column {name!r}", "a reserved name", "another name", "Rename the column."
@@ -323,6 +334,8 @@ def _check_keys(schema: TableSchema) -> None:
             expected="all partition columns in the primary key",
             action="Add them to the primary key.",
         )
+    for name in schema.partition_keys:
+        partition_directory(name, schema.typed_options.get(opt.PARTITION_DEFAULT_NAME))
     if not schema.trimmed_primary_key:
         raise _invalid(
             "primary_key",

@@ -8,16 +8,18 @@ ConflictError, DamagedError, StorageError.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import options as opt
+from widetable.arguments import flag, instance, items, text, whole_number
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.errors import ConflictError, InvalidError
@@ -35,12 +37,15 @@ from widetable.operations.write_source import WriteSource, source_of
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
 from widetable.schema import TableSchema
-from widetable.storage.file_io import FileIO
+from widetable.storage.file_io import FileIO, checked_file_io
 from widetable.storage.locate import locate
 from widetable.write.commit_message import CommitMessage
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_writer import TableWriter
 from widetable.write.write_batch import ROW_KIND_COLUMN, BatchNormalizer, write_columns
+
+# What one commit may be written by.
+MOST_TASKS: Final = 2**31 - 1
 
 
 class Table(TableChanges):
@@ -51,13 +56,14 @@ class Table(TableChanges):
     __module__ = "widetable"
 
     @classmethod
-    def open(cls, path: str, *, file_io: FileIO | None = None) -> Table:
+    def open(cls, path: str | os.PathLike[str], *, file_io: FileIO | None = None) -> Table:
         """The table at a path or file: URL. Raises NotFoundError when the directory is no table.
 
         file_io: another storage than the one that the path names.
         """
         located, root = locate(path)
-        table = cls(root, file_io or located)
+        file_io = checked_file_io(file_io)
+        table = cls(root, located if file_io is None else file_io)
         if file_io is None and not table.schema.typed_options.get(opt.FSYNC):
             table = cls(root, locate(path, fsync=False)[0])
         table._committer.schemas.latest()
@@ -127,6 +133,7 @@ class Table(TableChanges):
         """
         by = Identity.of(commit_user, commit_identifier, digest, replay)
         commit = partial(self.commit_overwrite, digest=digest, replay=replay)
+        whole_table = flag(whole_table, "whole_table")
         return self._write(
             COMMIT_KIND_OVERWRITE,
             data,
@@ -144,7 +151,7 @@ class Table(TableChanges):
         """
         schema = self.schema
         check_writable(schema)
-        done = compact_all(self._state(schema), self._committer, full=full)
+        done = compact_all(self._state(schema), self._committer, full=flag(full, "full"))
         if done.damage:
             raise done.damage[0]
         return done.result
@@ -160,6 +167,7 @@ class Table(TableChanges):
         """Write the files of one commit, and commit them. Files that are certainly not in are
         deleted.
         """
+        row_kind = text(row_kind, "row_kind")
         found = self._committer.replay_of(by)
         if found is not None:
             self._finish_replayed(self.schema)
@@ -188,7 +196,8 @@ class Table(TableChanges):
         """Raises what `write` would raise for data of this schema, before there is any."""
         schema = self.schema
         check_writable(schema)
-        chosen = write_columns(schema, arrow_schema.names, row_kind)
+        instance(arrow_schema, pa.Schema, "arrow_schema")
+        chosen = write_columns(schema, arrow_schema.names, text(row_kind, "row_kind"))
         empty = pa.RecordBatch.from_arrays(
             [pa.nulls(0, field.type) for field in arrow_schema], schema=arrow_schema
         )
@@ -214,7 +223,11 @@ class Table(TableChanges):
         """
         schema = self.schema
         check_writable(schema)
+        columns, row_kind = items(columns, str, "columns"), text(row_kind, "row_kind")
+        tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
+        task = whole_number(task, "task", least=0, most=tasks - 1)
         base = self.sequence_base() if sequence_base is None else sequence_base
+        base = whole_number(base, "sequence_base", least=0)
         return TableWriter(
             self._state(schema), columns, SequenceAllocator(base, task, tasks), row_kind
         )
@@ -236,7 +249,7 @@ class Table(TableChanges):
         writer expects no more rows; snapshots keep the highest. digest, replay: as in `write`. The
         files of messages that were in already stay; nobody names them.
         """
-        messages = list(messages)
+        messages = items(messages, CommitMessage, "messages")
         schema = self.schema  # before: nothing that follows the commit may fail it
         result = self._committer.append(
             messages,
@@ -285,6 +298,9 @@ class Table(TableChanges):
         """Commit the files of writers in place of what is live in their partitions, or in the whole
         table (see `overwrite`). watermark, digest, replay: as in `commit_append`.
         """
+        whole_table = flag(whole_table, "whole_table")
+        Identity.of(commit_user, commit_identifier, digest, replay)  # before any file goes
+        messages = items(messages, CommitMessage, "messages")
         schema = self.schema
         check_writable(schema)
         messages = self._without_changelog(messages)
@@ -315,7 +331,7 @@ class Table(TableChanges):
     def discard(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files of messages that were never given to a commit, or that it turned away."""
         state = self._state(self.schema)
-        for message in messages:
+        for message in items(messages, CommitMessage, "messages"):
             state.discard(message.partition, message.bucket, message.written_files())
 
     def find_commit(self, commit_user: str, commit_identifier: int) -> Snapshot | None:

@@ -16,8 +16,10 @@ from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFunction
 
 from widetable import InvalidError, Table
+from widetable.arguments import text
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable_spark.batch_reader import ROWS_PER_BATCH
+from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
 
 CHANGES_FUNCTION = "widetable_changes"
@@ -29,7 +31,9 @@ def register_changes(spark: SparkSession, name: str = CHANGES_FUNCTION) -> None:
         udtf,
     )  # here: it imports pandas, which readers and writers do without
 
-    spark.udtf.register(name, cast("UserDefinedTableFunction", udtf(ChangesFunction)))
+    session_of(spark).udtf.register(
+        text(name, "name"), cast("UserDefinedTableFunction", udtf(ChangesFunction))
+    )
 
 
 class ChangesFunction:

@@ -22,6 +22,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from widetable import Table
+from widetable.arguments import called, text
+from widetable.arguments import path as checked_path
 
 _log = logging.getLogger("widetable.spark")
 
@@ -59,9 +61,9 @@ class CommitProgressListener(StreamingQueryListener):
         commit_user: str | None = None,
         on_commit: Callable[[CommitProgress], None] | None = None,
     ) -> None:
-        self._path = path
-        self._commit_user = commit_user
-        self._on_commit = on_commit
+        self._path = checked_path(path, "path")
+        self._commit_user = None if commit_user is None else text(commit_user, "commit_user")
+        self._on_commit = None if on_commit is None else called(on_commit, "on_commit")
         self.commits: deque[CommitProgress] = deque(maxlen=_KEPT_COMMITS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:

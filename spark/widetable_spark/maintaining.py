@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -37,13 +36,14 @@ from widetable import (
     CommitResult,
     ConflictError,
     DamagedError,
-    InvalidError,
     NotFoundError,
     StorageError,
     Table,
     UnsupportedError,
     WidetableError,
 )
+from widetable.arguments import LONGEST_MILLIS, text, whole_number
+from widetable.arguments import path as checked_path
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
@@ -53,6 +53,7 @@ from widetable.operations.compaction import Compacted
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.maintenance import Maintainer, Upkeep
 from widetable.write.table_state import TableState
+from widetable_spark.spark_session import session_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -82,13 +83,10 @@ def maintain(
     and tried again. It waits while another maintainer has the lease. Raises NotFoundError when there is no table,
     InvalidError, UnsupportedError for Spark Connect.
     """
-    if trigger_millis < 0:
-        raise InvalidError(
-            "trigger_millis",
-            found=f"{trigger_millis!r}",
-            expected="0 or more",
-            action="Correct the argument.",
-        )
+    session_of(spark)
+    trigger_millis = whole_number(trigger_millis, "trigger_millis", least=0, most=LONGEST_MILLIS)
+    checkpoint = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
+    name = None if name is None else text(name, "name")
     table = Table.open(path)
     executors = _Executors(_context(spark), table.schema.num_buckets)
     upkeep = Upkeep(
@@ -312,7 +310,9 @@ def _outcome(state: TableState, work: _Work) -> _Outcome:
         message = compact_bucket(
             state, work.partition, work.bucket, work.total_buckets, work.choice, caches_of(state)
         )
-    except (WidetableError, pa.ArrowException, OSError) as error:
+    except Exception as error:  # noqa: BLE001
+        if not isinstance(error, WidetableError):
+            _log.exception("bucket %d of %s was not compacted", work.bucket, state.paths.root)
         return _Outcome(work.partition, work.bucket, None, error)
     return _Outcome(work.partition, work.bucket, message)
 

@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import reduce
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from widetable import InvalidError, Table
+from widetable import Table
+from widetable.arguments import names, refused, text
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable_spark.batch_reader import ROWS_PER_BATCH
+from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
 
 if TYPE_CHECKING:
@@ -42,7 +45,10 @@ def read(
     The snapshot is fixed when this is called. Raises NotFoundError for a table, column, snapshot or
     tag that is not there.
     """
+    session_of(spark)
     table = Table.open(path)
+    columns = None if columns is None else names(columns, "columns")
+    where = None if where is None else text(where, "where")
     scan = table.scan(columns=columns, filter=where, **_snapshot(as_of))
     target = spark_schema(scan.arrow_schema)
     raw: list[SplitRead] = []
@@ -75,19 +81,14 @@ def _same_in_spark(t: pa.DataType) -> bool:
     return not (pa.types.is_time(t) or (pa.types.is_timestamp(t) and t.unit == "ns"))
 
 
-def _snapshot(as_of: int | str | datetime | None) -> dict[str, Any]:
+def _snapshot(as_of: Any) -> dict[str, Any]:
     if as_of is None:
         return {}
-    if isinstance(as_of, bool):
-        raise InvalidError(
-            "as_of",
-            found="a bool",
-            expected="a snapshot id, a tag or a datetime",
-            action="Correct the argument.",
-        )
-    if isinstance(as_of, int):
+    if not isinstance(as_of, bool) and isinstance(as_of, Integral):
         return {"snapshot_id": as_of}
-    return {"timestamp": as_of} if isinstance(as_of, datetime) else {"tag": as_of}
+    if isinstance(as_of, str | datetime):
+        return {"tag" if isinstance(as_of, str) else "timestamp": as_of}
+    raise refused(as_of, "as_of", "a snapshot id, a tag or a datetime")
 
 
 def _parquet_scan(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from widetable import InvalidError
+from widetable.arguments import LARGEST
 from widetable.option import Option, parse_value
 from widetable.read.stream_plan import DEFAULT, Limits, Start, start_of
 
@@ -259,6 +260,8 @@ def _value(texts: Mapping[str, str], key: str, kind: type[T]) -> T | None:
     if text is None:
         return None
     declared = _BY_KEY[key.lower()]
-    value = parse_value(Option(key, declared.kind, None, "", declared.sentence), text)
+    # Whole numbers are ids, counts and epoch milliseconds: 64 bits, unlike those of table options.
+    most = LARGEST if declared.kind == "integer" else None
+    value = parse_value(Option(key, declared.kind, None, "", declared.sentence, most=most), text)
     assert isinstance(value, kind)
     return value

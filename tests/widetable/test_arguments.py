@@ -94,7 +94,7 @@ def test_a_watermark_that_is_no_number_is_refused(table: wt.Table, way: str) -> 
 def test_a_property_that_is_no_text_is_refused(table: wt.Table) -> None:
     commit, before = ways(table)["commit_append"], files_of(table)
     for wrong in ({"a": 1}, {1: "a"}, {"a": "\ud800"}, {"\ud800": "a"}):
-        with pytest.raises(wt.InvalidError, match="property"):
+        with pytest.raises(wt.InvalidError, match="propert"):
             commit("job", 1, properties=wrong)
     assert files_of(table) == before
 

@@ -11,7 +11,7 @@
     widetable orphans PATH                  remove files that nothing names
     widetable changes PATH START END        what the snapshots after START up to END changed
 
-An error of the package is one red line on standard error and the exit code 2; with --debug the traceback follows.
+An error is one red line on standard error and the exit code 2; with --debug the traceback follows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from __future__ import annotations
 import logging
 import sys
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Final
 
 import pyarrow as pa
 import typer
 
+from widetable.arguments import path as checked_path
 from widetable.cli.audit_text import audit_lines
 from widetable.cli.changes_output import write_changes
 from widetable.cli.command import FOUND, Debug, DryRun, Json, Path, told
@@ -36,6 +37,8 @@ from widetable.errors import InvalidError
 from widetable.operations.audit import FINDINGS_PER_LAW
 from widetable.operations.maintenance import MaintenanceResult
 from widetable.table import Table
+
+_ID_DIGITS: Final = 19
 
 app = typer.Typer(
     name="widetable",
@@ -85,7 +88,8 @@ def audit(
 ) -> None:
     """Check the laws of the format and of the changelog. Exit code 0: all hold; 1: findings; 2: no audit."""
     with told(debug):
-        chosen = int(start) if start is not None and start.isdigit() else start
+        is_id = start is not None and start.isdecimal() and len(start) <= _ID_DIGITS
+        chosen = int(start) if start is not None and is_id else start
         report = Table.open(path).audit(chosen, findings)
         if json:
             tell_json(report.to_dict())
@@ -214,7 +218,7 @@ def changes(
         schema = table.change_source(names).arrow_schema
         batches = table.change_batches(start, end, names)
         if output is not None:
-            with pa.OSFile(output, "wb") as file:
+            with pa.OSFile(checked_path(output, "--output"), "wb") as file:
                 rows = write_changes(format.value, batches, schema, file)
             tell(f"{rows} rows in {output}")
             return

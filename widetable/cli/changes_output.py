@@ -1,6 +1,7 @@
 """Changes as a stream of bytes: JSON lines, CSV, or a Parquet file.
 
-In: record batches of one schema; out: bytes in a sink. Memory: one batch. In JSON what it does not have becomes text.
+In: record batches of one schema; out: bytes in a sink. Memory: one batch. Values are printed as
+format/printed_value.py says.
 Raises InvalidError for columns that CSV does not have, OSError when the sink refuses.
 """
 
@@ -15,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from widetable.errors import InvalidError
+from widetable.format.printed_value import printed, printed_rows
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -22,7 +24,7 @@ Batches = Iterable[pa.RecordBatch]
 def _write_json(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
     rows = 0
     for batch in batches:
-        lines = (json.dumps(row, ensure_ascii=False, default=str) for row in batch.to_pylist())
+        lines = (json.dumps(row, ensure_ascii=False) for row in printed_rows(batch))
         sink.write("".join(f"{line}\n" for line in lines).encode())
         rows += batch.num_rows
     return rows
@@ -38,11 +40,22 @@ def _write_csv(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
             action="Leave these columns out, or use json or parquet.",
         )
     rows = 0
-    with pyarrow.csv.CSVWriter(sink, schema) as writer:
+    printed_schema = pa.schema([_csv_field(field) for field in schema])
+    with pyarrow.csv.CSVWriter(sink, printed_schema) as writer:
         for batch in batches:
-            writer.write_batch(batch)
+            columns = [
+                column if column.type == field.type else pa.array(printed(column), field.type)
+                for column, field in zip(batch.columns, printed_schema, strict=True)
+            ]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=printed_schema))
             rows += batch.num_rows
     return rows
+
+
+def _csv_field(field: pa.Field) -> pa.Field:
+    """Numbers, flags and texts as Arrow writes them, all else printed."""
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    return field if any(test(field.type) for test in plain) else field.with_type(pa.string())
 
 
 def _write_parquet(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:

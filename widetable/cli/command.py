@@ -7,11 +7,9 @@ import traceback
 from collections.abc import Iterator
 from typing import Annotated, Final
 
-import pyarrow as pa
 import typer
 
 from widetable.cli.console import tell_error
-from widetable.errors import WidetableError
 
 FOUND: Final = 1
 FAILED: Final = 2
@@ -27,9 +25,9 @@ def told(debug: bool) -> Iterator[None]:
     """Errors become one line, and the exit code."""
     try:
         yield
-    except BrokenPipeError:  # whoever read the output has had enough; typer ends quietly
-        raise
-    except (WidetableError, pa.ArrowException, OSError) as error:
+    except (BrokenPipeError, MemoryError, typer.Exit, typer.Abort):
+        raise  # whoever read the output has had enough, nothing can be told, or it is an end
+    except Exception as error:  # noqa: BLE001
         tell_error(error)
         if debug:
             traceback.print_exc()

@@ -10,12 +10,10 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from rich.console import Console
 from rich.text import Text
-
-from widetable.errors import WidetableError
 
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # Of standard error, and of who reads programs' output.
@@ -24,7 +22,9 @@ _STYLES: Final = {"error": "red", "warning": "yellow", "good": "green", "plain":
 
 def tell(line: str, style: str = "plain") -> None:
     """One line of a result."""
-    Console(file=sys.stdout).print(Text(line, _STYLES[style]), soft_wrap=True)
+    Console(file=sys.stdout).print(
+        Text(_printable(line, sys.stdout), _STYLES[style]), soft_wrap=True
+    )
 
 
 def tell_json(value: Any) -> None:
@@ -34,9 +34,14 @@ def tell_json(value: Any) -> None:
 
 def tell_error(error: Exception) -> None:
     """One red line: what is wrong, and what to do."""
-    kind = type(error).__name__ if isinstance(error, WidetableError) else "error"
-    line = " ".join(f"{kind}: {error}".split())
+    line = _printable(" ".join(f"{type(error).__name__}: {error}".split()), sys.stderr)
     Console(file=sys.stderr).print(Text(line, _STYLES["error"]), soft_wrap=True)
+
+
+def _printable(line: str, stream: TextIO) -> str:
+    """What the stream cannot take, such as a file name that is no text, as backslashes and digits."""
+    encoding = stream.encoding or "utf-8"
+    return line.encode(encoding, "backslashreplace").decode(encoding)
 
 
 @contextlib.contextmanager

@@ -10,11 +10,12 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Final
 
-from widetable.arguments import text, whole_number
+from widetable.arguments import flag, label, shown, whole_number
 from widetable.errors import InvalidError
 from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER
 
-# It is kept in every snapshot for as long as its user is.
+# Both are kept in every snapshot for as long as the user is.
+_LONGEST_USER: Final = 255
 _LONGEST_DIGEST: Final = 128
 
 
@@ -44,28 +45,25 @@ class Identity:
         replay: bool = False,
     ) -> Identity:
         """From arguments. A fresh user when none is given."""
-        user = None if user is None else text(user, "commit_user")
+        user = None if user is None else label(user, "commit_user", _LONGEST_USER)
+        replay = flag(replay, "replay")
         given = _given(identifier=identifier, digest=digest, replay=replay)
-        if given and (not user or identifier is None):
+        if given and (user is None or identifier is None):
             raise InvalidError(
                 given[0],
-                found=f"it with the user {user!r} and the identifier {identifier!r}",
+                found=f"it with the user {user!r} and the identifier {shown(identifier)}",
                 expected="the user and the identifier that it counts for",
                 action="Give a commit user and an identifier, or nothing of this.",
             )
-        if identifier is None or not user:
+        if identifier is None or user is None:
             return Identity(user or str(uuid.uuid4()), BATCH_COMMIT_IDENTIFIER)
         most = BATCH_COMMIT_IDENTIFIER - 1
         number = whole_number(identifier, "commit_identifier", least=0, most=most)
         return Identity(user, number, _checked_digest(digest), replay)
 
 
-def _given(*, identifier: Any, digest: Any, replay: Any) -> list[str]:
+def _given(*, identifier: Any, digest: Any, replay: bool) -> list[str]:
     """Names of the arguments that ask for a user and an identifier."""
-    if not isinstance(replay, bool):
-        raise InvalidError(
-            "replay", found=repr(replay), expected="True or False", action="Correct the argument."
-        )
     names = {
         "commit_identifier": identifier is not None,
         "digest": digest is not None,
@@ -75,14 +73,4 @@ def _given(*, identifier: Any, digest: Any, replay: Any) -> list[str]:
 
 
 def _checked_digest(digest: Any) -> str | None:
-    if digest is None:
-        return None
-    checked = text(digest, "digest")
-    if not 0 < len(checked) <= _LONGEST_DIGEST:
-        raise InvalidError(
-            "digest",
-            found=f"a text of {len(checked)} characters",
-            expected=f"1 to {_LONGEST_DIGEST} characters",
-            action="Give a digest of what the commit is made of, such as hashlib.sha256(...).hexdigest().",
-        )
-    return checked
+    return None if digest is None else label(digest, "digest", _LONGEST_DIGEST)

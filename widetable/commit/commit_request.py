@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from widetable.arguments import text, whole_number
+from widetable.arguments import items, mapping, text, whole_number
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import OWN_PROPERTIES
 from widetable.errors import InvalidError
@@ -82,7 +82,7 @@ def request(
     keeps: frozenset[FileIdentity] | None = None,
 ) -> CommitRequest:
     """Check the messages against the kind and turn them into entries. keeps: None: new files are of level 0."""
-    kept = tuple(messages)
+    kept = items(messages, CommitMessage, "messages")
     for message in kept:
         _check_fields(kind, message)
         if scope is not None and keeps is None and kind == COMMIT_KIND_OVERWRITE:
@@ -93,7 +93,7 @@ def request(
         _check_new(adds, any_level=keeps is not None)
     changelog = _entries(ADD, kept, _CHANGELOG)
     checked = None if watermark is None else whole_number(watermark, "watermark")
-    own = _own_properties(properties or {})
+    own = _own_properties(mapping(properties, "properties"))
     left = keeps or frozenset()
     return CommitRequest(kind, by, deletes, adds, changelog, kept, scope, checked, own, left)
 
@@ -149,7 +149,7 @@ def _check_new(adds: Sequence[ManifestEntry], *, any_level: bool) -> None:
         )
 
 
-def _own_properties(properties: Mapping[Any, Any]) -> dict[str, str]:
+def _own_properties(properties: Mapping[str, Any]) -> dict[str, str]:
     for key in properties:
         if key in OWN_PROPERTIES:
             raise InvalidError(
@@ -158,7 +158,4 @@ def _own_properties(properties: Mapping[Any, Any]) -> dict[str, str]:
                 expected="another name",
                 action="Use another name.",
             )
-    return {
-        text(key, "name of a snapshot property"): text(value, f"snapshot property {key!a}")
-        for key, value in properties.items()
-    }
+    return {key: text(value, f"snapshot property {key!a}") for key, value in properties.items()}

@@ -14,8 +14,8 @@ from typing import Final
 
 from widetable.commit.json_note import JsonNote, is_id
 from widetable.commit.passed_over import pass_over, readable
-from widetable.errors import DamagedError, InvalidError, NotFoundError
-from widetable.paths import TablePaths
+from widetable.errors import DamagedError, NotFoundError
+from widetable.paths import TEMPORARY_BYTES, TablePaths, check_name
 from widetable.storage.file_io import FileIO
 
 _PREFIX: Final = "consumer-"
@@ -49,6 +49,10 @@ class ConsumerStore:
         data = _NOTE.to_json(f"consumer {consumer_id!r}", {"nextSnapshot": next_snapshot})
         self._file_io.replace(path, data)
 
+    def check_new(self, consumer_id: str) -> None:
+        """Raises InvalidError for a name that a consumer cannot have, before it has made progress."""
+        check_name(consumer_id, "consumer", len(_PREFIX) + TEMPORARY_BYTES)
+
     def delete(self, consumer_id: str) -> bool:
         """Forget a consumer; whether there was one."""
         return self._file_io.delete(self._path(consumer_id))
@@ -75,11 +79,4 @@ class ConsumerStore:
         return [e.name[len(_PREFIX) :] for e in entries if e.name.startswith(_PREFIX)]
 
     def _path(self, consumer_id: str) -> str:
-        if not consumer_id.strip() or "/" in consumer_id or "\\" in consumer_id:
-            raise InvalidError(
-                f"consumer {consumer_id!r}",
-                found="a blank name or a path",
-                expected="a name that is none of these",
-                action="Use another consumer id.",
-            )
-        return self._paths.consumer(consumer_id)
+        return self._paths.consumer(check_name(consumer_id, "consumer", len(_PREFIX)))

@@ -23,11 +23,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-import numpy as np
-
 from widetable import options as opt
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row
+from widetable.format.civil_date import civil, signed_year
 from widetable.format.plain_value import TEXTS
 from widetable.schema import TableSchema
 from widetable.types import DataField, DataType, timestamp_unit
@@ -93,15 +92,8 @@ def _decimal(unscaled: int, kind: DataType) -> str:
 
 
 def _iso_date(day: int, kind: DataType) -> str:
-    year, month, day_of_month = _civil(day)
+    year, month, day_of_month = civil(day)
     return f"{_four_digits(year, kind)}-{month:02d}-{day_of_month:02d}"
-
-
-def _civil(day: int) -> tuple[int, int, int]:
-    """Year, month and day of a day since 1970, in the proleptic Gregorian calendar."""
-    date = np.datetime64(day, "D")
-    months = int(date.astype("M8[M]").astype(np.int64))
-    return 1970 + months // 12, 1 + months % 12, 1 + int((date - date.astype("M8[M]")).astype(int))
 
 
 def _four_digits(year: int, kind: DataType) -> str:
@@ -115,12 +107,6 @@ def _four_digits(year: int, kind: DataType) -> str:
     return f"{year:04d}"
 
 
-def _java_year(year: int) -> str:
-    """As Java's LocalDate prints it."""
-    sign = "-" if year < 0 else "+" if year > 9999 else ""
-    return f"{sign}{abs(year):04d}"
-
-
 def _split(value: int, kind: DataType) -> tuple[int, int, int]:
     """The day, the second of it, and the nanoseconds after that. Java keeps 32 bits of the day."""
     nanos = value * _NANOS_PER[timestamp_unit(kind.precision or 0)]
@@ -132,8 +118,8 @@ def _split(value: int, kind: DataType) -> tuple[int, int, int]:
 def _local_date_time(value: int, kind: DataType) -> str:
     """As Java's LocalDateTime prints: the fraction in groups of three digits, zero seconds left out."""
     day, second, fraction = _split(value, kind)
-    year, month, day_of_month = _civil(day)
-    text = f"{_java_year(year)}-{month:02d}-{day_of_month:02d}T{second // 3600:02d}:{second // 60 % 60:02d}"
+    year, month, day_of_month = civil(day)
+    text = f"{signed_year(year)}-{month:02d}-{day_of_month:02d}T{second // 3600:02d}:{second // 60 % 60:02d}"
     if not second % 60 and not fraction:
         return text
     text += f":{second % 60:02d}"

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from widetable import options as opt
 from widetable.derived_value import derived_value
 from widetable.errors import InvalidError
+from widetable.format.printed_value import printed
 from widetable.kernels.arrow_buffers import validity
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.partial_update import (
@@ -214,7 +215,7 @@ def _meaningless_retraction(window: Window, row: int) -> InvalidError:
     rows = np.array([row])
     values = []
     for name in window.schema.trimmed_primary_key:
-        values.append(f"{name}={window.take(name, rows)[0].as_py()!r}")
+        values.append(f"{name}={printed(window.take(name, rows).slice(0, 1))[0]!r}")
     return InvalidError(
         "merge-engine partial-update",
         found=f"a {TEXTS[window.kinds[row]]} record of the key {', '.join(values)}",

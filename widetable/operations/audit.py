@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from widetable import options as opt
+from widetable.arguments import whole_number
 from widetable.commit.committer import Committer
 from widetable.commit.read_lease import hold
 from widetable.commit.retired_snapshots import RetiredSnapshots
@@ -62,7 +63,11 @@ def audit(
     start: the id of a snapshot or the name of a tag whose rows the changelog is folded onto; 0: the empty table, while
     snapshot 1 is there; None: the oldest that is left. folded_rows: what may be read to fold whole buckets.
     """
-    return _Audit(table, committer, Findings(findings_per_law), folded_rows).run(start)
+    if start is not None and not isinstance(start, str):
+        start = whole_number(start, "start")
+    findings = Findings(whole_number(findings_per_law, "findings_per_law", least=0))
+    folded_rows = whole_number(folded_rows, "folded_rows", least=0)
+    return _Audit(table, committer, findings, folded_rows).run(start)
 
 
 class _Audit:

@@ -44,7 +44,7 @@ class Finding:
     partition: str = ""
     bucket: int | None = None
     file: str | None = None
-    key: Mapping[str, Any] | None = None
+    key: Mapping[str, Any] | None = None  # printed values
 
     def __str__(self) -> str:
         where = [] if self.snapshot_id is None else [f"snapshot {self.snapshot_id}"]
@@ -81,21 +81,8 @@ class AuditReport:
         return not self.found
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as values of JSON; values of keys that JSON does not have become text."""
-        body = asdict(self)
-        body["findings"] = [_plain_key(finding) for finding in body["findings"]]
-        return {"ok": self.ok, **body}
-
-
-def _plain_key(finding: dict[str, Any]) -> dict[str, Any]:
-    key = finding["key"]
-    if key is None:
-        return finding
-    plain = (bool, int, float, str)
-    return {
-        **finding,
-        "key": {name: v if isinstance(v, plain) else str(v) for name, v in key.items()},
-    }
+        """The report as values of JSON."""
+        return {"ok": self.ok, **asdict(self)}
 
 
 class Findings:

@@ -21,6 +21,7 @@ from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import encode_rows
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
+from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.bucket_hash import murmur_hash
 from widetable.lsm.sorted_run import key_types
@@ -201,7 +202,7 @@ class ChangelogAudit:
 
 
 def _row(table: pa.Table, row: int) -> dict[str, Any] | None:
-    return None if row < 0 else dict(table.slice(row, 1).to_pylist()[0])
+    return None if row < 0 else next(printed_rows(table.slice(row, 1)))
 
 
 def _differences(

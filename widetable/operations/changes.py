@@ -7,21 +7,20 @@ event. Raises InvalidError for a range that runs backwards, NotFoundError for on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 
-from widetable.errors import InvalidError, NotFoundError
+from widetable.arguments import refused, whole_number
+from widetable.errors import NotFoundError
 from widetable.read.change_source import ChangeSource
 from widetable.read.stream_plan import Piece
 
 
 def change_batches(source: ChangeSource, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """The changes of the snapshots after `start` up to `end`. The range is checked at once, and read batch by batch."""
-    _check_id(start, "start")
-    _check_id(end, "end")
+    start, end = whole_number(start, "start", least=0), whole_number(end, "end", least=0)
     if end < start:
-        raise _invalid("end", f"{end}, before the start {start}", f"{start} or more")
+        raise refused(end, "end", f"{start}, the start, or more")
     if start < end:
         _check_kept(source, start, end)
     return _read(source, start, end)
@@ -53,12 +52,3 @@ def _check_kept(source: ChangeSource, start: int, end: int) -> None:
         expected=expected,
         action=action,
     )
-
-
-def _check_id(value: Any, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _invalid(name, repr(value), "a snapshot id, or the one before the first")
-
-
-def _invalid(subject: str, found: str, expected: str) -> InvalidError:
-    return InvalidError(subject, found=found, expected=expected, action="Correct the argument.")

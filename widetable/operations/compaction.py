@@ -25,19 +25,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import pyarrow as pa
-
 from widetable import options as opt
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.live_files import Buckets, Partitions
-from widetable.errors import (
-    ConflictError,
-    DamagedError,
-    NotFoundError,
-    StorageError,
-    WidetableError,
-)
+from widetable.errors import ConflictError, DamagedError, NotFoundError, StorageError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.changelog_compaction import Share, rewrites_much
@@ -85,7 +77,7 @@ def answered(state: TableState) -> Iterator[list[str]]:
 def compact_after_append(
     state: TableState, committer: Committer, messages: Sequence[CommitMessage]
 ) -> None:
-    """What is due in the buckets of an append. Raises nothing of this package.
+    """What is due in the buckets of an append. Raises nothing: the append is in.
 
     With `lookup-wait=false` a thread does the work of the producer `lookup`.
     """
@@ -94,7 +86,7 @@ def compact_after_append(
 
 
 def compact_after_replay(state: TableState, committer: Committer) -> None:
-    """What is due in the whole table after a batch came again that was in already. Raises nothing of this package.
+    """What is due in the whole table after a batch came again that was in already. Raises nothing.
 
     With the producer `lookup` only: with others nobody waits for it, and the next append does it.
     """
@@ -109,7 +101,7 @@ def _compact_after(
         _unless_it_fails(state, lambda: _compact_touched(state, committer, touched))
 
     if _makes_lookups(state) and not state.options.get(opt.LOOKUP_WAIT):
-        CHANGELOGS.submit(state.paths.root, _noted(state, work))
+        _unless_it_fails(state, lambda: CHANGELOGS.submit(state.paths.root, _noted(state, work)))
     else:
         work()
 
@@ -137,8 +129,8 @@ def _unless_it_fails(state: TableState, compact: Callable[[], None]) -> None:
         compact()
     except ConflictError as lost:
         _log.info("compaction of %s is left to the next: %s", state.paths.root, lost)
-    except (WidetableError, pa.ArrowException, OSError):
-        _log.warning("compaction of %s after an append failed", state.paths.root, exc_info=True)
+    except Exception:  # noqa: BLE001
+        _log.exception("compaction of %s after an append failed", state.paths.root)
 
 
 def _compact_touched(

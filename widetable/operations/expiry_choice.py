@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
+from typing import Any
 
 from widetable import options as opt
+from widetable.arguments import whole_number
 from widetable.commit.snapshot_times import TimeOf, following, is_ahead
 from widetable.format.manifest_entry import DELETE, ManifestEntry
+from widetable.option import Option
 from widetable.options import TableOptions
 
 
@@ -39,11 +42,15 @@ def retention_of(
     limit: int | None = None,
 ) -> Retention:
     """The table's options, or what is given instead of each."""
+
+    def given(value: Any, name: str, option: Option[int]) -> int:
+        return options.get(option) if value is None else whole_number(value, name, least=0)
+
     return Retention(
-        num_min=options.get(opt.SNAPSHOT_NUM_RETAINED_MIN) if num_min is None else num_min,
-        num_max=options.get(opt.SNAPSHOT_NUM_RETAINED_MAX) if num_max is None else num_max,
-        time_millis=options.get(opt.SNAPSHOT_TIME_RETAINED) if time_millis is None else time_millis,
-        limit=options.get(opt.SNAPSHOT_EXPIRE_LIMIT) if limit is None else limit,
+        num_min=given(num_min, "num_retained_min", opt.SNAPSHOT_NUM_RETAINED_MIN),
+        num_max=given(num_max, "num_retained_max", opt.SNAPSHOT_NUM_RETAINED_MAX),
+        time_millis=given(time_millis, "time_retained_millis", opt.SNAPSHOT_TIME_RETAINED),
+        limit=given(limit, "limit", opt.SNAPSHOT_EXPIRE_LIMIT),
     )
 
 

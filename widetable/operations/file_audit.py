@@ -22,6 +22,7 @@ from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types
@@ -192,7 +193,7 @@ class _OneFile:
         return with_arity(encode_rows(columns, key_types(self._schema)).row(0), len(columns))
 
     def _key_of(self, batch: pa.RecordBatch, row: int) -> dict[str, object]:
-        return {name: batch.column(name)[row].as_py() for name in self._key}
+        return next(printed_rows(batch.select(self._key).slice(row, 1)))
 
 
 def _fixed(batch: pa.RecordBatch, name: str, kind: type[np.generic]) -> npt.NDArray[Any]:

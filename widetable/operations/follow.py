@@ -16,14 +16,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from widetable.commit.clock import Clock, SystemClock
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import NotFoundError
 from widetable.operations.stream_progress import StreamProgress
 from widetable.read.change_source import ChangeSource
 from widetable.read.expired import expired
@@ -183,31 +182,3 @@ def start_stream(
         else:
             return offset
     raise AssertionError("the last try returns or raises")
-
-
-def timeout_millis_of(seconds: Any, name: str) -> float | None:
-    """Milliseconds of an argument in seconds, None for none."""
-    if seconds is None:
-        return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-        raise InvalidError(
-            name,
-            found=repr(seconds),
-            expected="seconds, 0 or more",
-            action="Correct the argument.",
-        )
-    return float(seconds) * 1000
-
-
-def timestamp_millis_of(timestamp: Any) -> int | None:
-    """Epoch milliseconds of an argument; a datetime without a zone is local time."""
-    if isinstance(timestamp, datetime):
-        return int(timestamp.timestamp() * 1000)
-    if timestamp is None or (isinstance(timestamp, int) and not isinstance(timestamp, bool)):
-        return timestamp
-    raise InvalidError(
-        "timestamp",
-        found=repr(timestamp),
-        expected="epoch milliseconds or a datetime",
-        action="Correct the argument.",
-    )

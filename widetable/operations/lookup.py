@@ -69,7 +69,7 @@ def lookup_rows(
     """
     schema = table.schema
     check_fixed_buckets(schema)
-    names = schema.names if columns is None else tuple(schema.field(name).name for name in columns)
+    names = schema.chosen(columns)
     given = key_rows(keys, schema)
     parts = _parts(schema, live_files, snapshot, _numbered(given), rescaled=rescaled)
     reader = _BucketReader(table, names, caches, use_threads=len(parts) < 2)

@@ -14,11 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from widetable.arguments import items, refused
 from widetable.errors import InvalidError
 from widetable.kernels.arrow_buffers import one_array
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
 from widetable.write.safe_cast import check_values, key_cast
+from widetable.write.write_batch import stream_of
 
 
 def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
@@ -39,7 +41,7 @@ def _arrow_columns(keys: Any, schema: TableSchema) -> dict[str, pa.Array] | None
     elif not isinstance(keys, pa.Table):
         if not hasattr(keys, "__arrow_c_stream__"):
             return None
-        keys = pa.RecordBatchReader.from_stream(keys).read_all()
+        keys = stream_of(keys).read_all()
     _check_names(keys.column_names, schema.primary_keys)
     return {name: one_array(keys.column(name)) for name in schema.primary_keys}
 
@@ -48,7 +50,7 @@ def _listed_columns(keys: Any, fields: Sequence[DataField]) -> dict[str, pa.Arra
     names = [field.name for field in fields]
     if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
         raise _invalid("keys", f"a {type(keys).__name__}", _forms(names), "Give a list of keys.")
-    listed = list(keys)
+    listed: list[Any] = list(items(keys, object, "keys"))
     if not any(isinstance(key, Mapping) for key in listed):
         if listed:
             _check_single(names, f"a {type(listed[0]).__name__}")
@@ -95,6 +97,10 @@ def _check_names(found: Sequence[str], names: Sequence[str]) -> None:
 def _array(values: list[Any], field: DataField) -> pa.Array:
     """Python values as an array of the type that they have; of the column's where Python has only one such type."""
     target = arrow_type(field.type)
+    for value in values:
+        # No key is nested, and Arrow follows nested values until the stack is full.
+        if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray):
+            raise refused(value, f"column {field.name!r}", f"values of {field.type}")
     try:
         found = pa.array(values)
         is_float = pa.types.is_float64(found.type) and pa.types.is_floating(target)

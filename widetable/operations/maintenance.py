@@ -26,15 +26,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-import pyarrow as pa
-
 from widetable import options as opt
+from widetable.arguments import LONGEST_MILLIS, flag, whole_number
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import holder
 from widetable.commit.schema_store import SchemaStore
-from widetable.errors import DamagedError, InvalidError, NotFoundError, StorageError, WidetableError
+from widetable.errors import DamagedError, NotFoundError, StorageError, WidetableError
 from widetable.operations.cleaner import Cleaner
 from widetable.operations.compaction import Compacted, answered, compact_all
 from widetable.operations.held_lease import held_lease
@@ -52,8 +51,8 @@ from widetable.write.table_state import TableState
 
 INTERVAL_MILLIS: Final = 1000
 _log = logging.getLogger("widetable")
-# What a round survives when another one may be better off.
-_SURVIVED: Final = (WidetableError, pa.ArrowException, OSError)
+# What a round survives when another one may be better off: a fault of ours too.
+_SURVIVED: Final = Exception
 
 # Compacts a table, fully or what is due; raises ConflictError when it lost.
 Compact: TypeAlias = Callable[[TableState, Committer, bool], Compacted]
@@ -78,16 +77,11 @@ class Upkeep:
     orphans_older_than_millis: int | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "interval_millis",
-            "full_compaction_interval_millis",
-            "orphans_older_than_millis",
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise InvalidError(
-                    name, found=f"{value}", expected="0 or more", action="Correct the argument."
-                )
+        whole_number(self.interval_millis, "interval_millis", least=0, most=LONGEST_MILLIS)
+        flag(self.expire, "expire")
+        for name in ("full_compaction_interval_millis", "orphans_older_than_millis"):
+            if getattr(self, name) is not None:
+                whole_number(getattr(self, name), name, least=0)
 
 
 @dataclass(frozen=True)

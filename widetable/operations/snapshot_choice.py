@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from widetable.arguments import epoch_millis, whole_number
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
@@ -43,13 +44,7 @@ def choose_snapshot(
 
 def load_snapshot(store: SnapshotStore, snapshot_id: int) -> Snapshot:
     """The snapshot of that id."""
-    if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
-        raise InvalidError(
-            "snapshot_id",
-            found=f"{snapshot_id!r}",
-            expected="a whole number",
-            action="Correct the argument.",
-        )
+    snapshot_id = whole_number(snapshot_id, "snapshot_id")
     try:
         return store.load(snapshot_id)
     except NotFoundError as cause:
@@ -71,15 +66,7 @@ def _ids(store: SnapshotStore) -> str:
 
 
 def _by_timestamp(store: SnapshotStore, timestamp: int | datetime) -> Snapshot:
-    if isinstance(timestamp, datetime):
-        timestamp = int(timestamp.timestamp() * 1000)
-    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
-        raise InvalidError(
-            "timestamp",
-            found=f"{timestamp!r}",
-            expected="epoch milliseconds or a datetime",
-            action="Correct the argument.",
-        )
+    timestamp = epoch_millis(timestamp, "timestamp")
     try:
         return store.by_timestamp(timestamp)
     except NotFoundError as cause:

@@ -3,7 +3,7 @@
 A consumer is recorded as soon as the stream has started with changes; in a full phase only when that is over, so that a
 restart before does it again. Where no consumer's progress keeps what is still to be read, the lease moves along; it is
 renewed by itself, however long a batch takes. Raises NotFoundError when the snapshot that is to be held has expired,
-InvalidError for a consumer id that is a path, DamagedError for a consumer whose file is damaged, StorageError when
+InvalidError for a consumer id that is no name, DamagedError for a consumer whose file is damaged, StorageError when
 progress cannot be recorded. A storage that takes no lease is told in the log: the stream then reads what expiry leaves.
 """
 
@@ -47,6 +47,8 @@ class StreamProgress:
         self._may_lease = True
         if consumer_id is not None:
             self._recorded = self._consumers.next_snapshot(consumer_id)
+            if self._recorded is None:
+                self._consumers.check_new(consumer_id)
 
     @property
     def next_snapshot(self) -> int | None:

@@ -10,8 +10,9 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from widetable.arguments import epoch_millis, seconds
 from widetable.operations.changes import change_batches
-from widetable.operations.follow import ChangeFollower, timeout_millis_of, timestamp_millis_of
+from widetable.operations.follow import ChangeFollower
 from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.supported import check_readable
 from widetable.operations.table_upkeep import TableUpkeep
@@ -65,9 +66,10 @@ class TableChanges(TableUpkeep):
         there is one, `widetable.watermark`. Raises NotFoundError when what comes next has expired, InvalidError when
         the table is dropped and made again, or has lost what the consumer has read.
         """
-        start = start_of(scan_mode, snapshot_id, timestamp_millis_of(timestamp))
-        timeout_millis = timeout_millis_of(timeout, "timeout")
-        poll_millis = timeout_millis_of(poll_interval, "poll_interval") or 0
+        timestamp_millis = None if timestamp is None else epoch_millis(timestamp, "timestamp")
+        start = start_of(scan_mode, snapshot_id, timestamp_millis)
+        timeout_millis = None if timeout is None else seconds(timeout, "timeout") * 1000
+        poll_millis = seconds(poll_interval, "poll_interval") * 1000
         source = self.change_source(columns)
         progress = StreamProgress(self._file_io, self._paths, consumer_id)
         return ChangeFollower(source, progress, start, timeout_millis, poll_millis)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 
+from widetable.arguments import flag, whole_number
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.derived_value import derived_value
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.expiry import ExpiryResult, expire
 from widetable.operations.expiry_choice import retention_of
@@ -127,6 +128,7 @@ class TableHistory:
         tags, consumers and readers with a lease need stays. With dry_run nothing is removed, only told. May be called
         at any time, by several at once, and again after it was killed.
         """
+        dry_run = flag(dry_run, "dry_run")
         schema = self.schema
         check_writable(schema)
         retention = retention_of(
@@ -147,13 +149,8 @@ class TableHistory:
         commit that is under way for longer than older_than_millis would lose its files. With dry_run nothing is
         deleted, only told. May be called at any time, by several at once.
         """
-        if older_than_millis < 0:
-            raise InvalidError(
-                "older_than_millis",
-                found=f"{older_than_millis}",
-                expected="0 or more",
-                action="Correct the argument.",
-            )
+        older_than_millis = whole_number(older_than_millis, "older_than_millis", least=0)
+        dry_run = flag(dry_run, "dry_run")
         schema = self.schema
         check_writable(schema)
         state = self._state(schema)

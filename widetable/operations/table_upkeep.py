@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
+from widetable.arguments import called, flag, instance
 from widetable.errors import InvalidError
 from widetable.operations.alteration import alter
 from widetable.operations.audit import FINDINGS_PER_LAW, FOLDED_ROWS, audit
@@ -139,6 +140,11 @@ class TableUpkeep(TableHistory):
         then the error is raised, and with `once` always. Waits while another maintainer has the lease (not with
         `once`); several at once are safe.
         """
+        once = flag(once, "once")
+        if stop is not None:
+            instance(stop, threading.Event, "stop")
+        if on_round is not None:
+            called(on_round, "on_round")
         upkeep = Upkeep(
             interval_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
         )
@@ -147,4 +153,6 @@ class TableUpkeep(TableHistory):
 
     def maintainer(self, upkeep: Upkeep, compact: Compact = compact_here) -> Maintainer:
         """For loops of others: one round at a time, compacted by `compact`."""
+        instance(upkeep, Upkeep, "upkeep")
+        called(compact, "compact")
         return Maintainer(lambda: self._state(self.schema), self._committer, upkeep, compact)

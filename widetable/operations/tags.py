@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from widetable.arguments import refused, text
 from widetable.commit.passed_over import pass_over, readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot, Tag, tag_from_json
-from widetable.paths import TablePaths
+from widetable.paths import TEMPORARY_BYTES, TablePaths, check_name
 from widetable.storage.file_io import FileIO
 
 _PREFIX: Final = "tag-"
@@ -63,7 +64,7 @@ class TagStore:
 
         Expiry removes the snapshot's file, then looks for tags: if the file is still there now, the tag is seen.
         """
-        path = self._path(name)
+        path = self._path(check_name(name, "tag", len(_PREFIX) + TEMPORARY_BYTES))
         if self._file_io.publish(path, _content(name, snapshot)):
             if not self._file_io.exists(self._paths.snapshot(snapshot.id)):
                 self._file_io.delete(path)
@@ -89,14 +90,9 @@ class TagStore:
             raise self._not_found(name)
 
     def _path(self, name: str) -> str:
-        if not name.strip() or name.isdigit() or "/" in name or "\\" in name:
-            raise InvalidError(
-                f"tag {name!r}",
-                found="a blank name, a number or a path",
-                expected="a name that is none of these",
-                action="Use another name.",
-            )
-        return self._paths.tag(name)
+        if text(name, "tag").isdigit():
+            raise refused(name, "tag", "a name that is no number: that would be a snapshot's id")
+        return self._paths.tag(check_name(name, "tag", len(_PREFIX)))
 
     def _not_found(self, name: str) -> NotFoundError:
         there = ", ".join(self.names())

@@ -2,7 +2,7 @@
 
 A `write-only` table with a changelog producer that works in compactions needs a maintainer (`widetable maintain`, or
 another client's compaction job). Ours hold the compaction lease for as long as they run, others show by their COMPACT
-snapshots. Never raises for what it cannot find out: it is told on the way of an append.
+snapshots. Raises nothing: it is told on the way of an append.
 """
 
 from __future__ import annotations
@@ -80,6 +80,9 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
         waiting = Waiting(0, 0, True) if is_leased else _waiting(committer, new_files)
     except WidetableError:
         _log.debug("cannot tell whether anybody compacts %s", path, exc_info=True)
+        return
+    except Exception:  # noqa: BLE001
+        _log.exception("cannot tell whether anybody compacts %s", path)
         return
     warning = unattended_warning(path, state.options, waiting, is_leased=is_leased)
     if warning is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from widetable.write.write_batch import user_batches
+from widetable.write.write_batch import stream_of, user_batches
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def source_of(data: Any) -> WriteSource:
     if hasattr(data, "__arrow_c_stream__") and not isinstance(
         data, pa.Table | pa.RecordBatchReader
     ):
-        data = pa.RecordBatchReader.from_stream(data)
+        data = stream_of(data)
     if isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         return WriteSource(tuple(data.schema.names), data)
     batches = user_batches(data)

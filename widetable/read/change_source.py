@@ -51,8 +51,7 @@ class ChangeSource:
     ) -> None:
         """identity: of the table that `table` and the others are of."""
         schema = table.schema
-        names = schema.names if columns is None else columns
-        self.columns: Final = tuple(schema.field(name).name for name in names)
+        self.columns: Final = schema.chosen(columns)
         self.arrow_schema: Final[pa.Schema] = change_schema(schema, self.columns)
         self.table: Final = table
         self.identity: Final = identity

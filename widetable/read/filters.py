@@ -8,6 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.arguments import refused, text
 from widetable.errors import InvalidError
 from widetable.forked_child import UNFORKABLE
 from widetable.read.filter_expression import parse_expression
@@ -24,8 +25,11 @@ def parse(given: str | pc.Expression, schema: TableSchema) -> Predicate:
         with UNFORKABLE:  # a child would wait for a module that nobody imports any more
             from widetable.read.filter_text import parse_text
 
-        tree = parse_text(given, schema)
-        return Predicate(tree, to_expression(tree), frozenset(columns_of(tree)))
+        try:
+            tree = parse_text(text(given, "filter"), schema)
+            return Predicate(tree, to_expression(tree), frozenset(columns_of(tree)))
+        except RecursionError:
+            raise refused(given, "filter", "a condition that is not nested as deep") from None
     if not isinstance(given, pc.Expression):
         raise InvalidError(
             "filter",

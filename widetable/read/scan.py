@@ -45,9 +45,7 @@ class TableScan:
         self._table = table
         self._live_files = live_files
         self._snapshot = snapshot
-        self._columns = (
-            schema.names if columns is None else tuple(schema.field(name).name for name in columns)
-        )
+        self._columns = schema.chosen(columns)
         self._predicate = predicate
         self._rescaled = rescaled
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
-from widetable.arguments import whole_number
+from widetable.arguments import LARGEST, text, whole_number
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 
@@ -75,7 +75,9 @@ class Start:
 
 def start_of(mode: str, snapshot_id: int | None, timestamp_millis: int | None) -> Start:
     """Check a choice."""
-    if mode not in SCAN_MODES:
+    if snapshot_id is not None:
+        snapshot_id = whole_number(snapshot_id, "snapshot id", least=1, most=LARGEST - 1)
+    if text(mode, "scan mode") not in SCAN_MODES:
         raise _invalid("scan mode", repr(mode), f"one of {', '.join(SCAN_MODES)}")
     if mode == DEFAULT and snapshot_id is not None:
         mode = FROM_SNAPSHOT
@@ -87,8 +89,6 @@ def start_of(mode: str, snapshot_id: int | None, timestamp_millis: int | None) -
             found = f"no {name}" if value is None else f"the {name} {value}"
             expected = f"a {name}" if value is None else f"no {name}"
             raise _invalid(f"scan mode {mode!r}", found, expected)
-    if snapshot_id is not None and snapshot_id < 1:
-        raise _invalid("snapshot id", str(snapshot_id), "1 or more")
     return Start(mode, snapshot_id, timestamp_millis)
 
 

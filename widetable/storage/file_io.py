@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
+
+from widetable.arguments import refused
 
 
 @dataclass(frozen=True)
@@ -103,3 +105,15 @@ class FileIO(Protocol):
         nothing.
         """
         ...
+
+
+_METHODS: Final = tuple(name for name in vars(FileIO) if not name.startswith("_"))
+
+
+def checked_file_io(value: Any) -> FileIO | None:
+    """The argument `file_io`. Raises InvalidError for what is no storage."""
+    missing = [name for name in _METHODS if not callable(getattr(value, name, None))]
+    if value is not None and missing:
+        raise refused(value, "file_io", f"a FileIO, with {', '.join(missing)}")
+    storage: FileIO | None = value
+    return storage

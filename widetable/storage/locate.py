@@ -10,6 +10,8 @@ import re
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from widetable.arguments import path as checked
+from widetable.arguments import refused
 from widetable.errors import UnsupportedError
 from widetable.storage.file_io import FileIO
 from widetable.storage.local import LocalFileIO
@@ -17,13 +19,16 @@ from widetable.storage.local import LocalFileIO
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
-def locate(url: str, *, fsync: bool = True) -> tuple[FileIO, str]:
+def locate(where: str | os.PathLike[str], *, fsync: bool = True) -> tuple[FileIO, str]:
     """The storage of a path or URL, and the path on it without a trailing slash. Raises
-    UnsupportedError for other schemes.
+    UnsupportedError for other schemes, InvalidError for what is none of both.
     """
-    path = url
+    path = url = checked(where, "path")
     if _SCHEME.match(url):
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as cause:  # brackets that are no IPv6 address
+            raise refused(url, "path", f"a path or file: URL ({cause})") from cause
         if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
             raise UnsupportedError(
                 f"path {url!r}",
@@ -31,5 +36,5 @@ def locate(url: str, *, fsync: bool = True) -> tuple[FileIO, str]:
                 expected="a local path or a file: URL",
                 action="Use a local disk; object stores come with a later version.",
             )
-        path = unquote(parts.path)
+        path = checked(unquote(parts.path), "path")
     return LocalFileIO(fsync=fsync), os.path.abspath(os.path.expanduser(path))

@@ -35,6 +35,10 @@ class TableState:
     def engine(self) -> MergeEngine:
         return engine_of(self.schema)
 
+    def check_bucket(self, partition: bytes, bucket: int) -> None:
+        """Raises InvalidError or UnsupportedError for a partition that can have no directory."""
+        self.paths.bucket_dir(partition_texts(partition, self.schema), bucket)
+
     def data_file(self, partition: bytes, bucket: int, name: str) -> str:
         """The path of a data file of one bucket. partition: BinaryRow, arity in front."""
         return self.paths.data_file(partition_texts(partition, self.schema), bucket, name)

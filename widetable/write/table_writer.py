@@ -10,7 +10,7 @@ schema does not allow, StorageError when a disk refuses; after any error `abort`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -73,6 +73,7 @@ class TableWriter:
             share = max(1, budget_bytes // _CHANGELOG_PART_OF_BUDGET)
             self._changelog = InputChangelog(state, self._file_columns, share)
         self._written: list[tuple[BucketId, tuple[DataFileMeta, ...]]] = []
+        self._seen: set[BucketId] = set()
         self._is_open = True
 
     def write(self, data: Any) -> None:
@@ -142,11 +143,19 @@ class TableWriter:
     def _add(self, records: pa.RecordBatch) -> None:
         """Numbered records: unmerged for the changelog, in normal form for the table."""
         if self._changelog is not None:
-            for bucket, part in split_by_bucket(records, self._state.schema):
+            for bucket, part in self._split(records):
                 self._changelog.add(bucket, part)
         rows = self._normalizer.normal_form(records)
-        for bucket, part in split_by_bucket(rows, self._state.schema):
+        for bucket, part in self._split(rows):
             self._buffer.add(bucket, part)
+
+    def _split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
+        """The rows by bucket. Raises for a partition that can have no directory, before it has a file."""
+        for bucket, part in split_by_bucket(rows, self._state.schema):
+            if bucket not in self._seen:
+                self._state.check_bucket(bucket.partition, bucket.bucket)
+                self._seen.add(bucket)
+            yield bucket, part
 
     def _write_bucket(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
         files: list[DataFileMeta] = []

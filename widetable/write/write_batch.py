@@ -42,16 +42,28 @@ def user_batches(data: Any) -> Iterator[pa.RecordBatch]:
     elif isinstance(data, pa.Table):
         batches = data.to_batches()
     elif hasattr(data, "__arrow_c_stream__"):
-        batches = pa.RecordBatchReader.from_stream(data)
+        batches = stream_of(data)
     elif isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         batches = data
     else:
         raise _no_source(data)
-    for batch in batches:
+    try:
+        iterator = iter(batches)
+    except TypeError:  # such as a numpy array of no dimension
+        raise _no_source(data) from None
+    for batch in iterator:
         if not isinstance(batch, pa.RecordBatch):
             raise _no_source(batch)
         if batch.num_rows:
             yield batch
+
+
+def stream_of(data: Any) -> pa.RecordBatchReader:
+    """The record batches of an object of the Arrow C stream. Raises UnsupportedError for one of anything else."""
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowException as cause:
+        raise _no_source(data) from cause
 
 
 def _no_source(data: Any) -> UnsupportedError:

@@ -1,0 +1,17 @@
+"""The argument `spark`: a session, of the driver or of Spark Connect. Raises InvalidError for anything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from widetable.arguments import refused
+
+
+def session_of(value: Any) -> SparkSession:
+    """By what it can do: the class of a session of Spark Connect is another one."""
+    if not callable(getattr(value, "createDataFrame", None)):
+        raise refused(value, "spark", "a SparkSession")
+    session: SparkSession = value
+    return session

@@ -1,0 +1,104 @@
+"""Every command with arguments and values that nobody means: an exit code and one message, never a traceback."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import widetable as wt
+from tests.hostile_values import TEXTS
+from widetable.cli.app import app
+
+# Options with a value, by command. Changes go from snapshot 0 to 1 unless said otherwise.
+COMMANDS: dict[str, list[str]] = {
+    "inspect": [],
+    "audit": ["--from", "--findings"],
+    "maintain": ["--interval", "--full-compaction-interval", "--orphans-older-than"],
+    "expire": ["--retain-min", "--retain-max", "--time-retained"],
+    "orphans": ["--older-than"],
+    "changes": ["--columns", "--format", "--output"],
+}
+NUMBERS = [
+    "-1",
+    "99999999999999999999",
+    "1" * 5000,
+    "\N{SUPERSCRIPT TWO}",
+    "1.5",
+    "nan",
+    "9" * 19 + " d",
+    "9" * 400 + " s",
+]
+LAST_DAY, LAST = 2**31 - 1, 2**63 - 1
+EXTREMES = {
+    "k": pa.array([LAST_DAY], pa.int32()).view(pa.date32()),
+    "at": pa.array([LAST], pa.int64()).view(pa.timestamp("ms")),
+    "zoned": pa.array([-LAST], pa.int64()).view(pa.timestamp("us", "UTC")),
+    "nothing": pa.array([float("nan")]),
+    "much": pa.array(["9" * 38]).cast(pa.decimal128(38, 0)),
+    "bytes": pa.array([b"\x00\xff"]),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> wt.Table:
+    data = pa.table(EXTREMES)
+    table = wt.Catalog(tmp_path).create_table(
+        "db.t", data.schema, primary_key=["k"], options={"widetable.fsync": "false"}
+    )
+    table.write(data)
+    return table
+
+
+def assert_told(*arguments: str) -> None:
+    result = CliRunner().invoke(app, list(arguments))
+    said = ascii(arguments)[:200]
+    assert isinstance(result.exception, SystemExit | None), (said, result.exception)
+    assert result.exit_code in (0, 1, 2), said
+    assert "Traceback" not in result.output, said
+    assert result.exit_code != 2 or result.stderr.strip(), said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_hostile_argument_is_told(
+    table: wt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rest = {"changes": ["0", "1"], "maintain": ["--once"]}.get(command, [])
+    for value in (*TEXTS, *NUMBERS):
+        assert_told(command, value, *rest)
+        for option in COMMANDS[command]:
+            assert_told(command, table.path, *rest, option, value)
+        if command == "changes":
+            assert_told(command, table.path, value, "1")
+            assert_told(command, table.path, "0", value)
+    assert wt.Table.open(table.path).audit().ok
+
+
+def test_values_that_python_does_not_hold_are_printed(table: wt.Table) -> None:
+    run = CliRunner().invoke(app, ["changes", table.path, "0", "1"])
+    assert json.loads(run.stdout) == {
+        "k": "+5881580-07-11",
+        "at": "+292278994-08-17 07:12:55.807",
+        "zoned": "-290308-12-21 19:59:05.224193+00:00",
+        "nothing": "NaN",
+        "much": "9" * 38,
+        "bytes": "00ff",
+        "_row_kind": "+I",
+    }
+    in_csv = CliRunner().invoke(app, ["changes", table.path, "0", "1", "--format", "csv"])
+    (row,) = csv.DictReader(io.StringIO(in_csv.stdout))
+    assert row == {**json.loads(run.stdout), "nothing": "nan"}
+
+
+def test_a_file_name_that_is_no_text_is_printed(table: wt.Table) -> None:
+    stray = Path(table.path, "bucket-0", "data-\udcff-0.parquet")
+    stray.write_bytes(b"")
+    result = CliRunner().invoke(app, ["orphans", table.path, "--older-than", "0 s", "--dry-run"])
+    assert result.exception is None
+    assert "data-\\udcff-0.parquet" in result.stdout

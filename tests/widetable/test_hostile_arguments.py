@@ -1,0 +1,244 @@
+"""Every public call with values that nobody means, for one argument at a time and for several at once: it succeeds, or
+raises one of the six kinds of error, and the table is as sound as before. What a caller's own iterator or callback
+raises comes back as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import widetable as wt
+from tests.hostile_values import hostile_values
+from widetable.arguments import shown
+from widetable.operations.maintenance import Upkeep
+from widetable.write.table_writer import TableWriter
+
+SCHEMA = pa.schema(
+    [
+        pa.field("k", pa.int64(), nullable=False),
+        ("s", pa.string()),
+        ("d", pa.date32()),
+        ("p", pa.float64()),
+    ]
+)
+OPTIONS = {"widetable.fsync": "false", "changelog-producer": "lookup"}
+ROWS = pa.table({"k": [1, 2], "s": ["a", "b"]})
+KEYS = ROWS.select(["k"])
+USUAL_NAME = "db.t"
+
+
+class Ground:
+    """A table with two commits, a tag and a consumer, and all calls on it by name."""
+
+    def __init__(self, path: Path) -> None:
+        self.catalog = wt.Catalog(path / "warehouse")
+        self.table = self.catalog.create_table("db.t", SCHEMA, primary_key=["k"], options=OPTIONS)
+        self.table.write(ROWS)
+        self.table.write(pa.table({"k": [2, 3], "s": ["c", None]}))
+        self.table.create_tag("here")
+        self._altered = 0
+
+    def call(self, call: str, /, **given: Any) -> None:
+        """given: the arguments that are not the usual ones."""
+        usual, done = self.calls()[call]
+        done(**{**usual, **given})
+
+    def calls(self) -> dict[str, tuple[dict[str, Any], Callable[..., object]]]:
+        """Name -> usual arguments, and what is called."""
+        table, catalog = self.table, self.catalog
+        stop = threading.Event()
+        stop.set()
+        return {
+            "Catalog": (
+                {"warehouse": catalog.warehouse},
+                lambda **of: wt.Catalog(**of).list_tables(),
+            ),
+            "Catalog.create_table": (
+                {
+                    "name": "db.new",
+                    "schema": SCHEMA,
+                    "primary_key": ["k"],
+                    "if_not_exists": True,
+                    "options": OPTIONS,
+                },
+                catalog.create_table,
+            ),
+            "Catalog.table": ({}, catalog.table),
+            "Catalog.list_tables": ({}, catalog.list_tables),
+            "Catalog.drop_table": ({"name": "db.none", "if_exists": True}, catalog.drop_table),
+            "Catalog.alter_table": ({"name": USUAL_NAME}, self._alter),
+            "Table.open": ({"path": table.path}, wt.Table.open),
+            "Table.write": (
+                {"data": ROWS, "commit_user": "u", "commit_identifier": 1},
+                table.write,
+            ),
+            "Table.overwrite": ({"data": ROWS}, table.overwrite),
+            "Table.compact": ({}, table.compact),
+            "Table.check_write_columns": ({"arrow_schema": SCHEMA}, table.check_write_columns),
+            "Table.new_writer": ({"columns": ["k"]}, self._write_some),
+            "TableWriter.write": ({}, lambda data: self._write_some(["k"], data=data)),
+            "Table.commit_append": ({}, lambda **of: self._commit(table.commit_append, of)),
+            "Table.commit_overwrite": ({}, lambda **of: self._commit(table.commit_overwrite, of)),
+            "Table.discard": ({}, table.discard),
+            "Table.find_commit": ({"commit_user": "u", "commit_identifier": 1}, table.find_commit),
+            "Table.scan": ({}, lambda **of: table.scan(**of).to_arrow()),
+            "Table.lookup": ({"keys": [1]}, table.lookup),
+            "Table.create_tag": ({"name": "there"}, table.create_tag),
+            "Table.delete_tag": ({}, table.delete_tag),
+            "Table.delete_consumer": ({}, table.delete_consumer),
+            "Table.expire_snapshots": ({"dry_run": True}, table.expire_snapshots),
+            "Table.remove_orphan_files": ({"dry_run": True}, table.remove_orphan_files),
+            "Table.audit": ({}, table.audit),
+            "Table.maintain": ({"stop": stop}, self._maintain),
+            "Table.maintainer": ({"upkeep": Upkeep()}, lambda **of: table.maintainer(**of).close()),
+            "Table.changes": ({"start": 0, "end": 1}, table.changes),
+            "Table.change_batches": (
+                {"start": 0, "end": 1},
+                lambda **of: list(table.change_batches(**of)),
+            ),
+            "Table.follow": ({"timeout": 0}, self._follow),
+            "Table.change_source": ({}, table.change_source),
+        }
+
+    def _alter(self, **given: Any) -> None:
+        """Of a table of its own, and another one as soon as that was altered."""
+        if given["name"] is USUAL_NAME:
+            given["name"] = f"db.altered{self._altered}"
+            self.catalog.create_table(
+                given["name"], SCHEMA, primary_key=["k"], options=OPTIONS, if_not_exists=True
+            )
+        self.catalog.alter_table(**given)
+        self._altered += 1
+
+    def _write_some(self, columns: Any, data: Any = KEYS, **given: Any) -> None:
+        with self.table.new_writer(columns, **given) as writer:
+            writer.write(data)
+
+    def _commit(self, commit: Callable[..., object], given: dict[str, Any]) -> None:
+        if "messages" not in given:
+            with self.table.new_writer(["k"]) as writer:
+                writer.write(KEYS)
+                given = {"messages": writer.finish(), **given}
+        commit(**given)
+
+    def _maintain(self, **given: Any) -> None:
+        """Once, where nothing stops it."""
+        if given["stop"] is None:
+            given["once"] = True
+        self.table.maintain(**given)
+
+    def _follow(self, **given: Any) -> None:
+        with self.table.follow(**given) as follower:
+            if given["timeout"] == 0:
+                list(follower)
+
+    def assert_sound(self) -> None:
+        """The table opens, is read, written and audited."""
+        table = wt.Table.open(self.table.path)
+        assert "k" in table.scan().to_arrow().column_names
+        assert table.write(ROWS).committed
+        report = table.audit()
+        assert report.ok, report.findings
+
+
+def parameters(call: str) -> list[str]:
+    """The arguments that a call has."""
+    owner, _, method = call.partition(".")
+    kind = {"TableWriter": TableWriter}.get(owner) or getattr(wt, owner)
+    found = inspect.signature(getattr(kind, method) if method else kind).parameters
+    return [name for name in found if name != "self"]
+
+
+def public_calls() -> Iterator[str]:
+    """Every call with an argument."""
+    yield "Catalog"
+    yield "TableWriter.write"
+    for kind in (wt.Catalog, wt.Table):
+        for name, member in inspect.getmembers(kind, callable):
+            if not name.startswith("_") and parameters(f"{kind.__name__}.{name}"):
+                assert member.__doc__
+                yield f"{kind.__name__}.{name}"
+
+
+def outcome(ground: Ground, call: str, given: dict[str, Any]) -> str | None:
+    """What is wrong with what came of a call; None when nothing is."""
+    said = f"{call}({', '.join(f'{name}={shown(value)}' for name, value in given.items())})"
+    try:
+        ground.call(call, **given)
+    except wt.WidetableError as error:
+        str(error).encode()  # what no console could show is as bad
+    except Exception as error:  # noqa: BLE001
+        return f"{said} raised {type(error).__name__}"
+    return None
+
+
+@pytest.mark.parametrize("call", sorted(public_calls()))
+def test_one_hostile_argument_gives_an_error_of_the_package(
+    tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ground = Ground(tmp_path)
+    tried = [
+        outcome(ground, call, {name: value})
+        for name in parameters(call)
+        for value in hostile_values()
+    ]
+    assert [wrong for wrong in tried if wrong] == []
+    ground.assert_sound()
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
+    return Ground(tmp_path_factory.mktemp("ground"))
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_several_hostile_arguments_give_an_error_of_the_package(ground: Ground, seed: int) -> None:
+    rng = random.Random(seed)
+    values = list(hostile_values())
+    for call in rng.sample(sorted(public_calls()), 8):
+        names = parameters(call)
+        chosen = rng.sample(names, rng.randint(1, len(names)))
+        assert outcome(ground, call, {name: rng.choice(values) for name in chosen}) is None
+    ground.assert_sound()
+
+
+class Mine(Exception):
+    """Of the caller."""
+
+
+def failing() -> Iterator[Any]:
+    """One batch, then an error."""
+    yield ROWS.to_batches()[0]
+    raise Mine
+
+
+def raising(*_: object) -> str:
+    raise Mine
+
+
+def test_what_a_callers_own_code_raises_comes_back_as_it_is(ground: Ground) -> None:
+    table, before = ground.table, ground.table.snapshots()
+    names: Any = map(raising, [1])
+    stop: Any = raising
+    calls: list[Callable[[], object]] = [
+        lambda: table.write(failing()),
+        lambda: table.overwrite(failing()),
+        lambda: table.lookup(map(raising, [1])),
+        lambda: table.scan(columns=names),
+        lambda: table.maintain(on_round=stop, interval_millis=0),
+    ]
+    for call in calls:
+        with pytest.raises(Mine):
+            call()
+    assert table.snapshots() == before
