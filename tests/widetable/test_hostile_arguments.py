@@ -99,6 +99,10 @@ class Ground:
             "Table.expire_snapshots": ({"dry_run": True}, table.expire_snapshots),
             "Table.remove_orphan_files": ({"dry_run": True}, table.remove_orphan_files),
             "Table.audit": ({}, table.audit),
+            "Table.doctor": ({}, table.doctor),
+            "Table.repair": ({"dry_run": True}, table.repair),
+            "Table.rollback": ({"dry_run": True, "snapshot_id": 1}, table.rollback),
+            "Table.alter_options": ({}, self._alter_options),
             "Table.maintain": ({"stop": stop}, self._maintain),
             "Table.maintainer": ({"upkeep": Upkeep()}, lambda **of: table.maintainer(**of).close()),
             "Table.changes": ({"start": 0, "end": 1}, table.changes),
@@ -118,6 +122,15 @@ class Ground:
                 given["name"], SCHEMA, primary_key=["k"], options=OPTIONS, if_not_exists=True
             )
         self.catalog.alter_table(**given)
+        self._altered += 1
+
+    def _alter_options(self, **given: Any) -> None:
+        """Of a table of its own."""
+        name = f"db.altered{self._altered}"
+        made = self.catalog.create_table(
+            name, SCHEMA, primary_key=["k"], options=OPTIONS, if_not_exists=True
+        )
+        made.alter_options(**given)
         self._altered += 1
 
     def _write_some(self, columns: Any, data: Any = KEYS, **given: Any) -> None:

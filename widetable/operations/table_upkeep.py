@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from widetable.arguments import called, flag, instance
+from widetable.arguments import called, flag, instance, names
 from widetable.errors import InvalidError
 from widetable.operations.alteration import alter
 from widetable.operations.audit import FINDINGS_PER_LAW, FOLDED_ROWS, audit
@@ -30,6 +30,7 @@ from widetable.operations.rollback import RollbackResult, rollback
 from widetable.operations.schema_change import SchemaChange
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.table_history import TableHistory
+from widetable.option_checks import option_texts
 
 
 class TableUpkeep(TableHistory):
@@ -68,7 +69,7 @@ class TableUpkeep(TableHistory):
         deep: read every live data file and every changelog file, instead of looking at their sizes. What cannot be
         looked at is a finding, not an error.
         """
-        return doctor(self._state(self.schema), self._committer, deep=deep)
+        return doctor(self._state(self.schema), self._committer, deep=flag(deep, "deep"))
 
     def repair(self, dry_run: bool = False, *, deep: bool = True) -> RepairResult:
         """Take damaged live data files out of the table, keep what can be read of them, and say what is gone: which
@@ -79,7 +80,8 @@ class TableUpkeep(TableHistory):
         have met. dry_run: only say. Restore a file from a copy instead where there is one. A newer row that is lost
         gives way to the older one of its key.
         """
-        return repair(self._state(self.schema), self._committer, deep=deep, dry_run=dry_run)
+        is_deep, is_dry = flag(deep, "deep"), flag(dry_run, "dry_run")
+        return repair(self._state(self.schema), self._committer, deep=is_deep, dry_run=is_dry)
 
     def rollback(
         self,
@@ -96,17 +98,18 @@ class TableUpkeep(TableHistory):
         commit user. Readers of changes are not told: let them start anew. dry_run: only say. Raises DamagedError when
         files of the snapshot are gone. For a table that has lost its newest snapshots see `accept_lost_snapshots`.
         """
-        if (snapshot_id, timestamp, tag) == (None, None, None):
+        if snapshot_id is None and timestamp is None and tag is None:
             raise InvalidError(
                 "snapshot_id, timestamp and tag",
                 found="none of them",
                 expected="one of them",
                 action="Say to which snapshot the table is to go back.",
             )
+        is_dry = flag(dry_run, "dry_run")
         store = self._committer.snapshots
         target = choose_snapshot(store, self._tags, snapshot_id, timestamp, tag)
         assert target is not None
-        return rollback(self._state(self.schema), self._committer, target, dry_run=dry_run)
+        return rollback(self._state(self.schema), self._committer, target, dry_run=is_dry)
 
     def alter_options(
         self, set_options: Mapping[str, str] | None = None, remove_options: Sequence[str] = ()
@@ -115,7 +118,8 @@ class TableUpkeep(TableHistory):
         them in what it does next.
         """
         change = SchemaChange(
-            set_options=dict(set_options or {}), remove_options=tuple(remove_options)
+            set_options=option_texts(set_options, "set_options"),
+            remove_options=names(remove_options, "remove_options"),
         )
         alter(self._file_io, self._paths, change)
 
