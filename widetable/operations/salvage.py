@@ -2,8 +2,8 @@
 
 In: the entry of a damaged file. Out: new files of the same level and numbers, with statistics of their own, and the
 rows that are lost, row group by row group. A row group is kept when it decodes as a whole, its keys ascend after those
-that were kept before, and keys and sequence numbers lie within what the file's meta says; so nothing of another file
-gets in. Raises UnsupportedError, StorageError; new files are removed then.
+that were kept before and hash to the bucket, and keys and sequence numbers lie within what the file's meta says; so
+nothing of another file gets in. Raises UnsupportedError, StorageError; new files are removed then.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from widetable import options as opt
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row, encode_rows, with_arity
+from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
 from widetable.format.manifest_entry import ManifestEntry
@@ -86,6 +88,9 @@ class _Salvage:
         self._data = data
         self._key = table.schema.trimmed_primary_key
         self._types = key_types(table.schema)
+        self._bucket = entry.bucket
+        options = {**table.schema.options, opt.BUCKET.key: str(entry.total_buckets)}
+        self._by_bucket = replace(table.schema, options=options)
         self._last: pa.RecordBatch | None = None
 
     def run(self, *, dry_run: bool) -> Salvaged:
@@ -137,6 +142,8 @@ class _Salvage:
         pieces = rows if self._last is None else [self._last, *rows]
         keys = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
         if not ascends(key_lanes(keys)).all():
+            return False
+        if any((bucket_ids(piece, self._by_bucket) != self._bucket).any() for piece in rows):
             return False
         low, high = self._file.min_key, self._file.max_key
         first, last = self._key_row(rows[0], 0), self._key_row(rows[-1], rows[-1].num_rows - 1)

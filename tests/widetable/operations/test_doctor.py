@@ -20,6 +20,7 @@ from tests.widetable.operations.damaged_table import (
     path_of,
     rows,
 )
+from widetable.operations import doctor
 
 
 @pytest.fixture
@@ -88,6 +89,11 @@ def _torn_snapshot(table: wt.Table) -> str:
     return "snapshot-2"
 
 
+def _gap(table: wt.Table) -> str:
+    Path(table.path, "snapshot", "snapshot-2").unlink()
+    return "1 snapshots"
+
+
 def _short_manifest(table: wt.Table) -> str:
     path = next(p for p in Path(table.path, "manifest").iterdir() if "list" not in p.name)
     path.write_bytes(path.read_bytes()[:-1])
@@ -133,6 +139,7 @@ def _absent_bucket(table: wt.Table) -> str:
 HARMS: list[Callable[[wt.Table], str]] = [
     _lost_snapshot,
     _torn_snapshot,
+    _gap,
     _short_manifest,
     _missing_list,
     _torn_consumer,
@@ -177,3 +184,12 @@ def test_tables_of_other_clients_are_not_damaged(fixture: FixtureTable, tmp_path
     report = wt.Table.open(str(copy)).doctor(deep=True)
     assert {finding.check for finding in report.findings} <= {"options"}, report.findings
     assert wt.Table.open(str(copy)).inspect().damaged_files == ()
+
+
+def test_many_commit_users_are_told(table: wt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_MANY_USERS", 3)
+    for number in range(3):
+        assert table.doctor().ok
+        table.write(rows("c", range(1)), f"run-{number}", 1)
+    (finding,) = table.doctor().findings
+    assert "3 commit users" in finding.found

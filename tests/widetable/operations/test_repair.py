@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tests.widetable.operations.damaged_table import (
     values,
 )
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.operations.salvage import salvage
 from widetable.storage.local import LocalFileIO
 
 
@@ -126,6 +128,25 @@ def test_a_file_of_another_bucket_in_its_place_is_damage(table: wt.Table) -> Non
     done = table.repair()
     assert [file.damage.bucket for file in done.files] == [0]
     assert all(found == f"a{k}" for k, found in values(table).items())
+
+
+@pytest.mark.parametrize("other", ["of an older commit", "of another bucket"])
+def test_a_whole_file_of_other_rows_keeps_none(table: wt.Table, other: str) -> None:
+    """Size and number of rows made to fit: nothing but its rows shows that it is another file."""
+    for value in "ab":
+        table.write(rows(value))
+    entries = sorted(live(table), key=lambda e: (e.bucket, -e.file.max_sequence_number))
+    (newest, older), (elsewhere, _) = entries[:2], entries[2:]
+    source = older if other == "of an older commit" else elsewhere
+    data = path_of(table, source).read_bytes()
+    path_of(table, newest).write_bytes(data)
+    meta = replace(newest.file, file_size=len(data), row_count=source.file.row_count)
+    if other == "of another bucket":
+        meta = replace(meta, min_key=source.file.min_key, max_key=source.file.max_key)
+    state = table._state(table.schema)
+    found = salvage(state, replace(newest, file=meta), dry_run=False)
+    assert (found.files, found.kept_rows) == ((), 0)
+    assert sum(lost.rows for lost in found.lost) == source.file.row_count
 
 
 def test_a_file_that_the_storage_refuses_is_left_alone(table: wt.Table) -> None:
