@@ -28,6 +28,9 @@ from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, 
 from widetable.schema import TableSchema
 from widetable.types import DataField
 
+# What walks a condition goes as deep as its stack; a chain of AND or OR is no nesting.
+_MOST_NESTED: Final = 50
+
 
 class _FilterDialect(Spark):
     """Spark's SQL with doubled quotes inside text, as Spark itself reads them."""
@@ -63,12 +66,18 @@ class _Reader:
     def __init__(self, text: str, schema: TableSchema) -> None:
         self._text = text
         self._schema = schema
+        self._depth = 0
 
     def node(self, e: exp.Expr) -> Node:
         rule = _RULES.get(type(e))
         if rule is None:
             self._refuse(e)
-        return rule(self, e)
+        self._depth += 1
+        if self._depth > _MOST_NESTED:
+            raise _invalid(self._text, f"more than {_MOST_NESTED} conditions within each other")
+        found = rule(self, e)
+        self._depth -= 1
+        return found
 
     def _refuse(self, e: exp.Expr) -> NoReturn:
         raise _invalid(self._text, f"{e.sql(dialect='spark')!r}")
@@ -236,8 +245,8 @@ _OPS: Final[dict[type, str]] = {
 }
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _RULES: Final[dict[type, Callable[[_Reader, Any], Node]]] = {
-    exp.And: lambda reader, e: And((reader.node(e.this), reader.node(e.expression))),
-    exp.Or: lambda reader, e: Or((reader.node(e.this), reader.node(e.expression))),
+    exp.And: lambda reader, e: And(tuple(map(reader.node, e.flatten()))),
+    exp.Or: lambda reader, e: Or(tuple(map(reader.node, e.flatten()))),
     exp.Not: lambda reader, e: Not(reader.node(e.this)),
     exp.Paren: lambda reader, e: reader.node(e.this),
     **dict.fromkeys(_OPS, _Reader.compare),

@@ -12,7 +12,6 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -333,11 +332,11 @@ def _in_expression(node: In) -> pc.Expression:
 
 def _joined(operation: Callable[[Any, Any], Any], whole: bool) -> Callable[[Any], pc.Expression]:
     def join(node: Any) -> pc.Expression:
-        return (
-            reduce(operation, [to_expression(part) for part in node.parts])
-            if node.parts
-            else pc.scalar(whole)
-        )
+        found = [to_expression(part) for part in node.parts] or [pc.scalar(whole)]
+        while len(found) > 1:  # halves, and not a chain: Arrow goes as deep as the expression
+            pairs = [found[at : at + 2] for at in range(0, len(found), 2)]
+            found = [operation(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        return found[0]
 
     return join
 

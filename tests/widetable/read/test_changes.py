@@ -326,7 +326,7 @@ def test_nothing_of_an_empty_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("start", "end", "message"),
     [
-        (3, 2, "found 2, before the start 3; expected 3 or more"),
+        (3, 2, "end: found 2 of type int; expected 3, the start"),
         (-1, 2, "start: found -1"),
         (0, True, "end: found True"),
         ("0", 2, "start: found '0'"),

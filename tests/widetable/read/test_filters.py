@@ -7,6 +7,7 @@ import pickle
 import random
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import widetable as wt
 from widetable.errors import InvalidError
 from widetable.read.filters import parse
 from widetable.read.literal import literal, scalar_comparable, scalar_of
@@ -316,3 +318,14 @@ def test_comparables_of_literals_are_those_of_the_columns_values(name: str) -> N
         scalar = pa.array([value], arrow_type(column.type))[0]
         assert found == scalar_comparable(column.type, scalar)
         assert scalar_of(column.type, found).cast(scalar.type) == scalar or value != value
+
+
+def test_a_long_chain_of_conditions_is_a_filter_and_a_deep_one_is_refused(tmp_path: Path) -> None:
+    columns = pa.schema([("k", pa.int64()), ("b", pa.bool_())])
+    table = wt.Catalog(str(tmp_path)).create_table("db.t", columns, primary_key=["k"])
+    table.write(pa.table({"k": [7], "b": [True]}))
+    chain = " or ".join(f"k = {number}" for number in range(400))
+    assert table.scan(filter=chain).to_arrow().num_rows == 1
+    for deep in ("not " * 200 + "b", "not (" * 60 + "b" + ")" * 60, "(" * 330 + "b" + ")" * 330):
+        with pytest.raises(wt.InvalidError, match="filter"):
+            table.scan(filter=deep).to_arrow()

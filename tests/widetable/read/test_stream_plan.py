@@ -109,7 +109,7 @@ def test_a_mode_says_where_a_new_stream_starts(
         ("latest", 3, None, "found the snapshot id 3; expected no snapshot id"),
         ("latest-full", None, 3, "found the timestamp 3; expected no timestamp"),
         ("default", 3, 3, "found the timestamp 3"),
-        ("from-snapshot", 0, None, "found 0; expected 1 or more"),
+        ("from-snapshot", 0, None, "found 0 of type int; expected a whole number from 1"),
     ],
 )
 def test_a_mode_without_what_it_needs_is_refused(
