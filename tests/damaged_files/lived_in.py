@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 import widetable as wt
-from tests.kept_rows import batch
 from tests.plain_rows import row_texts
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.commit.read_lease import hold
@@ -52,6 +52,14 @@ KEYS: Final = pa.table(
 )
 
 Ask = Callable[[wt.Table], Any]
+
+
+def batch(number: int) -> pa.Table:
+    """A few keys of two partitions; texts that do not compress, so that most of a data file is pages."""
+    ids = [number % 3 + key for key in range(4)]
+    texts = [random.Random(f"{number} {id}").randbytes(1000).hex() for id in ids]
+    parts = pa.array([id % 2 for id in ids], pa.int32())
+    return pa.table({"k": pa.array(ids, pa.int64()), "p": parts, "v": texts})
 
 
 def _rows(**how: Any) -> Ask:

@@ -140,15 +140,19 @@ class DataFile:
                 rows, row_groups=[group], columns=names, use_threads=use_threads
             )
             micros = None if wide is None else wide.batches(rows, [group], names)
+        left = self._parquet.metadata.row_group(group).num_rows
         while True:
             with _mapped_errors(self._path):
                 batch = next(found, None)
                 if batch is None:
-                    return
+                    break
+                left -= batch.num_rows
                 if micros is not None:
                     _WideTimes.check(next(micros), batch, self._path)
                 row_batch = self._row_batch(batch)
             yield row_batch
+        if left:  # Arrow takes a page that it does not know for the end
+            raise _damaged(self._path, f"{-left:+} rows in row group {group}", "those it counts")
 
     def _rows_at_once(self, group: int, names: Sequence[str], batch_bytes: int) -> int:
         """By what the footer says of a row group, and by its first rows where it cannot tell."""

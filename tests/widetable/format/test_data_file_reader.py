@@ -165,3 +165,20 @@ def test_dotted_names_are_columns_of_their_own(path: Path, monkeypatch: pytest.M
     with open_data_file(IO, str(path), meta, schema, schema) as file:
         # Two Parquet columns have the path a.b: nothing is said of either.
         assert [g.minima for g in file.row_group_key_ranges()] == [(1, None), (2, None)]
+
+
+def test_a_wrong_bit_gives_the_rows_or_damage(tmp_path: Path, rng: random.Random) -> None:
+    """Headers of pages have no checksum: in some places a wrong bit made a reader take them for the end."""
+    path = tmp_path / "data-0.parquet"
+    meta = write(path, SIMPLE, [batch_of(SIMPLE, simple_rows(*range(20)))])
+    whole, rows = path.read_bytes(), read(path, meta, SIMPLE)
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for at in (*range(4, 40), *rng.sample(range(40, footer), 100)):
+        spoiled = bytearray(whole)
+        spoiled[at] ^= 1 << rng.randrange(8)
+        path.write_bytes(spoiled)
+        try:
+            found = read(path, meta, SIMPLE)
+        except (DamagedError, UnsupportedError):
+            continue
+        assert found == rows, (at, whole[at] ^ spoiled[at])
