@@ -152,7 +152,9 @@ class DataFile:
                 row_batch = self._row_batch(batch)
             yield row_batch
         if left:  # Arrow takes a page that it does not know for the end
-            raise _damaged(self._path, f"{-left:+} rows in row group {group}", "those it counts")
+            raise damaged_file(
+                self._path, f"{-left:+} rows in row group {group}", "those it counts"
+            )
 
     def _rows_at_once(self, group: int, names: Sequence[str], batch_bytes: int) -> int:
         """By what the footer says of a row group, and by its first rows where it cannot tell."""
