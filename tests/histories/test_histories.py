@@ -26,7 +26,9 @@ def test_every_reader_says_what_the_oracle_says(
     rng: random.Random, tmp_path: Path, number: int, tally: Note
 ) -> None:
     history = History(rng, draw_table(rng, LONGEST), tmp_path)
-    for _ in range(STEPS):
-        history.step()
-    history.finish()
-    tally(cases=1, **history.counts)
+    try:
+        for _ in range(STEPS):
+            history.step()
+        history.finish()
+    finally:
+        tally(cases=1, **history.counts)
