@@ -297,6 +297,7 @@ def _open_parquet(
                 f"{parquet.metadata.num_rows} rows",
                 f"{meta.row_count} rows, as its meta says",
             )
+        _check_names(path, parquet.schema_arrow.names, file_schema)
         names = _int96_columns(parquet)
         if not names:
             return parquet, None
@@ -314,6 +315,18 @@ def _open_parquet(
         # What Arrow wrote came from nanoseconds.
         is_wide = unit == "ns" and not (parquet.metadata.created_by or "").startswith(_ARROW)
         return opened(unit), _WideTimes(opened("us"), names) if is_wide else None
+
+
+def _check_names(path: str, names: Sequence[str], file_schema: TableSchema) -> None:
+    """A file may lack columns, so one whose name has a wrong bit would be taken for one that it does not have."""
+    known = {field.name for field in file_schema.fields}
+    foreign = [name for name in names if name not in known and not name.startswith("_")]
+    if foreign:
+        raise damaged_file(
+            f"column {foreign[0]!r} of {path}",
+            f"a column that schema {file_schema.id} does not have",
+            "columns of the schema that the file was written with",
+        )
 
 
 def _int96_columns(parquet: pq.ParquetFile) -> list[str]:

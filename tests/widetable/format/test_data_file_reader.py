@@ -66,6 +66,21 @@ def test_file_of_another_format_is_told(path: Path, written: DataFileMeta) -> No
         read(path, replace(written, file_name="data-1.orc"), SIMPLE)
 
 
+def test_a_column_whose_name_has_a_wrong_bit_is_damage(path: Path) -> None:
+    """It would be taken for one that the file does not have, and older values would show."""
+    schema = table_schema({"k": "INT", "a_column": "BIGINT"})
+    meta = write(path, schema, [batch_of(schema, {"k": [1], "a_column": [2]})])
+    whole = path.read_bytes()
+    at = whole.index(b"a_column", len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"))
+    for byte in range(at, at + len(b"a_column")):
+        for bit in range(8):
+            spoiled = bytearray(whole)
+            spoiled[byte] ^= 1 << bit
+            path.write_bytes(spoiled)
+            if spoiled[at : at + 1] != b"_":
+                assert refused(path, meta, schema)
+
+
 def test_missing_not_null_column_is_damage(path: Path, written: DataFileMeta) -> None:
     schema = table_schema(
         {"k": "INT", "v": "STRING", "n": "BIGINT", "w": "DOUBLE", "z": "INT NOT NULL"}
