@@ -112,8 +112,8 @@ def write(path: str, shared: Shared) -> None:
         shared.writes.value = number
 
 
-def batch(rng: np.random.Generator, number: int) -> pa.Table:
-    keys = rng.choice(KEYS, ROWS_PER_WRITE, replace=False)
+def batch(rng: np.random.Generator, number: int, rows: int = ROWS_PER_WRITE) -> pa.Table:
+    keys = rng.choice(KEYS, rows, replace=False)
     columns: dict[str, Any] = {"k": keys, "s": np.full(len(keys), number)}
     columns |= {f"c{i}": [f"{number}-{i}-{key}" for key in keys] for i in range(COLUMNS)}
     return pa.table(columns, SCHEMA)
@@ -265,11 +265,13 @@ def trends(samples: Sequence[Sample]) -> list[Trend]:
 
 
 def soak(minutes: float, on_sample: Callable[[Sample], None]) -> list[Sample]:
-    """A run on a new table."""
+    """A run on a table that has all keys: what grows then, grows with time."""
     with scratch("soak") as work:
         table = wt.Catalog(str(work / "warehouse")).create_table(
             "bench.soak", SCHEMA, primary_key=["k"], options=OPTIONS
         )
+        table.write(batch(np.random.default_rng(0), 0, KEYS))
+        table.compact(full=True)
         return Soak(table).run(minutes, on_sample)
 
 
