@@ -2,11 +2,12 @@
 
 A turn is an exclusive `flock`. Linux lets those that wait have it in the order in which they came, and gives it back
 when a process ends, however it ends. A thread waits for it in the kernel, so that the caller can stop waiting: one that
-is stopped with the turn in its hands must not stop all others. Nothing may rely on a turn: who waited for too long goes
-on without one, and does not wait for that file again until it was seen free.
+is stopped with the turn in its hands must not stop all others. Nothing may rely on a turn: who has seen nobody get it
+for too long goes on without one, and does not wait for that file again until somebody has got it.
 
-In: the path of an empty file, made when it is not there. Out: whether the turn is ours. Raises nothing: False at once
-where the directory is not there, or the storage has no locks.
+In: the path of an empty file, made when it is not there; its time of modification says when somebody last got the turn.
+Out: whether the turn is ours. Raises nothing: False at once where the directory is not there, or the storage has no
+locks.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-# Files whose turn somebody has kept for longer than this process would wait.
-_KEPT: Final[set[str]] = set()
+# Files whose turn somebody keeps for longer than this process would wait, with the time at which it was got.
+_KEPT: Final[dict[str, int]] = {}
 
 
 @contextlib.contextmanager
@@ -31,7 +32,9 @@ def turn(path: str, patience_seconds: float) -> Iterator[bool]:
         return
     is_ours = False
     try:
-        is_ours = _is_ours(lock, path, patience_seconds)
+        is_ours = lock.take() or _waited_for(lock, path, patience_seconds)
+        if is_ours:
+            lock.note()
         yield is_ours
     finally:
         if is_ours:
@@ -40,14 +43,16 @@ def turn(path: str, patience_seconds: float) -> Iterator[bool]:
             lock.give_up()
 
 
-def _is_ours(lock: _Lock, path: str, patience_seconds: float) -> bool:
-    if lock.take():
-        _KEPT.discard(path)
-        return True
-    if path not in _KEPT and lock.wait(patience_seconds):
-        return True
-    _KEPT.add(path)
-    return False
+def _waited_for(lock: _Lock, path: str, patience_seconds: float) -> bool:
+    got_at = lock.got_at()
+    if _KEPT.get(path) == got_at or not lock.start():
+        return False
+    while not lock.is_ours_within(patience_seconds):
+        before, got_at = got_at, lock.got_at()
+        if got_at == before:
+            _KEPT[path] = got_at
+            return False
+    return True
 
 
 class _Lock:
@@ -74,14 +79,28 @@ class _Lock:
             return False
         return True
 
-    def wait(self, seconds: float) -> bool:
-        """Whether it is ours within that time. Where no thread can be started nobody waits."""
+    def note(self) -> None:
+        """That somebody has got the turn now."""
+        with contextlib.suppress(OSError):
+            os.utime(self._descriptor)
+
+    def got_at(self) -> int:
+        """When somebody last did."""
+        with contextlib.suppress(OSError):
+            return os.fstat(self._descriptor).st_mtime_ns
+        return 0
+
+    def start(self) -> bool:
+        """Wait in a thread. Where none can be started nobody waits."""
         thread = threading.Thread(target=self._wait, name="widetable-turn", daemon=True)
         try:
             thread.start()
         except RuntimeError:
             return False
         self._is_waiting = True
+        return True
+
+    def is_ours_within(self, seconds: float) -> bool:
         self._answered.wait(seconds)
         with self._state:
             return self._is_ours

@@ -91,7 +91,7 @@ def test_one_that_was_killed_has_it_no_longer(path: str) -> None:
 
 
 def test_one_that_stands_still_stops_nobody_twice(path: str) -> None:
-    """Who waited in vain goes on, does not wait again while the turn is kept, and waits again when it was seen free."""
+    """Who waited in vain goes on, does not wait again while the turn is kept, and waits again when somebody got it."""
     with held_elsewhere(path) as process:
         process.send_signal(signal.SIGSTOP)
         with turn(path, 0.05) as is_ours:
@@ -100,8 +100,35 @@ def test_one_that_stands_still_stops_nobody_twice(path: str) -> None:
             assert not is_ours
     with turn(path, PATIENCE_SECONDS) as is_ours:
         assert is_ours
-    assert path not in local_turn._KEPT
+    with held_elsewhere(path) as process:
+        asking = threading.Timer(0.1, process.kill)
+        asking.start()
+        with turn(path, PATIENCE_SECONDS) as is_ours:
+            assert is_ours, "it waited"
+        asking.join()
     until(lambda: waiting(path) == 0)
+
+
+def test_a_queue_that_moves_is_waited_for_beyond_all_patience(path: str) -> None:
+    """A slow machine with many writers: nobody stands still, and the last one gets its turn."""
+    got: list[bool] = []
+
+    def ask(patience_seconds: float) -> None:
+        with turn(path, patience_seconds) as is_ours:
+            got.append(is_ours)
+            time.sleep(0.3)
+
+    threads = [threading.Thread(target=ask, args=(PATIENCE_SECONDS,)) for _ in range(10)]
+    with turn(path, PATIENCE_SECONDS):
+        for thread in threads:
+            thread.start()
+        until(lambda: waiting(path) == len(threads))
+        threads.append(threading.Thread(target=ask, args=(2.0,)))
+        threads[-1].start()
+        until(lambda: waiting(path) == len(threads))
+    for thread in threads:
+        thread.join()
+    assert got == [True] * 11
 
 
 def test_who_gave_up_waiting_does_not_get_it_later(path: str) -> None:
@@ -154,7 +181,7 @@ def test_descriptors_are_closed_whatever_happened(path: str) -> None:
         with turn(path, PATIENCE_SECONDS):
             pass
     with held_elsewhere(path):
-        local_turn._KEPT.discard(path)
+        local_turn._KEPT.pop(path, None)
         with turn(path, 0.01):
             pass
     until(lambda: len(os.listdir("/proc/self/fd")) <= before)
