@@ -3,7 +3,8 @@
 A turn is an exclusive `flock`. Linux lets those that wait have it in the order in which they came, and gives it back
 when a process ends, however it ends. A thread waits for it in the kernel, so that the caller can stop waiting: one that
 is stopped with the turn in its hands must not stop all others. Nothing may rely on a turn: who waited for too long goes
-on without one, and does not wait for that file again until it was seen free.
+on without one, and does not wait for that file again until it was seen free: by who asks, or by the thread, which
+waits on.
 
 In: the path of an empty file, made when it is not there. Out: whether the turn is ours. Raises nothing: False at once
 where the directory is not there, or the storage has no locks.
@@ -17,6 +18,8 @@ import os
 import threading
 from collections.abc import Iterator
 from typing import Final
+
+from widetable.forked_child import SharedByThreads
 
 # Files whose turn somebody has kept for longer than this process would wait.
 _KEPT: Final[set[str]] = set()
@@ -44,17 +47,22 @@ def _is_ours(lock: _Lock, path: str, patience_seconds: float) -> bool:
     if lock.take():
         _KEPT.discard(path)
         return True
-    if path not in _KEPT and lock.wait(patience_seconds):
-        return True
-    _KEPT.add(path)
-    return False
+    return path not in _KEPT and lock.wait(patience_seconds)
 
 
-class _Lock:
-    """Of one who asks. The waiting thread has the descriptor for itself when the caller gave up."""
+class _Lock(SharedByThreads):
+    """Of one who asks. The waiting thread has the descriptor for itself when the caller gave up. A forked child closes
+    it: the lock would live there for longer than the process that has it.
+    """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        super().__init__()
         self._descriptor = descriptor
+
+    def _start_anew(self) -> None:
+        self._close()
         self._answered = threading.Event()
         self._state = threading.Lock()
         self._is_waiting = self._is_ours = self._is_given_up = False
@@ -62,28 +70,27 @@ class _Lock:
     @classmethod
     def on(cls, path: str) -> _Lock | None:
         try:
-            return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+            return cls(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
         except (OSError, ValueError):
             return None
 
     def take(self) -> bool:
         """At once, or not."""
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+        return self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def wait(self, seconds: float) -> bool:
         """Whether it is ours within that time. Where no thread can be started nobody waits."""
         thread = threading.Thread(target=self._wait, name="widetable-turn", daemon=True)
+        self._is_waiting = True  # before: an interrupt may come when it has started
         try:
             thread.start()
         except RuntimeError:
+            self._is_waiting = False
             return False
-        self._is_waiting = True
         self._answered.wait(seconds)
         with self._state:
+            if not self._is_ours and not self._answered.is_set():
+                _KEPT.add(self._path)
             return self._is_ours
 
     def give_up(self) -> None:
@@ -94,17 +101,29 @@ class _Lock:
         self.give_back()
 
     def give_back(self) -> None:
-        # By name: a child that was forked meanwhile has the same lock open.
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        os.close(self._descriptor)
+        # By name: a child that was forked meanwhile may have the same lock open.
+        self._locked(fcntl.LOCK_UN)
+        self._close()
+
+    def _locked(self, operation: int) -> bool:
+        if self._descriptor is None:
+            return False
+        try:
+            fcntl.flock(self._descriptor, operation)
+        except OSError:
+            return False
+        return True
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def _wait(self) -> None:
-        is_ours = False
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-            is_ours = True
+        is_ours = self._locked(fcntl.LOCK_EX)
         with self._state:
+            if is_ours:
+                _KEPT.discard(self._path)
             self._is_ours = is_ours and not self._is_given_up
             self._answered.set()
             if not self._is_given_up:
