@@ -3,7 +3,8 @@
 A turn is an exclusive `flock`. Linux lets those that wait have it in the order in which they came, and gives it back
 when a process ends, however it ends. A thread waits for it in the kernel, so that the caller can stop waiting: one that
 is stopped with the turn in its hands must not stop all others. Nothing may rely on a turn: who has seen nobody get it
-for too long goes on without one, and does not wait for that file again until somebody has got it.
+for too long goes on without one, and does not wait for that file again until somebody has got it: whoever noted that,
+or the thread, which waits on.
 
 In: the path of an empty file, made when it is not there; its time of modification says when somebody last got the turn.
 Out: whether the turn is ours. Raises nothing: False at once where the directory is not there, or the storage has no
@@ -19,6 +20,8 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
+from widetable.forked_child import SharedByThreads
+
 # Files whose turn somebody keeps for longer than this process would wait, with the time at which it was got.
 _KEPT: Final[dict[str, int]] = {}
 
@@ -32,7 +35,7 @@ def turn(path: str, patience_seconds: float) -> Iterator[bool]:
         return
     is_ours = False
     try:
-        is_ours = lock.take() or _waited_for(lock, path, patience_seconds)
+        is_ours = lock.take() or lock.wait(patience_seconds)
         if is_ours:
             lock.note()
         yield is_ours
@@ -43,67 +46,74 @@ def turn(path: str, patience_seconds: float) -> Iterator[bool]:
             lock.give_up()
 
 
-def _waited_for(lock: _Lock, path: str, patience_seconds: float) -> bool:
-    got_at = lock.got_at()
-    if _KEPT.get(path) == got_at or not lock.start():
-        return False
-    while not lock.is_ours_within(patience_seconds):
-        before, got_at = got_at, lock.got_at()
-        if got_at == before:
-            _KEPT[path] = got_at
-            return False
-    return True
+class _Lock(SharedByThreads):
+    """Of one who asks. The waiting thread has the descriptor for itself when the caller gave up. A forked child closes
+    it: the lock would live there for longer than the process that has it.
+    """
 
-
-class _Lock:
-    """Of one who asks. The waiting thread has the descriptor for itself when the caller gave up."""
-
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        super().__init__()
         self._descriptor = descriptor
+
+    def _start_anew(self) -> None:
+        self._close()
         self._answered = threading.Event()
         self._state = threading.Lock()
         self._is_waiting = self._is_ours = self._is_given_up = False
 
     @classmethod
     def on(cls, path: str) -> _Lock | None:
-        try:
-            return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
-        except (OSError, ValueError):
-            return None
+        # Another user's may only be read, which is enough for a lock on a local disk.
+        for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
+            with contextlib.suppress(OSError, ValueError):
+                return cls(path, os.open(path, flags | os.O_CLOEXEC, 0o666))
+        return None
 
     def take(self) -> bool:
         """At once, or not."""
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        return self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it becomes ours while others get it, each within that time. Where no thread can be started nobody
+        waits.
+        """
+        got_at = self._got_at()
+        if _KEPT.get(self._path) == got_at or not self._start():
             return False
-        return True
+        while not self._answered.wait(seconds):
+            before, got_at = got_at, self._got_at()
+            with self._state:
+                if got_at == before and not self._answered.is_set():
+                    _KEPT[self._path] = got_at
+                    return False
+        return self._is_ours
 
     def note(self) -> None:
         """That somebody has got the turn now."""
-        with contextlib.suppress(OSError):
-            os.utime(self._descriptor)
+        _KEPT.pop(self._path, None)
+        with contextlib.suppress(OSError):  # another user's file
+            if self._descriptor is not None:
+                os.utime(self._descriptor)
 
-    def got_at(self) -> int:
+    def _got_at(self) -> int:
         """When somebody last did."""
         with contextlib.suppress(OSError):
-            return os.fstat(self._descriptor).st_mtime_ns
+            if self._descriptor is not None:
+                return os.fstat(self._descriptor).st_mtime_ns
         return 0
 
-    def start(self) -> bool:
-        """Wait in a thread. Where none can be started nobody waits."""
+    def _start(self) -> bool:
+        """The waiting thread."""
         thread = threading.Thread(target=self._wait, name="widetable-turn", daemon=True)
+        self._is_waiting = True  # before: an interrupt may come when it has started
         try:
             thread.start()
         except RuntimeError:
+            self._is_waiting = False
             return False
-        self._is_waiting = True
         return True
-
-    def is_ours_within(self, seconds: float) -> bool:
-        self._answered.wait(seconds)
-        with self._state:
-            return self._is_ours
 
     def give_up(self) -> None:
         with self._state:
@@ -113,17 +123,29 @@ class _Lock:
         self.give_back()
 
     def give_back(self) -> None:
-        # By name: a child that was forked meanwhile has the same lock open.
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        os.close(self._descriptor)
+        # By name: a child that was forked meanwhile may have the same lock open.
+        self._locked(fcntl.LOCK_UN)
+        self._close()
+
+    def _locked(self, operation: int) -> bool:
+        if self._descriptor is None:
+            return False
+        try:
+            fcntl.flock(self._descriptor, operation)
+        except OSError:
+            return False
+        return True
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def _wait(self) -> None:
-        is_ours = False
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-            is_ours = True
+        is_ours = self._locked(fcntl.LOCK_EX)
         with self._state:
+            if is_ours:
+                _KEPT.pop(self._path, None)
             self._is_ours = is_ours and not self._is_given_up
             self._answered.set()
             if not self._is_given_up:

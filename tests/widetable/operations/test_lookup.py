@@ -74,7 +74,9 @@ def test_a_lookup_is_a_filter_of_the_scan(data: st.DataObject) -> None:
     strategy = data.draw(st.sampled_from(["auto", "scan", "lookup"]), "strategy")
     spec = spec.with_options({STRATEGY: strategy})
     names = spec.primary_key
-    columns = data.draw(st.lists(st.sampled_from(spec.columns.names), min_size=1), "columns")
+    columns = data.draw(
+        st.lists(st.sampled_from(spec.columns.names), min_size=1, unique=True), "columns"
+    )
     absent: list[Row] = [{name: None for name in names}, {**spec.keys[0], names[-1]: None}]
     asked = data.draw(st.lists(st.sampled_from([*spec.keys, *absent]), max_size=8), "keys")
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

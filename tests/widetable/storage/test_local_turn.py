@@ -185,3 +185,93 @@ def test_descriptors_are_closed_whatever_happened(path: str) -> None:
         with turn(path, 0.01):
             pass
     until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+
+
+def test_who_waited_in_vain_waits_again_as_soon_as_it_moves_on(path: str) -> None:
+    """Also where so many ask for it that whoever looks never finds it free."""
+    with held_elsewhere(path), turn(path, 0.01) as is_ours:
+        assert not is_ours
+        until(lambda: waiting(path) == 1)
+    until(lambda: waiting(path) == 0 and not waiting_threads())
+    with held_elsewhere(path) as process:
+
+        def kill_when_asked() -> None:
+            until(lambda: waiting(path) == 1)
+            process.kill()
+
+        asking = threading.Thread(target=kill_when_asked, daemon=True)
+        asking.start()
+        with turn(path, PATIENCE_SECONDS) as is_ours:
+            assert is_ours
+        asking.join()
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_an_interrupt_while_it_begins_to_wait_takes_nobody_elses_file(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_begun: bool
+) -> None:
+    """The number of a descriptor that is closed is that of the next file."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if is_begun:
+            start(thread)
+            until(lambda: waiting(path) == 1)
+        raise KeyboardInterrupt
+
+    with held_elsewhere(path):
+        monkeypatch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt), turn(path, PATIENCE_SECONDS):
+            pass
+        monkeypatch.undo()
+        others = [os.open(tmp_path / f"{n}", os.O_CREAT | os.O_RDWR) for n in range(3)]
+    until(lambda: not waiting_threads())
+    for other in others:
+        os.close(other)
+
+
+def test_a_child_that_was_forked_meanwhile_does_not_outlive_it(path: str, tmp_path: Path) -> None:
+    """A process is killed while it has the turn and a child."""
+    has_it = tmp_path / "has it"
+
+    def hold() -> None:
+        with turn(path, PATIENCE_SECONDS):
+            has_it.write_text(str(in_a_child(lambda: time.sleep(3600))), encoding="ascii")
+            time.sleep(3600)
+
+    parent = in_a_child(hold)
+    until(lambda: has_it.exists() and has_it.read_text(encoding="ascii") != "")
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    try:
+        with turn(path, 5.0) as is_ours:
+            assert is_ours
+    finally:
+        os.kill(int(has_it.read_text(encoding="ascii")), signal.SIGKILL)
+
+
+def waiting_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "widetable-turn"]
+
+
+def test_another_user_takes_turns_at_the_same_file(path: str) -> None:
+    """Whose file it is decides the first one that asks; the others may read it."""
+
+    def ask() -> None:
+        os.setuid(65534)
+        with turn(path, 0.05) as is_ours:
+            assert is_ours
+
+    if os.getuid() != 0:
+        pytest.skip("only root becomes another user")
+    open_to_all(Path(path).parent)
+    with turn(path, PATIENCE_SECONDS):
+        pass
+    assert os.waitpid(in_a_child(ask), 0)[1] == 0
+
+
+def open_to_all(folder: Path) -> None:
+    """For the time of a test, with those above it that are the test's."""
+    while folder.stat().st_uid == os.getuid() and folder != folder.parent:
+        folder.chmod(folder.stat().st_mode | 0o055)
+        folder = folder.parent
