@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -74,7 +75,9 @@ def test_a_lookup_is_a_filter_of_the_scan(data: st.DataObject) -> None:
     strategy = data.draw(st.sampled_from(["auto", "scan", "lookup"]), "strategy")
     spec = spec.with_options({STRATEGY: strategy})
     names = spec.primary_key
-    columns = data.draw(st.lists(st.sampled_from(spec.columns.names), min_size=1), "columns")
+    columns = data.draw(
+        st.lists(st.sampled_from(spec.columns.names), min_size=1, unique=True), "columns"
+    )
     absent: list[Row] = [{name: None for name in names}, {**spec.keys[0], names[-1]: None}]
     asked = data.draw(st.lists(st.sampled_from([*spec.keys, *absent]), max_size=8), "keys")
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -153,6 +156,9 @@ _FORMS: Mapping[str, Callable[[list[int]], Any]] = {
     "reader": lambda keys: pa.table({"k": keys}).to_reader(),
     "dictionary": lambda keys: pa.table({"k": pa.array(keys).dictionary_encode()}),
     "dicts": lambda keys: [{"k": key} for key in keys],
+    "series": lambda keys: pd.Series([0, *keys])[1:],
+    "index": pd.Index,
+    "frame": lambda keys: pd.DataFrame({"k": [0, *keys]})[1:],
 }
 
 
