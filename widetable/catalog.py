@@ -19,6 +19,7 @@ from widetable import options as opt
 from widetable.arguments import flag, instance, items, mapping, names, refused, text
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError
+from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
 from widetable.operations.alteration import alter
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -81,6 +82,7 @@ class Catalog:
         engine_of(new)  # first: what breaks a rule is wrong whether it is honoured or not
         check_honoured(new.options, made_here=True)
         check_changelog_producer(new)
+        check_partition_types(new)
         store = self._schemas(root, new)
         made = not store.ids() and store.publish(new)
         if not made and not if_not_exists:

@@ -53,6 +53,33 @@ def test_a_table_lies_where_paimon_looks_for_it(catalog: wt.Catalog) -> None:
     assert schema["comment"] == "flights"
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (pa.float64(), {}),
+        (pa.float32(), {"partition.legacy-name": "false"}),
+        (pa.binary(), {}),
+        (pa.binary(4), {}),
+        (pa.time32("ms"), {"partition.legacy-name": "false"}),
+        (pa.timestamp("us", tz="UTC"), {"partition.legacy-name": "false"}),
+    ],
+    ids=str,
+)
+def test_a_partition_column_whose_values_have_no_directory_is_refused_at_once(
+    catalog: wt.Catalog, kind: pa.DataType, options: dict[str, str]
+) -> None:
+    """And not at the first write, when the table is there."""
+    with pytest.raises(wt.UnsupportedError, match=r"partition column 'p'.*of another type"):
+        create(
+            catalog,
+            schema=pa.schema([KEY, ("p", kind)]),
+            primary_key=["k", "p"],
+            partition_by=["p"],
+            options=FAST | options,
+        )
+    assert catalog.list_tables() == []
+
+
 def test_key_columns_become_not_null(catalog: wt.Catalog) -> None:
     table = create(catalog, schema=pa.schema([("k", pa.int64()), ("v", pa.int64())]))
     assert table.arrow_schema == pa.schema([KEY, pa.field("v", pa.int64())])
@@ -257,6 +284,10 @@ NOT_ALLOWED: list[tuple[dict[str, str], dict[str, Any], type[wt.WidetableError],
     (FAST, {"add_columns": [pa.field("c", pa.int8(), False)]}, wt.InvalidError, "'c'"),
     (FAST, {"change_types": {"a": pa.int16()}}, wt.UnsupportedError, "'a'"),
     (FAST, {"change_types": {"b": pa.int32()}}, wt.UnsupportedError, "'b'"),
+    (ORDERED, {"change_types": {"a": pa.string()}, "rename_columns": {"a": "c"}}, wt.InvalidError, "'c'"),
+    (ORDERED, {"change_types": {"a": pa.string()}}, wt.InvalidError, "'a'"),
+    (ORDERED, {"change_types": {"a": pa.float32()}}, wt.InvalidError, "'a'"),
+    (GROUPED, {"change_types": {"a": pa.string()}}, wt.InvalidError, "'a'"),
     (FAST, {"change_types": {"a": pa.list_(pa.int32())}}, wt.InvalidError, "'a'"),
     (FAST, {"drop_columns": ["a"], "rename_columns": {"a": "x"}}, wt.InvalidError, "'a'"),
     (FAST, {"set_options": {"bucket": "2"}}, wt.InvalidError, "bucket"),

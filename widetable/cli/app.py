@@ -24,9 +24,8 @@ from typing import Annotated, Final
 import pyarrow as pa
 import typer
 
-from widetable.arguments import path as checked_path
 from widetable.cli.audit_text import audit_lines
-from widetable.cli.changes_output import write_changes
+from widetable.cli.changes_output import new_file, write_changes
 from widetable.cli.command import FOUND, Debug, DryRun, Json, Path, told
 from widetable.cli.console import logged, tell, tell_json
 from widetable.cli.duration import millis_of
@@ -218,7 +217,7 @@ def changes(
         schema = table.change_source(names).arrow_schema
         batches = table.change_batches(start, end, names)
         if output is not None:
-            with pa.OSFile(checked_path(output, "--output"), "wb") as file:
+            with new_file(output) as file:
                 rows = write_changes(format.value, batches, schema, file)
             tell(f"{rows} rows in {output}")
             return

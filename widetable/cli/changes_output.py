@@ -2,19 +2,23 @@
 
 In: record batches of one schema; out: bytes in a sink. Memory: one batch. Values are printed as
 format/printed_value.py says.
-Raises InvalidError for columns that CSV does not have, OSError when the sink refuses.
+Raises InvalidError for columns that CSV does not have and for an output that is there already, OSError when the sink
+refuses.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from widetable.arguments import path as checked_path
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows
 
@@ -72,6 +76,26 @@ WRITERS: Final[dict[str, Callable[[Batches, pa.Schema, pa.NativeFile], int]]] = 
     "csv": _write_csv,
     "parquet": _write_parquet,
 }
+
+
+@contextlib.contextmanager
+def new_file(path: str) -> Iterator[pa.NativeFile]:
+    """A sink to a file that was not there, and is not when the block raises: it is whole or gone."""
+    try:
+        file = open(checked_path(path, "--output"), "xb")  # noqa: SIM115
+    except FileExistsError as cause:
+        raise InvalidError(
+            "--output",
+            found=f"{path}, which is there",
+            expected="a new file",
+            action="Name another file, or remove this one.",
+        ) from cause
+    try:
+        with file:
+            yield pa.PythonFile(file, "w")
+    except BaseException:
+        os.unlink(path)
+        raise
 
 
 def write_changes(format: str, batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:

@@ -5,7 +5,8 @@ arrays, or None where nothing is to be done. Two steps: what the file holds beco
 writers store wider integers, fixed-length binaries, other timestamp units); that becomes the current type, by those of
 Paimon's implicit casts (`CastExecutors`, `DataTypeCasts`) whose result is exact. ROW fields are matched by id.
 Raises DamagedError where the file does not hold its schema's type, UnsupportedError for other changes of type. The
-functions raise pyarrow's errors for values that do not fit.
+functions raise pyarrow's errors for values that are not of the file schema's type, UnsupportedError for those that the
+current type does not hold: the file is sound then.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from widetable.errors import DamagedError, UnsupportedError
+from widetable.format.printed_value import printed
 from widetable.types import MAX_LENGTH, DataType, arrow_type
 
 Step: TypeAlias = Callable[[pa.Array], pa.Array]
 
 # Decimal digits of the largest value, from the narrowest to the widest integer.
 _INTEGER_DIGITS: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+# The days of the years 0000 to 9999, which Arrow prints as everybody does.
+_FOUR_DIGITS: Final = (-719_528, 2_932_896)
 
 
 def column_cast(
@@ -109,7 +114,24 @@ def _evolve(old: DataType, new: DataType, subject: str) -> Step | None:
     allowed, step = find(old, new) if find is not None else (False, None)
     if not allowed:
         raise _not_allowed(old, new, subject)
-    return step
+    return None if step is None else _held(step, old, new, subject)
+
+
+def _held(step: Step, old: DataType, new: DataType, subject: str) -> Step:
+    """The step; a value that the new type does not hold is no damage."""
+
+    def evolved(array: pa.Array) -> pa.Array:
+        try:
+            return step(array)
+        except pa.ArrowException as cause:
+            raise UnsupportedError(
+                subject,
+                found=f"a value of {old} that {new}, its type now, does not hold: {cause}",
+                expected=f"values that {new} holds",
+                action="Leave the column out, drop it, or roll back to a snapshot without such rows.",
+            ) from cause
+
+    return evolved
 
 
 _Found: TypeAlias = tuple[bool, Step | None]
@@ -163,7 +185,16 @@ def _from_binary(old: DataType, new: DataType) -> _Found:
 def _from_date(old: DataType, new: DataType) -> _Found:
     if new.root == "TIMESTAMP":
         return True, cast_to(arrow_type(new))
-    return _to_varchar(new, len("yyyy-MM-dd"))
+    return _to_varchar(new, len("yyyy-MM-dd"))[0], _date_texts
+
+
+def _date_texts(days: pa.Array) -> pa.Array:
+    """Arrow has a text for years of five digits that is no date."""
+    found = pc.min_max(days.view(pa.int32())).as_py()
+    first, last = _FOUR_DIGITS
+    if found["min"] is None or first <= found["min"] <= found["max"] <= last:
+        return days.cast(pa.string())
+    return pa.array(printed(days), pa.string())
 
 
 def _from_time(old: DataType, new: DataType) -> _Found:

@@ -61,7 +61,18 @@ def partition_texts(partition: bytes, schema: TableSchema) -> tuple[tuple[str, s
     )
 
 
+def check_partition_types(schema: TableSchema) -> None:
+    """Refuse a partition column whose values have no text, before there is one."""
+    for name in schema.partition_keys:
+        _writer(schema.field(name), legacy=schema.typed_options.get(opt.PARTITION_LEGACY_NAME))
+
+
 def _text(field: DataField, value: Any, *, legacy: bool) -> str:
+    writer = _writer(field, legacy=legacy)
+    return "" if value is None else writer(value, field.type)
+
+
+def _writer(field: DataField, *, legacy: bool) -> _Writer:
     writers = _LEGACY if legacy else _CAST
     writer = writers.get(field.type.root)
     if writer is None:
@@ -71,7 +82,7 @@ def _text(field: DataField, value: Any, *, legacy: bool) -> str:
             expected=f"one of {', '.join(writers)}",
             action="Partition the table by a column of another type.",
         )
-    return "" if value is None else writer(value, field.type)
+    return writer
 
 
 def _number(value: int, _: DataType) -> str:

@@ -1,8 +1,9 @@
 """The keys of a lookup as a user gives them, as columns of the table's types.
 
 In: a pa.Table, RecordBatch, RecordBatchReader or other source of the Arrow C stream with the primary key columns, in
-any order; an iterable of dicts of them; for a key of one column also an Arrow array or an iterable of values. Out: one
-row per key, in the order given; nulls stay. Types are taken as writes take them (write.safe_cast).
+any order; an iterable of dicts of them; for a key of one column also an Arrow array, a series of pandas or polars, or
+an iterable of values. Out: one row per key, in the order given; nulls stay. Types are taken as writes take them
+(write.safe_cast).
 
 Raises InvalidError for keys of another form, with other columns, or with values that a column does not hold.
 """
@@ -15,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from widetable.arguments import items, refused
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.kernels.arrow_buffers import one_array
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
@@ -41,9 +42,23 @@ def _arrow_columns(keys: Any, schema: TableSchema) -> dict[str, pa.Array] | None
     elif not isinstance(keys, pa.Table):
         if not hasattr(keys, "__arrow_c_stream__"):
             return None
-        keys = stream_of(keys).read_all()
+        keys = _streamed(keys)
+        if isinstance(keys, pa.ChunkedArray):
+            return _arrow_columns(keys, schema)
     _check_names(keys.column_names, schema.primary_keys)
     return {name: one_array(keys.column(name)) for name in schema.primary_keys}
+
+
+def _streamed(keys: Any) -> pa.Table | pa.ChunkedArray:
+    """What an Arrow C stream gives: rows, or the values of a series."""
+    try:
+        return stream_of(keys).read_all()
+    except UnsupportedError:
+        try:
+            return pa.chunked_array(keys)
+        except pa.ArrowException:
+            pass
+        raise
 
 
 def _listed_columns(keys: Any, fields: Sequence[DataField]) -> dict[str, pa.Array]:

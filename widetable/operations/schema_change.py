@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -30,6 +31,10 @@ from widetable.types import (
     timestamp_unit,
     type_from_arrow,
 )
+
+# Types that may become one of the others, where their values are ordered otherwise.
+_ORDERED_AS_NUMBERS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE")
+_OTHER_ORDER: Final = ("VARCHAR", "FLOAT", "DOUBLE")
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ def changed_schema(
     check_alter(schema.options, new.options, mends=mends)
     check_schema(new)
     engine_of(new)
+    _check_orders(schema, new)
     return new
 
 
@@ -114,6 +120,22 @@ def _changed_field(column: DataField, change: SchemaChange) -> DataField:
         _check_time_range(column, new_type)
         column = replace(column, type=new_type)
     return replace(column, name=change.rename_columns.get(column.name, column.name))
+
+
+def _check_orders(old: TableSchema, new: TableSchema) -> None:
+    """The records of a key stay in their order: as texts 10 comes before 9, and many integers become one float."""
+    groups = (name for group in new.sequence_groups for name in group.sequence)
+    before = {column.id: column.type for column in old.fields}
+    for name in (*new.sequence_fields, *groups):
+        column = new.field(name)
+        found = before.get(column.id, column.type)
+        if column.type.root in _OTHER_ORDER and found.root in _ORDERED_AS_NUMBERS:
+            raise InvalidError(
+                f"column {name!r}",
+                found=f"a change from {found} to {column.type} of a column that orders records",
+                expected="a type with the same order: a wider integer, a decimal, more digits of the second",
+                action="Add a column of the new type instead.",
+            )
 
 
 def _check_time_range(column: DataField, new_type: DataType) -> None:

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
-from widetable.read.literal import scalar_comparable
+from widetable.format.plain_value import FLOATS
+from widetable.read.literal import NAN, scalar_comparable
 from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, Opaque, Or, Truth
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
@@ -217,9 +218,16 @@ def _comparison(op: str, left: _Token, right: _Token, schema: TableSchema) -> No
     if not right.value.is_valid:
         return Truth(None)
     # A literal that the column's type cannot hold exactly is left to Arrow.
-    return Compare(
-        column, op, scalar_comparable(column.type, right.value.cast(arrow_type(column.type)))
-    )
+    value = scalar_comparable(column.type, right.value.cast(arrow_type(column.type)))
+    if column.type.root in FLOATS and value == NAN:
+        raise _NotUnderstood("NaN, which Arrow takes for different from itself")
+    return _may_be_false(Compare(column, op, value))
+
+
+def _may_be_false(node: Compare | In) -> Node:
+    """Where our rules say true of floats, Arrow's may say false: of NaN, and of -0.0 in a list."""
+    column = node.column
+    return And((node, Opaque((column.name,)))) if column.type.root in FLOATS else node
 
 
 def _is_in(token: _Token, schema: TableSchema) -> Node:
@@ -228,7 +236,8 @@ def _is_in(token: _Token, schema: TableSchema) -> Node:
     known = In(
         column, tuple(scalar_comparable(column.type, value) for value in values if value.is_valid)
     )
-    return Or((known, IsNull(column))) if values.null_count else known
+    found = _may_be_false(known)
+    return Or((found, IsNull(column))) if values.null_count else found
 
 
 def _is_null(token: _Token, schema: TableSchema) -> Node:

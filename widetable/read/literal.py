@@ -30,6 +30,7 @@ from widetable.types import DataField, DataType, timestamp_unit
 # What Python's operators compare; the types are those of the module's docstring.
 Comparable: TypeAlias = Any
 
+NAN: Final = (1, 0.0)
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _EPOCH_TIME: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -56,7 +57,7 @@ def is_grid(t: DataType) -> bool:
 
 def float_comparable(value: float) -> Comparable:
     """The comparable of a FLOAT or DOUBLE."""
-    return (1, 0.0) if math.isnan(value) else (0, value)
+    return NAN if math.isnan(value) else (0, value)
 
 
 def comparable_of(t: DataType, value: Any) -> Comparable:

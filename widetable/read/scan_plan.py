@@ -250,12 +250,12 @@ def key_bounds(
     fields: Sequence[DataField], lower: Sequence[Any], upper: Sequence[Any]
 ) -> dict[str, Bound]:
     """Bounds of key columns from the first and last key of sorted rows: a column is bounded as long
-    as all before it are the same.
+    as all before it are the same. Floats that are equal may have two places: -0.0 lies before 0.0.
     """
     bounds = {}
     for column, low, high in zip(fields, lower, upper, strict=True):
         bounds[column.name] = _bound(column.type, low, high, nulls=False)
-        if low is None or low != high:
+        if low is None or low != high or column.type.root in FLOATS:
             break
     return bounds
 

@@ -207,6 +207,26 @@ def test_changes_of_nested_columns_are_no_csv(tmp_path: Path) -> None:
     assert json.loads(run("changes", table.path, "0", "1").stdout)["v"] == [1, 2]
 
 
+def test_an_output_of_changes_is_a_new_and_whole_file_or_none(tmp_path: Path) -> None:
+    """Neither a file of somebody else nor half of a file is left in its place."""
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.list_(pa.int32()))])
+    table = wt.Catalog(str(tmp_path)).create_table("db.t", schema, primary_key=["k"])
+    table.write(pa.table({"k": [1], "v": [[1, 2]]}, schema))
+    span, file = ("changes", table.path, "0", "1"), tmp_path / "out"
+    for wrong in (("0", "9"), ("0", "1", "--format", "csv"), ("0", "1", "--columns", "x")):
+        assert run("changes", table.path, *wrong, "--output", str(file)).exit_code == 2
+        assert not file.exists()
+    for there in (file, tmp_path):
+        file.write_bytes(b"of somebody else")
+        told = run(*span, "--output", str(there))
+        assert told.exit_code == 2
+        assert "a new file" in told.stderr
+        assert file.read_bytes() == b"of somebody else"
+    file.unlink()
+    assert run(*span, "--output", str(file)).exit_code == 0
+    assert json.loads(file.read_text()) == {"k": 1, "v": [1, 2], "_row_kind": "+I"}
+
+
 # As a process
 
 

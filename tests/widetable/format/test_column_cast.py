@@ -231,6 +231,45 @@ def test_widened_columns_are_cast(path: Path) -> None:
     assert read(path, meta, new, old).column("a").to_pylist() == ["7", None]
 
 
+@pytest.mark.parametrize(
+    ("old_type", "new_type", "value"),
+    [
+        ("DATE", "TIMESTAMP(6)", 2**31 - 1),
+        ("TIMESTAMP(3)", "TIMESTAMP(6)", 2**62),
+        ("TIMESTAMP(3)", "TIMESTAMP(6)", -(2**62)),
+    ],
+)
+def test_value_that_the_wider_type_does_not_hold_is_no_damage(
+    path: Path, old_type: str, new_type: str, value: int
+) -> None:
+    """Who repaired the table would lose rows that are there."""
+    old = table_schema({"k": "INT", "a": old_type})
+    kind = arrow_type(parse_type(old_type))
+    stored = pa.array([value], pa.int32() if old_type == "DATE" else pa.int64()).view(kind)
+    batch = batch_of(old, {"k": [1], "a": [None]})
+    meta = write(path, old, [batch.set_column(3, batch.schema.field(3), stored)])
+    new = with_fields(old, old.fields[0], replace(old.fields[1], type=parse_type(new_type)))
+    with pytest.raises(UnsupportedError, match=f"column 'a' of {path}.*does not hold"):
+        read(path, meta, new, old)
+
+
+def test_days_of_any_year_become_texts() -> None:
+    """Arrow's text of a year after 32767 says that it is out of range."""
+    days = [0, -1, None, -719_528, -719_529, 2_932_896, 2_932_897, 2**31 - 1, -(2**31)]
+    assert cast(pa.array(days, pa.int32()).view(pa.date32()), "DATE", "STRING").to_pylist() == [
+        "1970-01-01",
+        "1969-12-31",
+        None,
+        "0000-01-01",
+        "-0001-12-31",
+        "9999-12-31",
+        "+10000-01-01",
+        "+5881580-07-11",
+        "-5877641-06-23",
+    ]
+    assert cast(pa.nulls(2, pa.date32()), "DATE", "STRING").to_pylist() == [None, None]
+
+
 def test_value_that_does_not_fit_its_stored_type_is_damage(path: Path) -> None:
     old = table_schema({"k": "INT", "a": "TINYINT"})
     meta = write(path, old, [batch_of(old, {"k": [1], "a": [7]})])

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -155,6 +156,9 @@ _FORMS: Mapping[str, Callable[[list[int]], Any]] = {
     "reader": lambda keys: pa.table({"k": keys}).to_reader(),
     "dictionary": lambda keys: pa.table({"k": pa.array(keys).dictionary_encode()}),
     "dicts": lambda keys: [{"k": key} for key in keys],
+    "series": lambda keys: pd.Series([0, *keys])[1:],
+    "index": pd.Index,
+    "frame": lambda keys: pd.DataFrame({"k": [0, *keys]})[1:],
 }
 
 
