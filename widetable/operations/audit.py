@@ -14,23 +14,21 @@ StorageError.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from widetable import options as opt
 from widetable.arguments import whole_number
 from widetable.commit.committer import Committer
-from widetable.commit.read_lease import hold
 from widetable.commit.retired_snapshots import RetiredSnapshots
-from widetable.errors import NotFoundError, StorageError, UnsupportedError
+from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.manifest_entry import ADD
 from widetable.format.snapshot import Snapshot
 from widetable.operations.audit_report import AuditReport, Findings
 from widetable.operations.bucket_history import bucket_histories, tells_of_files
 from widetable.operations.changelog_audit import ChangelogAudit
 from widetable.operations.file_audit import FileAudit
+from widetable.operations.newest_snapshot import held
 from widetable.operations.snapshot_audit import SnapshotAudit
 from widetable.operations.snapshot_choice import load_snapshot
 from widetable.operations.supported import check_readable
@@ -40,14 +38,12 @@ from widetable.write.table_state import TableState
 
 FINDINGS_PER_LAW: Final = 20
 FOLDED_ROWS: Final = 50_000_000
-_LEASE_MILLIS: Final = 600_000
 _OTHER_DIRECTORY: Final = "data-file.path-directory"
 _NO_LAW: Final[Mapping[str, str]] = {
     "none": "changelog laws: the table keeps no changelog (changelog-producer=none)",
     "input": "changelog laws: changelog-producer=input keeps the records as they were written; "
     "what they fold to is up to the merge engine",
 }
-_log = logging.getLogger("widetable")
 
 
 def audit(
@@ -91,7 +87,7 @@ class _Audit:
             ids = self._left(ids)
         first = self._first(start, ids)
         start_id = 0 if first is None else first.id
-        with self._held(max(start_id, ids[0])):
+        with held(self._table, max(start_id, ids[0])):
             load = self._committer.snapshots.load
             later = [load(id) for id in ids if id > start_id]
             self._audit_snapshots(first, later)
@@ -122,21 +118,6 @@ class _Audit:
                 action="Start from a younger tag, or from the oldest snapshot.",
             )
         return first
-
-    @contextmanager
-    def _held(self, snapshot_id: int) -> Iterator[None]:
-        """Expiry leaves the snapshots while the block runs, where the storage lets us say so."""
-        table = self._table
-        try:
-            lease = hold(table.file_io, table.paths, snapshot_id, _LEASE_MILLIS)
-        except StorageError as error:
-            _log.info("audit of %s goes without a lease: %s", table.paths.root, error)
-            yield
-            return
-        try:
-            yield
-        finally:
-            lease.release()
 
     def _audit_snapshots(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         one = SnapshotAudit(self._live_files, self._table.schema, self._findings)

@@ -28,8 +28,7 @@ from typing import Final
 from widetable import options as opt
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
-from widetable.commit.live_files import Buckets, Partitions
-from widetable.errors import ConflictError, DamagedError, NotFoundError, StorageError
+from widetable.errors import ConflictError, DamagedError, StorageError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.changelog_compaction import Share, rewrites_much
@@ -39,6 +38,7 @@ from widetable.lsm.universal_compaction import Choice
 from widetable.operations.compaction_threads import CHANGELOGS, OLD_LEVELS, wait_for_compactions
 from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_caches import caches_of
+from widetable.operations.newest_snapshot import newest_files
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -208,28 +208,15 @@ def _live_entries(
 ) -> Callable[[], list[ManifestEntry]]:
     """Reads the live entries of the newest snapshot; touched: of these partitions and buckets."""
     if touched is None:
-        return lambda: _newest_entries(committer, None, None)
+        return lambda: newest_files(committer)[1]
     partitions = frozenset(partition for partition, _ in touched)
     buckets = frozenset(bucket for _, bucket in touched)
 
     def live_entries() -> list[ManifestEntry]:
-        entries = _newest_entries(committer, partitions, buckets)
+        _, entries = newest_files(committer, partitions, buckets)
         return [entry for entry in entries if (entry.partition, entry.bucket) in touched]
 
     return live_entries
-
-
-def _newest_entries(
-    committer: Committer, partitions: Partitions | None, buckets: Buckets | None
-) -> list[ManifestEntry]:
-    """Of the newest snapshot; looked up again when that one expired before it was read."""
-    while True:
-        latest = committer.snapshots.latest()
-        try:
-            return committer.live_files.live_entries(latest, partitions, buckets)
-        except NotFoundError:
-            if latest is None or committer.snapshots.latest_id() == latest.id:
-                raise
 
 
 def _makes_lookups(state: TableState) -> bool:

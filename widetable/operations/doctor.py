@@ -26,7 +26,9 @@ from widetable.format.damaged_file import ACTION
 from widetable.format.snapshot import Snapshot
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.file_damage import DamagedFile, damaged_files
+from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.supported import check_readable, check_writable
+from widetable.read.expired import is_kept
 from widetable.write.table_state import TableState
 
 _MANY_USERS: Final = MAX_USERS * 8 // 10
@@ -187,18 +189,29 @@ class _Doctor:
             )
 
     def _metadata(self) -> Iterator[DoctorFinding]:
-        there = self.table.file_io.list(self.table.paths.manifest_dir)
-        sizes = {entry.name: entry.size_bytes for entry in there}
-        wrong: dict[tuple[str, int | None], list[int]] = {}  # name and recorded size, by whom
+        named: dict[tuple[str, int | None], list[int]] = {}  # name and recorded size, by whom
+        errors: list[tuple[WidetableError, int]] = []
         for snapshot in self._snapshots():
             try:
-                for name, size_bytes in self._named(snapshot):
-                    found = sizes.get(name)
-                    if found is None or size_bytes not in (None, found):
-                        wrong.setdefault((name, size_bytes), []).append(snapshot.id)
+                for file in self._named(snapshot):
+                    named.setdefault(file, []).append(snapshot.id)
+            except NotFoundError:  # expired since
+                continue
             except WidetableError as error:
-                if not any(self.table.paths.manifest(name) == error.subject for name, _ in wrong):
-                    yield _of_error("metadata", error, f"snapshot {snapshot.id}")
+                errors.append((error, snapshot.id))
+        # Only now: what commits write is there before its snapshot.
+        there = self.table.file_io.list(self.table.paths.manifest_dir)
+        sizes = {entry.name: entry.size_bytes for entry in there}
+        wrong = {
+            file: kept
+            for file, ids in named.items()
+            if sizes.get(file[0]) is None or file[1] not in (None, sizes[file[0]])
+            if (kept := [id for id in ids if is_kept(self.table.file_io, self.table.paths, id)])
+        }
+        subjects = {self.table.paths.manifest(name) for name, _ in wrong}
+        for refusal, id in errors:
+            if refusal.subject not in subjects:
+                yield _of_error("metadata", refusal, f"snapshot {id}")
         for (name, size_bytes), ids in wrong.items():
             found = sizes.get(name)
             yield DoctorFinding(
@@ -220,15 +233,20 @@ class _Doctor:
     def _live_files(self) -> Iterator[DoctorFinding]:
         if self.latest is None:
             return
-        entries = self.committer.live_files.live_entries(self.latest)
-        self.files += len(entries)
-        for _, file in damaged_files(self.table, entries, self.latest.id, deep=self.is_deep):
-            yield _of_file(file, ACTION)
+        with held_newest(self.table, self.committer) as latest:
+            if latest is None:  # the table was dropped since
+                return
+            entries = self.committer.live_files.live_entries(latest)
+            self.files += len(entries)
+            for _, file in damaged_files(self.table, entries, latest.id, deep=self.is_deep):
+                yield _of_file(file, ACTION)
 
     def _changelogs(self) -> Iterator[DoctorFinding]:
         for snapshot in self._snapshots():
             try:
                 entries = self.committer.live_files.changelog_entries(snapshot)
+            except NotFoundError:  # expired since
+                continue
             except WidetableError as error:
                 yield _of_error("files", error, f"changelog of snapshot {snapshot.id}")
                 continue

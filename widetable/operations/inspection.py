@@ -22,6 +22,7 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.file_damage import DamagedFile, damaged_files
+from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.tags import TagStore
 from widetable.operations.unattended import Waiting, unattended_warning
 from widetable.write.table_state import TableState
@@ -111,9 +112,8 @@ class Inspection:
 def inspect(state: TableState, committer: Committer) -> Inspection:
     """Look at a table as it is now."""
     store, options, schema = committer.snapshots, state.options, state.schema
-    latest = store.latest()
+    latest, entries = newest_files(committer)
     earliest_id = None if latest is None else store.earliest_id()
-    entries = committer.live_files.live_entries(latest)
     since = _since_compaction(committer, latest, earliest_id)
     compaction, commits = since.compaction, since.commits
     backlog = _backlog(entries, since.began_millis)

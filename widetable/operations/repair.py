@@ -20,6 +20,7 @@ from widetable.errors import ConflictError
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.file_damage import Damage, DamagedFile, damaged_files
 from widetable.operations.file_origins import Origin, origins
+from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.salvage import LostRows, Salvaged, salvage
 from widetable.operations.supported import check_writable
 from widetable.write.commit_message import CommitMessage
@@ -68,14 +69,14 @@ def repair(
     check_writable(table.schema)
     wait_for_compactions(table.paths.root)
     for _ in range(_ROUNDS):
-        latest = committer.snapshots.latest()
-        if latest is None:
-            break
-        entries = committer.live_files.live_entries(latest)
-        found = list(damaged_files(table, entries, latest.id, deep=deep))
-        if not found:
-            break
-        salvaged = [salvage(table, damage.entry, dry_run=dry_run) for damage in found]
+        with held_newest(table, committer) as latest:
+            if latest is None:
+                break
+            entries = committer.live_files.live_entries(latest)
+            found = list(damaged_files(table, entries, latest.id, deep=deep))
+            if not found:
+                break
+            salvaged = [salvage(table, damage.entry, dry_run=dry_run) for damage in found]
         files = _told(found, salvaged, committer)
         if dry_run:
             return RepairResult(table.paths.root, None, files)

@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from widetable.commit.committer import Committer
-from widetable.commit.read_lease import hold
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -32,6 +31,7 @@ from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.file_damage import damaged_files
 from widetable.operations.file_origins import WritingCommit
+from widetable.operations.newest_snapshot import held, held_newest
 from widetable.operations.supported import check_writable
 from widetable.paths import new_file_name
 from widetable.write.commit_message import CommitMessage
@@ -77,26 +77,31 @@ def rollback(
     """Give the table the rows of `target`."""
     check_writable(table.schema)
     wait_for_compactions(table.paths.root)
-    with _held(table, target):
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(
+            NotFoundError
+        ):  # files of one that has expired are kept by its tag
+            stack.enter_context(held(table, target.id))
         for _ in range(_ROUNDS):
-            latest = committer.snapshots.latest()
-            assert latest is not None
-            plan = _planned(table, committer, target, latest)
+            with held_newest(table, committer) as latest:
+                assert latest is not None
+                plan = _planned(table, committer, target, latest)
             snapshot_id = None
             is_due = plan.restored or plan.removed
             if is_due and not dry_run:
                 snapshot_id = _committed(table, committer, plan)
                 if snapshot_id is None:
                     continue
+            before_id = latest.id if snapshot_id is None else snapshot_id - 1
             return RollbackResult(
                 table.paths.root,
                 target.id,
-                latest.id,
+                before_id,
                 snapshot_id,
                 len(plan.restored),
                 plan.removed,
                 len(plan.kept),
-                tuple(_undone(committer, target.id, latest.id)) if is_due else (),
+                tuple(_undone(committer, target.id, before_id)) if is_due else (),
             )
     raise ConflictError(
         table.paths.root,
@@ -104,20 +109,6 @@ def rollback(
         expected="to be first once",
         action="Roll back again, or stop what writes to the table.",
     )
-
-
-@contextlib.contextmanager
-def _held(table: TableState, target: Snapshot) -> Iterator[None]:
-    """Expiry leaves the target's files; those of one that has expired already are kept by its tag."""
-    try:
-        lease = hold(table.file_io, table.paths, target.id)
-    except NotFoundError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        lease.release()
 
 
 def _planned(table: TableState, committer: Committer, target: Snapshot, latest: Snapshot) -> _Plan:

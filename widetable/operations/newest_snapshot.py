@@ -1,0 +1,80 @@
+"""The newest snapshot of a table that goes on meanwhile: others commit, and expiry takes what was the newest.
+
+    newest_files    for one look: looked up again when the snapshot expired before its manifests were read
+    held_newest     for longer: kept from expiry while a block runs, so that a file which is not there then is missing
+    held            the same for a snapshot that was chosen, and all later ones
+
+Where the storage takes no lease (it is read-only) the block runs without. Raises what reading snapshots and manifests
+raises; `held` NotFoundError for a snapshot that has expired.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from widetable.commit.committer import Committer
+from widetable.commit.live_files import Buckets, Partitions
+from widetable.commit.read_lease import hold
+from widetable.errors import NotFoundError, StorageError
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import Snapshot
+from widetable.write.table_state import TableState
+
+# It is renewed; where nobody sees that its process was killed it holds for so long.
+_LEASE_MILLIS: Final = 600_000
+_log = logging.getLogger("widetable")
+
+
+def newest_files(
+    committer: Committer, partitions: Partitions | None = None, buckets: Buckets | None = None
+) -> tuple[Snapshot | None, list[ManifestEntry]]:
+    """The newest snapshot and its live files, of these partitions and buckets."""
+    while True:
+        latest = committer.snapshots.latest()
+        try:
+            return latest, committer.live_files.live_entries(latest, partitions, buckets)
+        except NotFoundError:
+            if latest is None or committer.snapshots.latest_id() == latest.id:
+                raise
+
+
+@contextlib.contextmanager
+def held_newest(table: TableState, committer: Committer) -> Iterator[Snapshot | None]:
+    """The newest snapshot, None for a table without one."""
+    with contextlib.ExitStack() as stack:
+        yield _held_newest(table, committer, stack)
+
+
+def _held_newest(
+    table: TableState, committer: Committer, stack: contextlib.ExitStack
+) -> Snapshot | None:
+    while True:
+        latest = committer.snapshots.latest()
+        if latest is None:
+            return None
+        try:
+            stack.enter_context(held(table, latest.id))
+        except NotFoundError:
+            if committer.snapshots.latest_id() != latest.id:
+                continue
+        return latest
+
+
+@contextlib.contextmanager
+def held(table: TableState, snapshot_id: int) -> Iterator[None]:
+    """While the block runs."""
+    try:
+        lease = hold(table.file_io, table.paths, snapshot_id, _LEASE_MILLIS)
+    except StorageError as error:
+        _log.info(
+            "snapshot %d of %s is read without a lease: %s", snapshot_id, table.paths.root, error
+        )
+        yield
+        return
+    try:
+        yield
+    finally:
+        lease.release()
