@@ -19,8 +19,11 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
+from widetable.forked_child import SharedByThreads
+
 # Files whose turn somebody keeps for longer than this process would wait, with the time at which it was got.
 _KEPT: Final[dict[str, int]] = {}
+_CLOSED: Final = -1
 
 
 @contextlib.contextmanager
@@ -55,11 +58,18 @@ def _waited_for(lock: _Lock, path: str, patience_seconds: float) -> bool:
     return True
 
 
-class _Lock:
-    """Of one who asks. The waiting thread has the descriptor for itself when the caller gave up."""
+class _Lock(SharedByThreads):
+    """Of one who asks. The waiting thread has the descriptor for itself when the caller gave up. A forked child closes
+    it: the lock would live there for longer than the process that has it.
+    """
 
     def __init__(self, descriptor: int) -> None:
+        self._descriptor = _CLOSED
+        super().__init__()
         self._descriptor = descriptor
+
+    def _start_anew(self) -> None:
+        self._close()
         self._answered = threading.Event()
         self._state = threading.Lock()
         self._is_waiting = self._is_ours = self._is_given_up = False
@@ -73,11 +83,7 @@ class _Lock:
 
     def take(self) -> bool:
         """At once, or not."""
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+        return self._flock(fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def note(self) -> None:
         """That somebody has got the turn now."""
@@ -93,12 +99,12 @@ class _Lock:
     def start(self) -> bool:
         """Wait in a thread. Where none can be started nobody waits."""
         thread = threading.Thread(target=self._wait, name="widetable-turn", daemon=True)
+        self._is_waiting = True  # before: an interrupt may come when it has started
         try:
             thread.start()
         except RuntimeError:
-            return False
-        self._is_waiting = True
-        return True
+            self._is_waiting = False
+        return self._is_waiting
 
     def is_ours_within(self, seconds: float) -> bool:
         self._answered.wait(seconds)
@@ -113,16 +119,24 @@ class _Lock:
         self.give_back()
 
     def give_back(self) -> None:
-        # By name: a child that was forked meanwhile has the same lock open.
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        os.close(self._descriptor)
+        # By name: a child that was forked meanwhile may have the same lock open.
+        self._flock(fcntl.LOCK_UN)
+        self._close()
+
+    def _flock(self, operation: int) -> bool:
+        try:
+            fcntl.flock(self._descriptor, operation)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor != _CLOSED:
+            os.close(descriptor)
 
     def _wait(self) -> None:
-        is_ours = False
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-            is_ours = True
+        is_ours = self._flock(fcntl.LOCK_EX)
         with self._state:
             self._is_ours = is_ours and not self._is_given_up
             self._answered.set()

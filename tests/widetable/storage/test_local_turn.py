@@ -185,3 +185,51 @@ def test_descriptors_are_closed_whatever_happened(path: str) -> None:
         with turn(path, 0.01):
             pass
     until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_an_interrupt_while_it_begins_to_wait_takes_nobody_elses_file(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_begun: bool
+) -> None:
+    """The number of a descriptor that is closed is that of the next file."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if is_begun:
+            start(thread)
+            until(lambda: waiting(path) == 1)
+        raise KeyboardInterrupt
+
+    with held_elsewhere(path):
+        monkeypatch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt), turn(path, PATIENCE_SECONDS):
+            pass
+        monkeypatch.undo()
+        others = [os.open(tmp_path / f"{n}", os.O_CREAT | os.O_RDWR) for n in range(3)]
+    until(lambda: not waiting_threads())
+    for other in others:
+        os.close(other)
+
+
+def test_a_child_that_was_forked_meanwhile_does_not_outlive_it(path: str, tmp_path: Path) -> None:
+    """A process is killed while it has the turn and a child."""
+    has_it = tmp_path / "has it"
+
+    def hold() -> None:
+        with turn(path, PATIENCE_SECONDS):
+            has_it.write_text(str(in_a_child(lambda: time.sleep(3600))), encoding="ascii")
+            time.sleep(3600)
+
+    parent = in_a_child(hold)
+    until(lambda: has_it.exists() and has_it.read_text(encoding="ascii") != "")
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    try:
+        with turn(path, 5.0) as is_ours:
+            assert is_ours
+    finally:
+        os.kill(int(has_it.read_text(encoding="ascii")), signal.SIGKILL)
+
+
+def waiting_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "widetable-turn"]
