@@ -76,10 +76,11 @@ class _Lock(SharedByThreads):
 
     @classmethod
     def on(cls, path: str) -> _Lock | None:
-        try:
-            return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
-        except (OSError, ValueError):
-            return None
+        # Another user's may only be read, which is enough for a lock on a local disk.
+        for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
+            with contextlib.suppress(OSError, ValueError):
+                return cls(os.open(path, flags | os.O_CLOEXEC, 0o666))
+        return None
 
     def take(self) -> bool:
         """At once, or not."""

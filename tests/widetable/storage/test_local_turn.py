@@ -233,3 +233,26 @@ def test_a_child_that_was_forked_meanwhile_does_not_outlive_it(path: str, tmp_pa
 
 def waiting_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "widetable-turn"]
+
+
+def test_another_user_takes_turns_at_the_same_file(path: str) -> None:
+    """Whose file it is decides the first one that asks; the others may read it."""
+
+    def ask() -> None:
+        os.setuid(65534)
+        with turn(path, 0.05) as is_ours:
+            assert is_ours
+
+    if os.getuid() != 0:
+        pytest.skip("only root becomes another user")
+    open_to_all(Path(path).parent)
+    with turn(path, PATIENCE_SECONDS):
+        pass
+    assert os.waitpid(in_a_child(ask), 0)[1] == 0
+
+
+def open_to_all(folder: Path) -> None:
+    """For the time of a test, with those above it that are the test's."""
+    while folder.stat().st_uid == os.getuid() and folder != folder.parent:
+        folder.chmod(folder.stat().st_mode | 0o055)
+        folder = folder.parent
