@@ -331,7 +331,9 @@ class Table(TableChanges):
 
     def discard(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files of messages that were never given to a commit, or that it turned away."""
-        state = self._state(self.schema)
+        state = self._state(
+            self._committer.schemas.latest()
+        )  # also when another table is there by now
         for message in items(messages, CommitMessage, "messages"):
             state.discard(message.partition, message.bucket, message.written_files())
 

@@ -10,6 +10,7 @@ import contextlib
 from widetable.arguments import flag, whole_number
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.table_identity import check_identity
 from widetable.derived_value import derived_value
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
@@ -48,7 +49,10 @@ class TableHistory:
 
     @property
     def schema(self) -> TableSchema:
-        """The newest schema, looked up on each call."""
+        """The newest schema, looked up on each call. Raises NotFoundError when the table is not there any more,
+        InvalidError when it was dropped and made again.
+        """
+        check_identity(self._file_io, self._paths, self._committer.identity)
         return self._committer.schemas.latest()
 
     @derived_value

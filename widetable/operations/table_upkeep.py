@@ -107,9 +107,10 @@ class TableUpkeep(TableHistory):
             )
         is_dry = flag(dry_run, "dry_run")
         store = self._committer.snapshots
+        state = self._state(self.schema)
         target = choose_snapshot(store, self._tags, snapshot_id, timestamp, tag)
         assert target is not None
-        return rollback(self._state(self.schema), self._committer, target, dry_run=is_dry)
+        return rollback(state, self._committer, target, dry_run=is_dry)
 
     def alter_options(
         self, set_options: Mapping[str, str] | None = None, remove_options: Sequence[str] = ()
