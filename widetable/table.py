@@ -224,8 +224,9 @@ class Table(TableChanges):
         schema = self.schema
         check_writable(schema)
         columns, row_kind = items(columns, str, "columns"), text(row_kind, "row_kind")
-        tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
-        task = whole_number(task, "task", least=0, most=tasks - 1)
+        if tasks is not None:
+            tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
+        task = whole_number(task, "task", least=0, most=(tasks or MOST_TASKS) - 1)
         base = self.sequence_base() if sequence_base is None else sequence_base
         base = whole_number(base, "sequence_base", least=0)
         return TableWriter(
