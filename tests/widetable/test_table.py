@@ -178,13 +178,14 @@ def test_a_commit_is_found_again(tmp_path: Path) -> None:
 # Writing in several tasks
 
 
-def test_tasks_write_and_one_commits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tasks", [3, None])
+def test_tasks_write_and_one_commits(tmp_path: Path, tasks: int | None) -> None:
     table = create(tmp_path, {"bucket": "3"})
     there = pickle.loads(pickle.dumps(table))
     base = table.sequence_base()
     messages = []
     for task in range(3):
-        writer = there.new_writer(["k", "a"], task=task, tasks=3, sequence_base=base)
+        writer = there.new_writer(["k", "a"], task=task, tasks=tasks, sequence_base=base)
         for start in range(0, 30, 10):
             writer.write(keyed(range(start, start + 10), a=[task] * 10))
         messages += pickle.loads(pickle.dumps(writer.finish()))
