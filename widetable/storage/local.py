@@ -26,7 +26,8 @@ T = TypeVar("T")
 # What says that there is no such file; every other error says nothing of it.
 _ABSENT: Final = (FileNotFoundError, NotADirectoryError)
 _NO_LINK: Final = (errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
-# How often a file is made again whose directory went away before it was there.
+# How often a file is made again whose directory went away before it was there, and a directory removed again that
+# got one meanwhile.
 _TRIES: Final = 10
 
 
@@ -135,10 +136,17 @@ class LocalFileIO:
 
     def delete_dir(self, path: str) -> bool:
         with _mapped_errors(path):
-            try:
-                shutil.rmtree(path)
-            except _ABSENT:
-                return False
+            for _ in range(_TRIES):
+                try:
+                    shutil.rmtree(path)
+                    return True
+                except _ABSENT:
+                    if not _is_there(path):
+                        return False
+                except OSError as cause:  # somebody makes files there at the same time
+                    if cause.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+            shutil.rmtree(path)
             return True
 
     def delete_empty_dir(self, path: str) -> bool:

@@ -125,6 +125,25 @@ def test_removal(file_io: LocalFileIO, tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_a_directory_goes_beside_who_makes_files_in_it(
+    file_io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table is dropped while others write to it."""
+    rmdir, left = os.rmdir, [3]
+
+    def overtaken(path: Any, **options: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            (tmp_path / "d" / f"new{left[0]}").write_bytes(b"")
+        rmdir(path, **options)
+
+    file_io.write_new(f"{tmp_path}/d/e/f", b"")
+    monkeypatch.setattr(os, "rmdir", overtaken)
+    assert file_io.delete_dir(f"{tmp_path}/d")
+    assert not (tmp_path / "d").exists()
+    assert not file_io.delete_dir(f"{tmp_path}/d")
+
+
 def test_only_empty_directories_are_removed_as_such(file_io: LocalFileIO, tmp_path: Path) -> None:
     path = str(tmp_path / "d")
     file_io.write_new(f"{path}/a", b"")
