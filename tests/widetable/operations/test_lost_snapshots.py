@@ -55,12 +55,14 @@ def paths(table: wt.Table) -> TablePaths:
 
 
 def everything(table: wt.Table) -> dict[str, bytes]:
-    """All that a use may not change; leases come and go."""
+    """All that a use may not change; leases and files of turns come and go."""
     root = Path(table.path)
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in root.rglob("*")
-        if path.is_file() and "lease" not in path.name
+        if path.is_file()
+        and not path.name.endswith(("lease", "turn"))
+        and "-lease-" not in path.name
     }
 
 
