@@ -156,7 +156,7 @@ class FaultyFileIO:
     def delete_empty_dir(self, path: str) -> bool:
         return self._do("delete_empty_dir", path, lambda: self.inner.delete_empty_dir(path))
 
-    def turn(self, path: str, patience_seconds: float) -> contextlib.AbstractContextManager[bool]:
+    def turn(self, path: str) -> contextlib.AbstractContextManager[bool]:
         """Never one: who uses this races with all others, as machines do with each other."""
         return contextlib.nullcontext(False)
 

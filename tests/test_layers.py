@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,3 +171,14 @@ def test_a_module_without_a_stage_is_seen() -> None:
 def test_a_foreign_import_is_seen(name: str) -> None:
     assert foreign_faults(f"import {name}", "widetable.table", ALLOWED["widetable"]) != []
     assert foreign_faults(f"from {name} import x", "widetable.table", ALLOWED["widetable"]) != []
+
+
+def test_the_architecture_names_only_modules_that_are_there() -> None:
+    named = set(re.findall(r"\b[a-z0-9_]+\.py\b", (ROOT / "ARCHITECTURE.md").read_text()))
+    there = {
+        path.name
+        for place in ("widetable", "lookup", "spark", "tests", "benchmarks", "examples")
+        for path in (ROOT / place).rglob("*.py")
+    }
+    assert named - there == set()
+    assert len(named) > 50

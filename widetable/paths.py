@@ -28,6 +28,7 @@ _DATA_FILE: Final = re.compile(r"^((?:/[^/]+=[^/]*)*)/bucket-(\d+)/[^/]+$")
 _CONTENT: Final = re.compile(
     r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
 )
+TAG_PREFIX: Final = "tag-"
 LATEST: Final = "LATEST"
 # What file systems take for one file or directory.
 LONGEST_NAME_BYTES: Final = 255
@@ -102,6 +103,11 @@ def changelog_id(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def tag_name(name: str) -> str | None:
+    """The tag in the name of a file in `tag_dir`, None for other names."""
+    return name.removeprefix(TAG_PREFIX) if name.startswith(TAG_PREFIX) else None
+
+
 def retired_snapshot_id(name: str) -> int | None:
     """The id in the name of a `retired_snapshot`, None for other names."""
     match = _RETIRED.match(name)
@@ -163,7 +169,7 @@ class TablePaths:
         return f"{self.root}/tag"
 
     def tag(self, name: str) -> str:
-        return f"{self.tag_dir}/tag-{self._plain(name)}"
+        return f"{self.tag_dir}/{TAG_PREFIX}{self._plain(name)}"
 
     @property
     def changelog_dir(self) -> str:

@@ -42,6 +42,8 @@ OWN_PROPERTIES: Final = frozenset(
 )
 # Measured in decision 0005.
 MAX_USERS: Final = 10_000
+# So many are worth a warning.
+MANY_USERS: Final = MAX_USERS * 8 // 10
 _OLD_MAX_USERS: Final = 1024
 _FORMS: Final = {
     MAX_SEQUENCE_NUMBER: "a decimal number",

@@ -35,7 +35,7 @@ from widetable.commit.commit_delta import delta_of
 from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_request import CommitRequest, request
-from widetable.commit.committed import MAX_USERS, highest_sequence_number, users_of
+from widetable.commit.committed import MANY_USERS, MAX_USERS, highest_sequence_number, users_of
 from widetable.commit.last_commits import LastCommits
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.lost_snapshots import mark_snapshots
@@ -74,9 +74,6 @@ _FIRST_WAIT_MILLIS: Final = 1.0
 _LONGEST_WAIT_MILLIS: Final = 100.0
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
-# An attempt takes milliseconds: who keeps the turn for so long stands still, and the others race.
-_TURN_SECONDS: Final = 20.0
-_MANY_USERS: Final = MAX_USERS * 8 // 10
 _MANY_TOLD: Final = Seldom()
 _AHEAD_TOLD: Final = Seldom()
 _log = logging.getLogger("widetable")
@@ -263,7 +260,7 @@ class Committer:
 
     def _attempt_in_turn(self, run: _Run) -> CommitResult | None:
         """One machine's commits come one after the other: a race costs the losers their work, and may starve them."""
-        with self._file_io.turn(self._paths.commit_turn, _TURN_SECONDS):
+        with self._file_io.turn(self._paths.commit_turn):
             return self._attempt(run)
 
     def _attempt(self, run: _Run) -> CommitResult | None:
@@ -314,7 +311,7 @@ class Committer:
         )
 
     def _warn_of_many_users(self, users: int) -> None:
-        if users >= _MANY_USERS:
+        if users >= MANY_USERS:
             _MANY_TOLD.warn(
                 self._paths.root,
                 f"every snapshot remembers the last commits of {users} commit users; past {MAX_USERS} those are "

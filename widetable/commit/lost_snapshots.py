@@ -20,7 +20,7 @@ from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.table_identity import table_identity
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.manifest_list import read_manifest_list
-from widetable.paths import TablePaths, changelog_id, retired_snapshot_id
+from widetable.paths import TablePaths, changelog_id, retired_snapshot_id, tag_name
 from widetable.storage.file_io import FileIO
 
 
@@ -62,7 +62,7 @@ def _mark(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
 
 def _tags(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
     for entry in file_io.list(paths.tag_dir):
-        if entry.name.startswith("tag-"):
+        if tag_name(entry.name) is not None:
             yield f"{paths.tag_dir}/{entry.name}"
 
 

@@ -31,14 +31,13 @@ from widetable.operations.file_audit import FileAudit
 from widetable.operations.newest_snapshot import held
 from widetable.operations.snapshot_audit import SnapshotAudit
 from widetable.operations.snapshot_choice import load_snapshot
-from widetable.operations.supported import check_readable
+from widetable.operations.supported import OTHER_DIRECTORY, check_readable
 from widetable.operations.tags import TagStore
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
 FINDINGS_PER_LAW: Final = 20
 FOLDED_ROWS: Final = 50_000_000
-_OTHER_DIRECTORY: Final = "data-file.path-directory"
 _NO_LAW: Final[Mapping[str, str]] = {
     "none": "changelog laws: the table keeps no changelog (changelog-producer=none)",
     "input": "changelog laws: changelog-producer=input keeps the records as they were written; "
@@ -180,9 +179,9 @@ def _check_auditable(schema: TableSchema) -> None:
     """Refuse a table of which we know no law, or whose files we would not find."""
     refused = {
         "primary key": (not schema.primary_keys, "none (an append table)"),
-        f"option {_OTHER_DIRECTORY!r}": (
-            _OTHER_DIRECTORY in schema.options,
-            repr(schema.options.get(_OTHER_DIRECTORY)),
+        f"option {OTHER_DIRECTORY!r}": (
+            OTHER_DIRECTORY in schema.options,
+            repr(schema.options.get(OTHER_DIRECTORY)),
         ),
     }
     for subject, (is_refused, found) in refused.items():

@@ -23,7 +23,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from widetable import options as opt
 from widetable.commit.committer import CommitResult, Committer
@@ -42,8 +41,6 @@ from widetable.operations.newest_snapshot import newest_files
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
-# Who waits for longer leaves it to those that have it in their hands.
-_TURN_SECONDS: Final = 20.0
 _log = logging.getLogger("widetable")
 
 
@@ -160,7 +157,7 @@ def _compact_now(
     wishes = CompactionWishes(state.file_io, state.paths)
     wish = wishes.add(is_own=True)
     try:
-        with state.file_io.turn(state.paths.compaction_turn, _TURN_SECONDS):
+        with state.file_io.turn(state.paths.compaction_turn):
             is_made = not wishes.is_there(wish) or _round(state, committer, live_entries)
             if not is_made:
                 wishes.add(is_own=False)  # its holder finds it, or is done by now
@@ -178,7 +175,7 @@ def _serve(state: TableState, committer: Committer) -> None:
     """For those that do not come back to it: killed ones, and those of other machines."""
     wishes = CompactionWishes(state.file_io, state.paths)
     while wishes.open():
-        with state.file_io.turn(state.paths.compaction_turn, _TURN_SECONDS):
+        with state.file_io.turn(state.paths.compaction_turn):
             if not _round(state, committer, _live_entries(committer)):
                 return
 

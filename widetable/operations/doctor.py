@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from widetable import options as opt
-from widetable.commit.committed import MAX_USERS, users_of
+from widetable.commit.committed import MANY_USERS, MAX_USERS, users_of
 from widetable.commit.committer import Committer
 from widetable.commit.snapshot_times import ahead
 from widetable.errors import NotFoundError, WidetableError
@@ -31,7 +31,6 @@ from widetable.operations.supported import check_readable, check_writable
 from widetable.read.expired import is_kept
 from widetable.write.table_state import TableState
 
-_MANY_USERS: Final = MAX_USERS * 8 // 10
 _CHANGELOG: Final = (
     "Restore the file; else readers of changes that have yet to read this snapshot start anew with scan mode "
     "latest-full, under a new consumer id or checkpoint. Rows of the table are not concerned."
@@ -178,12 +177,12 @@ class _Doctor:
 
     def _users(self) -> Iterator[DoctorFinding]:
         users = len(users_of(self.latest, self.committer.last_commits.load))
-        if users >= _MANY_USERS:
+        if users >= MANY_USERS:
             yield DoctorFinding(
                 "snapshots",
                 self.table.paths.root,
                 f"{users} commit users that every snapshot remembers",
-                f"less than {_MANY_USERS}; past {MAX_USERS} silent ones are forgotten",
+                f"less than {MANY_USERS}; past {MAX_USERS} silent ones are forgotten",
                 "batches that come again",
                 "Let each job keep its commit user, instead of taking a new one in every run.",
             )
@@ -263,10 +262,7 @@ class _Doctor:
 
 
 def _of_file(file: DamagedFile, action: str) -> DoctorFinding:
-    what = "changelog events" if file.is_changelog else "keys"
-    where = f"bucket {file.bucket}" + (f" of {file.partition}" if file.partition else "")
-    concerned = f"{file.rows} {what} of {where}, snapshot {file.snapshot_id}"
-    return DoctorFinding("files", file.path, file.found, file.expected, concerned, action)
+    return DoctorFinding("files", file.path, file.found, file.expected, file.concerned, action)
 
 
 def _of_error(check: str, error: WidetableError, concerned: str = "") -> DoctorFinding:

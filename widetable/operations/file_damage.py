@@ -18,12 +18,12 @@ from widetable.lsm.sick_buckets import SICK_BUCKETS
 from widetable.operations.audit_report import Findings
 from widetable.operations.file_audit import DELETES, FileAudit
 from widetable.operations.snapshot_audit import partition_text
-from widetable.read.expired import is_kept
+from widetable.operations.supported import OTHER_DIRECTORY
+from widetable.read.expired import is_named
 from widetable.write.table_state import TableState
 
 # More than a file's meta says, so that the count of deletes does not hide the others.
 _FACTS_OF_META: Final = 10
-_OTHER_DIRECTORY: Final = "data-file.path-directory"
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,15 @@ class DamagedFile:
     found: str
     expected: str
 
-    def __str__(self) -> str:
+    @property
+    def concerned(self) -> str:
+        """How much, and where."""
         what = "changelog events" if self.is_changelog else "keys"
         where = f"bucket {self.bucket}" + (f" of {self.partition}" if self.partition else "")
-        return (
-            f"{self.path}: found {self.found}; expected {self.expected}. {self.rows} {what} of {where} at snapshot "
-            f"{self.snapshot_id} are concerned"
-        )
+        return f"{self.rows} {what} of {where}, snapshot {self.snapshot_id}"
+
+    def __str__(self) -> str:
+        return f"{self.path}: found {self.found}; expected {self.expected} ({self.concerned})"
 
 
 class Damage(NamedTuple):
@@ -70,7 +72,7 @@ def damaged_files(
     is_changelog: bool = False,
 ) -> Iterator[Damage]:
     """The damaged ones of the files that a snapshot names."""
-    if not table.schema.primary_keys or _OTHER_DIRECTORY in table.schema.options:
+    if not table.schema.primary_keys or OTHER_DIRECTORY in table.schema.options:
         return
     look = _Look(table, snapshot_id, is_deep=deep, is_changelog=is_changelog)
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
@@ -101,7 +103,7 @@ class _Look:
         table, file = self._table, entry.file
         path = table.data_file(entry.partition, entry.bucket, file.file_name)
         if size_bytes is None:
-            if not is_kept(table.file_io, table.paths, self._snapshot_id):
+            if not is_named(table, self._snapshot_id, is_changelog=self._is_changelog):
                 return None
             error = missing_file(table.paths, path, f"snapshot {self._snapshot_id}")
         elif size_bytes != file.file_size:

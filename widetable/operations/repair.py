@@ -58,7 +58,7 @@ class RepairResult:
     files: tuple[RepairedFile, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As values of JSON; key values that JSON does not have are left to its writer."""
+        """As values of JSON."""
         return asdict(self)
 
 

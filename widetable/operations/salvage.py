@@ -22,18 +22,21 @@ from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.plain_value import plain_column
+from widetable.format.printed_value import printed
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types, sort_key
 from widetable.operations.file_audit import ascends
 from widetable.schema import SEQUENCE_NUMBER
+from widetable.types import DataType
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
 
 
 @dataclass(frozen=True)
 class LostRows:
-    """Rows that cannot be read any more. first_key, last_key: column to value as the file stores it, of each column by
+    """Rows that cannot be read any more. first_key, last_key: column to value as it is printed, of each column by
     itself; a column of which nothing is known is left out. Where most of a file is lost, keys are those of the file.
     The sequence numbers lie in the file's range.
     """
@@ -163,16 +166,26 @@ class _Salvage:
         return with_arity(encode_rows(columns, self._types).row(0), len(columns))
 
     def _named(self, bounds: Sequence[Any]) -> dict[str, Any]:
-        pairs = zip(self._key, bounds, strict=True)
-        return {name: bound for name, bound in pairs if bound is not None}
+        return _printed_key(self._key, bounds, self._types)
 
 
 def _whole(table: TableState, file: DataFileMeta) -> LostRows:
     """All rows of a file, by its meta."""
     types, key = key_types(table.schema), table.schema.trimmed_primary_key
     first, last = (
-        dict(zip(key, decode_row(row, types, file.file_name), strict=True))
+        _printed_key(key, decode_row(row, types, file.file_name), types)
         for row in (file.min_key, file.max_key)
     )
     numbers = file.min_sequence_number, file.max_sequence_number
     return LostRows(file.row_count, first, last, *numbers)
+
+
+def _printed_key(
+    names: Sequence[str], bounds: Sequence[Any], types: Sequence[DataType]
+) -> dict[str, Any]:
+    """bounds: plain values; None: not known."""
+    return {
+        name: printed(plain_column([bound], kind))[0]
+        for name, bound, kind in zip(names, bounds, types, strict=True)
+        if bound is not None
+    }

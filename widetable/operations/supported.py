@@ -34,11 +34,13 @@ _CHANGES_ROWS: Final[Mapping[str, str]] = {
     "branch": "main",
     "force-lookup": "false",
 }
+# Data files lie elsewhere then.
+OTHER_DIRECTORY: Final = "data-file.path-directory"
 # Readable: each bucket by itself has the rows of its keys.
 _DYNAMIC: Final = -1
 # The same of options that have no harmless value.
 _OTHER_ROWS: Final = (
-    "data-file.path-directory",
+    OTHER_DIRECTORY,
     "record-level.expire-time",
     "scan.bounded.watermark",
     "scan.bucket",

@@ -7,16 +7,12 @@ for a tag that cannot be read when it is asked for by name.
 
 from __future__ import annotations
 
-from typing import Final
-
 from widetable.arguments import refused, text
 from widetable.commit.passed_over import pass_over, readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot, Tag, tag_from_json
-from widetable.paths import TEMPORARY_BYTES, TablePaths, check_name
+from widetable.paths import TAG_PREFIX, TEMPORARY_BYTES, TablePaths, check_name, tag_name
 from widetable.storage.file_io import FileIO
-
-_PREFIX: Final = "tag-"
 
 
 class TagStore:
@@ -29,7 +25,8 @@ class TagStore:
     def names(self) -> list[str]:
         """All tags, sorted by name."""
         entries = self._file_io.list(self._paths.tag_dir)
-        return [entry.name[len(_PREFIX) :] for entry in entries if entry.name.startswith(_PREFIX)]
+        found = (tag_name(entry.name) for entry in entries)
+        return [name for name in found if name is not None]
 
     def load(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps; it need not have a snapshot file any more."""
@@ -64,7 +61,7 @@ class TagStore:
 
         Expiry removes the snapshot's file, then looks for tags: if the file is still there now, the tag is seen.
         """
-        path = self._path(check_name(name, "tag", len(_PREFIX) + TEMPORARY_BYTES))
+        path = self._path(check_name(name, "tag", len(TAG_PREFIX) + TEMPORARY_BYTES))
         if self._file_io.publish(path, _content(name, snapshot)):
             if not self._file_io.exists(self._paths.snapshot(snapshot.id)):
                 self._file_io.delete(path)
@@ -92,7 +89,7 @@ class TagStore:
     def _path(self, name: str) -> str:
         if text(name, "tag").isdigit():
             raise refused(name, "tag", "a name that is no number: that would be a snapshot's id")
-        return self._paths.tag(check_name(name, "tag", len(_PREFIX)))
+        return self._paths.tag(check_name(name, "tag", len(TAG_PREFIX)))
 
     def _not_found(self, name: str) -> NotFoundError:
         there = ", ".join(self.names())

@@ -17,7 +17,7 @@ from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import Snapshot
-from widetable.paths import TablePaths
+from widetable.paths import TablePaths, tag_name
 from widetable.storage.file_io import FileIO
 from widetable.write.table_state import TableState
 
@@ -63,8 +63,15 @@ def not_expired(table: TableState, snapshot_id: int) -> Iterator[None]:
 
 
 def is_kept(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
-    """Whether a snapshot can be read."""
+    """Whether a snapshot has not expired."""
     return file_io.exists(paths.snapshot(snapshot_id))
+
+
+def is_named(table: TableState, snapshot_id: int, *, is_changelog: bool = False) -> bool:
+    """Whether a snapshot still names its files. A tag of it keeps data files, and no changelog."""
+    if is_kept(table.file_io, table.paths, snapshot_id):
+        return True
+    return not is_changelog and _tagged(table, snapshot_id) is not None
 
 
 def _kept(table: TableState, snapshot_id: int) -> Snapshot | None:
@@ -75,8 +82,8 @@ def _kept(table: TableState, snapshot_id: int) -> Snapshot | None:
 
 
 def _tagged(table: TableState, snapshot_id: int) -> Snapshot | None:
-    found = (entry.name for entry in table.file_io.list(table.paths.tag_dir))
-    names = [name.removeprefix("tag-") for name in found if name.startswith("tag-")]
+    found = (tag_name(entry.name) for entry in table.file_io.list(table.paths.tag_dir))
+    names = [name for name in found if name is not None]
     tags = readable(names, SnapshotStore(table.file_io, table.paths).by_tag)[0].values()
     return next((snapshot for snapshot in tags if snapshot.id == snapshot_id), None)
 

@@ -98,11 +98,11 @@ class FileIO(Protocol):
         """Remove a directory that has no entries; False when it has some, or was not there."""
         ...
 
-    def turn(self, path: str, patience_seconds: float) -> AbstractContextManager[bool]:
+    def turn(self, path: str) -> AbstractContextManager[bool]:
         """Wait for the turn at an empty file, which is made when it is not there, and have it while the block runs:
         among all who ask on this machine, first come, first served. It is a courtesy on which nothing may rely: False
-        where the storage has no such thing, and when somebody kept the turn for longer than patience_seconds. Raises
-        nothing.
+        where the storage has no such thing, and when somebody keeps the turn for so long that it must stand still.
+        Raises nothing.
         """
         ...
 

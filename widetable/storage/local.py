@@ -161,8 +161,8 @@ class LocalFileIO:
                 raise
             return True
 
-    def turn(self, path: str, patience_seconds: float) -> contextlib.AbstractContextManager[bool]:
-        return turn(path, patience_seconds)
+    def turn(self, path: str) -> contextlib.AbstractContextManager[bool]:
+        return turn(path)
 
     def _entries(self, path: str) -> Iterator[FileStatus]:
         with os.scandir(path) as entries:

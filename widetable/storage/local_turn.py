@@ -22,12 +22,14 @@ from typing import Final
 
 from widetable.forked_child import SharedByThreads
 
+# What is done in a turn takes milliseconds, a compaction seconds: who keeps one for so long may stand still.
+PATIENCE_SECONDS: Final = 20.0
 # Files whose turn somebody keeps for longer than this process would wait, with the time at which it was got.
 _KEPT: Final[dict[str, int]] = {}
 
 
 @contextlib.contextmanager
-def turn(path: str, patience_seconds: float) -> Iterator[bool]:
+def turn(path: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[bool]:
     """Whether it is our turn while the block runs. Not to be asked for again inside of the block."""
     lock = _Lock.on(path)
     if lock is None:

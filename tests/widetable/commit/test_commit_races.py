@@ -312,7 +312,7 @@ def test_threads_of_one_process(tmp_path: Path) -> None:
 class OtherMachine(LocalFileIO):
     """With no turns in common with anybody."""
 
-    def turn(self, path: str, patience_seconds: float) -> contextlib.AbstractContextManager[bool]:
+    def turn(self, path: str) -> contextlib.AbstractContextManager[bool]:
         return contextlib.nullcontext(False)
 
 

@@ -51,6 +51,12 @@ def values(table: wt.Table) -> dict[int, str]:
 def damage_group(path: Path, group: int) -> set[int]:
     """Flip a bit in the key column of one row group; the keys of it."""
     keys = set(pq.ParquetFile(path).read_row_group(group, ["k"]).column("k").to_pylist())
+    spoil_group(path, group)
+    return keys
+
+
+def spoil_group(path: Path, group: int) -> None:
+    """The same without reading the keys, which Python may not hold."""
     metadata = pq.ParquetFile(path).metadata.row_group(group)
     names = [metadata.column(i).path_in_schema for i in range(metadata.num_columns)]
     chunk = metadata.column(names.index("k"))
@@ -58,7 +64,6 @@ def damage_group(path: Path, group: int) -> set[int]:
     data = bytearray(path.read_bytes())
     data[start + chunk.total_compressed_size - 1] ^= 1
     path.write_bytes(data)
-    return keys
 
 
 def files_by_bucket(table: wt.Table) -> Counter[int]:

@@ -295,12 +295,12 @@ class PausingFileIO(LocalFileIO):
         super().__init__(fsync=False)
         self.at, self.go = threading.Event(), threading.Event()
 
-    def turn(self, path: str, patience_seconds: float) -> AbstractContextManager[bool]:
+    def turn(self, path: str) -> AbstractContextManager[bool]:
         is_behind = threading.current_thread().name.startswith("widetable-old-levels")
         if is_behind and path.endswith("commit-turn"):
             self.at.set()
             assert self.go.wait(PATIENCE_SECONDS)
-        return super().turn(path, patience_seconds)
+        return super().turn(path)
 
 
 def behind_commits(path: Path, file_io: LocalFileIO | None = None) -> wt.Table:

@@ -187,7 +187,7 @@ def test_tables_of_other_clients_are_not_damaged(fixture: FixtureTable, tmp_path
 
 
 def test_many_commit_users_are_told(table: wt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_MANY_USERS", 3)
+    monkeypatch.setattr(doctor, "MANY_USERS", 3)
     for number in range(3):
         assert table.doctor().ok
         table.write(rows("c", range(1)), f"run-{number}", 1)

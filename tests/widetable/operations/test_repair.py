@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import shutil
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import widetable as wt
@@ -19,8 +23,10 @@ from tests.widetable.operations.damaged_table import (
     live,
     path_of,
     rows,
+    spoil_group,
     values,
 )
+from widetable.format import data_file_writer
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.salvage import salvage
 from widetable.storage.local import LocalFileIO
@@ -225,3 +231,39 @@ def test_no_wrong_bit_ever_leaves_rows_that_nobody_wrote(
         found = values(copy)
         assert all(value in written[k] for k, value in found.items())
         assert copy.doctor(deep=True).ok
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "printed"),
+    [
+        (pa.string(), lambda k: f"k{k:03}", "k0"),
+        (pa.date32(), lambda k: 10_000_000 + k, "+2"),
+        (pa.decimal128(9, 2), lambda k: Decimal(k).scaleb(-2), "0."),
+        (pa.timestamp("us"), lambda k: 400_000 * 10**12 + k, "+1"),
+        (pa.binary(), lambda k: bytes([0xFF, k]), "ff"),
+    ],
+)
+def test_keys_that_are_lost_are_printed_whatever_their_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, key: Any, printed: str
+) -> None:
+    monkeypatch.setattr(data_file_writer, "ROW_GROUP_ROWS", 10)
+    schema = pa.schema([pa.field("k", kind, nullable=False), ("a", pa.int64())])
+    options = {"bucket": "1", "write-only": "true"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "d.t", schema, primary_key=["k"], options=options
+    )
+    stored = pa.array([key(k) for k in range(50)], _stored(kind)).view(kind)
+    table.write(pa.table({"k": stored, "a": pa.array(range(50), pa.int64())}, schema))
+    (entry,) = live(table)
+    for damage in (lambda p: spoil_group(p, 2), lambda p: p.write_bytes(p.read_bytes()[:50])):
+        damage(path_of(table, entry))
+        (file,) = table.repair(dry_run=True).files
+        (lost,) = file.lost
+        for bound in (lost.first_key, lost.last_key):
+            assert bound["k"].startswith(printed)
+        json.dumps(table.repair(dry_run=True).to_dict())
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """In which Python's values hold what the type can hold."""
+    return {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}.get(kind, kind)

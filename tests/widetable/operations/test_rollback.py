@@ -162,3 +162,16 @@ def test_whatever_fails_the_rows_are_those_before_or_those_of_the_target(
     table.rollback(1)
     assert table.scan().to_arrow() == rows_of[1]
     assert table.doctor(deep=True).ok
+
+
+def test_a_tag_whose_snapshot_has_expired_and_whose_file_is_missing_is_damage(
+    table: wt.Table,
+) -> None:
+    table.create_tag("good", 2)
+    (lost, *_) = table._committer.live_files.live_entries(table._committer.snapshots.load(2))
+    table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=0)
+    path_of(table, lost).unlink()
+    newest = table.snapshots()[-1].id
+    with pytest.raises(wt.DamagedError, match=lost.file.file_name):
+        table.rollback(tag="good")
+    assert table.snapshots()[-1].id == newest
