@@ -25,6 +25,7 @@ from widetable.errors import InvalidError, StorageError, UnsupportedError
 from widetable.format.column_cast import Step, cast_to, column_cast
 from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.footer_seal import Seal, seal_of
 from widetable.format.parquet_statistics import KeyRange, row_group_key_ranges
 from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order, row_batch_schema
 from widetable.format.row_budget import BATCH_BYTES, RowBudget, row_bytes, rows_within
@@ -84,29 +85,37 @@ class _WideTimes:
                 ) from cause
 
 
+@dataclass(frozen=True)
+class _Opened:
+    """A file as Arrow reads it."""
+
+    source: pa.NativeFile
+    parquet: pq.ParquetFile
+    wide_times: _WideTimes | None
+    seal: Seal
+
+
 class DataFile:
     """An open data file; made by `open_data_file`. Not for several threads at once. Close it, or use `with`."""
 
     def __init__(
         self,
         path: str,
-        source: pa.NativeFile,
-        parquet: pq.ParquetFile,
+        opened: _Opened,
         schema: TableSchema,
         columns: Sequence[_Column],
         key_ranges: Callable[[], list[KeyRange]],
-        wide_times: _WideTimes | None,
     ) -> None:
-        self._wide_times = wide_times
         self._path = path
-        self._source = source
-        self._parquet = parquet
+        self._opened = opened
+        self._parquet = opened.parquet
         self._table_schema = schema
         self._columns = tuple(columns)
         self._key_ranges = key_ranges
         self._leaves: tuple[Leaf, ...] = ()
         self.columns: Final = tuple(c.name for c in columns[len(SYSTEM_FIELDS) :])
         self.schema: Final = row_batch_schema(schema, self.columns)
+        self.seal: Final = opened.seal
 
     def batches(
         self,
@@ -118,7 +127,7 @@ class DataFile:
         """Row batches of about `batch_bytes` in memory (row_budget), in file order. row_groups: indices, in order; None
         for all.
         """
-        if self._source.closed:
+        if self._opened.source.closed:
             raise InvalidError(
                 self._path, found="a closed file", expected="an open one", action="Open it again."
             )
@@ -133,7 +142,7 @@ class DataFile:
         self, group: int, batch_bytes: int, budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         names = [column.file_name for column in self._columns]
-        wide = self._wide_times
+        wide = self._opened.wide_times
         with _mapped_errors(self._path):
             rows = min(budget.rows, self._rows_at_once(group, names, batch_bytes))
             found = self._parquet.iter_batches(
@@ -177,15 +186,7 @@ class DataFile:
             for index, column in enumerate(self._columns)
             if index < len(SYSTEM_FIELDS) or column.name in kept
         ]
-        return DataFile(
-            self._path,
-            self._source,
-            self._parquet,
-            self._table_schema,
-            chosen,
-            self._key_ranges,
-            self._wide_times,
-        )
+        return DataFile(self._path, self._opened, self._table_schema, chosen, self._key_ranges)
 
     @property
     def row_group_rows(self) -> list[int]:
@@ -202,7 +203,7 @@ class DataFile:
     def close(self) -> None:
         """Let go of the file; batches already given stay valid."""
         self._parquet.close()
-        self._source.close()
+        self._opened.source.close()
 
     def __enter__(self) -> DataFile:
         return self
@@ -245,11 +246,13 @@ def open_data_file(
     table_schema: TableSchema,
     file_schema: TableSchema,
     columns: Sequence[str] | None = None,
+    *,
+    broken: bool = False,
 ) -> DataFile:
     """Open a file and decide how its columns become the table's; reads the footer only.
 
     file_schema: the schema that `meta.schema_id` names. columns: table columns wanted, None for all; the key columns
-    are added.
+    are added. broken: also one whose seal is broken; its key ranges must not be asked for then.
     """
     if meta.schema_id != file_schema.id:
         raise InvalidError(
@@ -269,27 +272,37 @@ def open_data_file(
     wanted = [table_schema.field(name) for name in in_schema_order(table_schema, names)]
     source = file_io.open_input(path)
     try:
-        parquet, wide_times = _open_parquet(source, path, meta, wanted, file_schema)
-        chosen = _columns(parquet.schema_arrow, wanted, file_schema, path)
+        seal = _check_ends(source, path, meta)
+        if seal is Seal.BROKEN and not broken:
+            raise damaged_file(path, "a footer with a wrong checksum", "the footer as written")
+        opened = _open_parquet(source, path, seal, meta, wanted, file_schema)
+        chosen = _columns(opened.parquet.schema_arrow, wanted, file_schema, path)
         keys = [table_schema.field(name) for name in table_schema.trimmed_primary_key]
-        ranges = partial(row_group_key_ranges, parquet, meta, keys, file_schema, path)
-        return DataFile(path, source, parquet, table_schema, chosen, ranges, wide_times)
+        ranges = partial(row_group_key_ranges, opened.parquet, meta, keys, file_schema, path)
+        return DataFile(path, opened, table_schema, chosen, ranges)
     except BaseException:
         source.close()
         raise
 
 
-def _open_parquet(
-    source: pa.NativeFile,
-    path: str,
-    meta: DataFileMeta,
-    wanted: Sequence[DataField],
-    file_schema: TableSchema,
-) -> tuple[pq.ParquetFile, _WideTimes | None]:
+def _check_ends(source: pa.NativeFile, path: str, meta: DataFileMeta) -> Seal:
+    """Before Arrow sees the footer."""
     with _mapped_errors(path):
         size = source.size()
         if size != meta.file_size:
             raise damaged_file(path, f"{size} bytes", f"{meta.file_size} bytes, as its meta says")
+        return seal_of(source)
+
+
+def _open_parquet(
+    source: pa.NativeFile,
+    path: str,
+    seal: Seal,
+    meta: DataFileMeta,
+    wanted: Sequence[DataField],
+    file_schema: TableSchema,
+) -> _Opened:
+    with _mapped_errors(path):
         parquet = pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True)
         if parquet.metadata.num_rows != meta.row_count:
             raise damaged_file(
@@ -300,7 +313,7 @@ def _open_parquet(
         _check_names(path, parquet.schema_arrow.names, file_schema)
         names = _int96_columns(parquet)
         if not names:
-            return parquet, None
+            return _Opened(source, parquet, None, seal)
 
         def opened(unit: str) -> pq.ParquetFile:
             return pq.ParquetFile(
@@ -314,7 +327,8 @@ def _open_parquet(
         unit = _int96_unit(names, wanted, file_schema)
         # What Arrow wrote came from nanoseconds.
         is_wide = unit == "ns" and not (parquet.metadata.created_by or "").startswith(_ARROW)
-        return opened(unit), _WideTimes(opened("us"), names) if is_wide else None
+        wide_times = _WideTimes(opened("us"), names) if is_wide else None
+        return _Opened(source, opened(unit), wide_times, seal)
 
 
 def _check_names(path: str, names: Sequence[str], file_schema: TableSchema) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +31,9 @@ from widetable.errors import InvalidError, StorageError
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.column_stats import KeyStats, value_stats
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.footer_seal import UNSEALED, sealed
 from widetable.format.held_tail import HeldTail
-from widetable.format.int96 import marked_footer, stored_column, stored_field
+from widetable.format.int96 import marked_tail, stored_column, stored_field
 from widetable.format.parquet_layout import (
     GROUP_BYTES,
     ROW_GROUP_BYTES,
@@ -48,9 +49,6 @@ from widetable.options import TableOptions
 from widetable.row_kind import is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.file_io import FileIO
-
-# The length of the footer, and PAR1.
-_AFTER_FOOTER_BYTES: Final = 8
 
 
 class DataFileWriter:
@@ -92,6 +90,7 @@ class DataFileWriter:
         self._out: pa.NativeFile | None = None
         self._parquet: pq.ParquetWriter | None = None
         self._tail: HeldTail | None = None
+        self._has_int96 = False
         self._facts = _Facts(self._key, self._key_types, repeated_keys=repeated_keys)
 
     @property
@@ -191,16 +190,13 @@ class DataFileWriter:
         return pa.RecordBatch.from_arrays(columns, schema=self._batch_schema)
 
     def _end_parquet(self, parquet: pq.ParquetWriter, out: pa.NativeFile) -> None:
-        """Write the footer; where it is ours to change, the writer's own is held back."""
-        parquet.add_key_value_metadata({GROUP_BYTES: str(self._group_bytes)})
-        if self._tail is None:
-            parquet.close()
-            return
+        """Write the footer: that of Arrow, with what only we know."""
+        assert self._tail is not None
+        parquet.add_key_value_metadata({GROUP_BYTES: str(self._group_bytes), **UNSEALED})
         self._tail.hold()
         parquet.close()
         tail = self._tail.tail
-        footer, end = tail[:-_AFTER_FOOTER_BYTES], tail[-_AFTER_FOOTER_BYTES:]
-        out.write(marked_footer(footer) + end)
+        out.write(sealed(marked_tail(tail) if self._has_int96 else tail))
 
     def _flush(self) -> None:
         if not self._pending:
@@ -212,7 +208,7 @@ class DataFileWriter:
             group = pa.Table.from_arrays([*keys, *group.columns], schema=self._file_schema)
         else:
             group = group.cast(self._file_schema)
-        if self._tail is not None:
+        if self._has_int96:
             columns = [stored_column(column) for column in group.columns]
             group = pa.Table.from_arrays(columns, schema=parquet.schema)
         with _mapped_errors(self._path):
@@ -227,11 +223,11 @@ class DataFileWriter:
         level = self._options.get(opt.FILE_COMPRESSION_ZSTD_LEVEL) if codec == "zstd" else None
         self._out = self._file_io.open_output(self._path)
         schema = pa.schema([stored_field(field) for field in self._file_schema])
-        if schema != self._file_schema:
-            self._tail = HeldTail(self._out)
+        self._has_int96 = schema != self._file_schema
+        self._tail = HeldTail(self._out)
         with _mapped_errors(self._path):
             self._parquet = pq.ParquetWriter(
-                self._out if self._tail is None else pa.PythonFile(self._tail, "w"),
+                pa.PythonFile(self._tail, "w"),
                 schema,
                 compression=codec,
                 compression_level=level,

@@ -7,7 +7,7 @@ On disk: never change (Paimon `ParquetSchemaConverter`, `TimestampColumnReader`;
     day    = Julian day number; 1970-01-01 is 2440588
 
 Arrow writes either all timestamps of a file as int96 or none. Ours go to it as fixed-size binaries of 12 bytes, which
-lie in pages exactly as int96 does; then the footer is told that they are int96 (`marked_footer`). Binaries of the
+lie in pages exactly as int96 does; then the footer is told that they are int96 (`marked_tail`). Binaries of the
 table's own types are never of fixed size, so no other column looks like that: decimals say that they are some.
 
 Pure. Raises ValueError for bytes that are no footer.
@@ -112,9 +112,11 @@ def _of_timestamps(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(_STORED, len(array), [bits, pa.py_buffer(values)])
 
 
-def marked_footer(footer: bytes) -> bytes:
-    """The metadata of a file in which every fixed-size binary of 12 bytes without a logical type is an int96."""
-    metadata, marked = read_struct(footer), bytearray(footer)
+def marked_tail(tail: bytes) -> bytes:
+    """The end of a file, from its footer on, in which every fixed-size binary of 12 bytes without a logical type is an
+    int96.
+    """
+    metadata, marked = read_struct(tail), bytearray(tail)
     leaves = [element for element in metadata[_SCHEMA] if _CHILDREN not in element]
     chosen = [index for index, leaf in enumerate(leaves) if _is_stored_leaf(leaf)]
     types = [leaves[index][_TYPE] for index in chosen]

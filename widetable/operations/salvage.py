@@ -21,6 +21,7 @@ from widetable.format.binary_row import decode_row, encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.data_file_reader import DataFile, open_data_file
+from widetable.format.footer_seal import Seal
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.plain_value import plain_column
 from widetable.format.printed_value import printed
@@ -65,7 +66,7 @@ def salvage(table: TableState, entry: ManifestEntry, *, dry_run: bool) -> Salvag
     path = table.data_file(entry.partition, entry.bucket, file.file_name)
     file_schema = table.schema_of(file.schema_id)
     try:
-        data = open_data_file(table.file_io, path, file, schema, file_schema)
+        data = open_data_file(table.file_io, path, file, schema, file_schema, broken=True)
     except (DamagedError, NotFoundError):
         return Salvaged((), 0, (_whole(table, file),))
     with data:
@@ -97,9 +98,8 @@ class _Salvage:
         self._last: pa.RecordBatch | None = None
 
     def run(self, *, dry_run: bool) -> Salvaged:
-        groups = self._data.row_group_rows
         lost, kept_rows = [], 0
-        for index in range(len(groups)):
+        for index in range(len(self._data.row_group_rows)):
             rows = self._group(index)
             if rows is None:
                 lost.append(index)
@@ -109,13 +109,18 @@ class _Salvage:
                 for batch in rows:
                     self.writer.write(batch)
         files = () if dry_run else self.writer.finish()
-        if 2 * len(lost) >= len(groups):
-            return Salvaged(files, kept_rows, self._told_by_meta(sum(groups[i] for i in lost)))
-        return Salvaged(files, kept_rows, self._told_by_statistics(lost))
+        lost_rows = self._file.row_count - kept_rows
+        if self._is_believed(lost, lost_rows):
+            return Salvaged(files, kept_rows, self._told_by_statistics(lost))
+        told = (replace(_whole(self._table, self._file), rows=lost_rows),) if lost_rows else ()
+        return Salvaged(files, kept_rows, told)
 
-    def _told_by_meta(self, rows: int) -> tuple[LostRows, ...]:
-        """Where most is lost the footer is not asked: pyarrow ends the process over statistics that are damaged."""
-        return (replace(_whole(self._table, self._file), rows=rows),)
+    def _is_believed(self, lost: Sequence[int], lost_rows: int) -> bool:
+        """Whether the footer is asked what was lost. pyarrow ends the process over statistics that are damaged."""
+        if self._data.seal is not Seal.NONE:
+            return self._data.seal is Seal.WHOLE
+        groups = self._data.row_group_rows
+        return 2 * len(lost) < len(groups) and sum(groups[i] for i in lost) == lost_rows
 
     def _told_by_statistics(self, lost: Sequence[int]) -> tuple[LostRows, ...]:
         ranges = self._data.row_group_key_ranges() if lost else []

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.widetable.format.data_files import IO, batch_of, table_schema, write
+from tests.widetable.format.data_files import IO, batch_of, rewrite, table_schema, write
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.column_cast import column_cast
 from widetable.format.data_file_reader import open_data_file
@@ -274,7 +274,7 @@ def test_value_that_does_not_fit_its_stored_type_is_damage(path: Path) -> None:
     old = table_schema({"k": "INT", "a": "TINYINT"})
     meta = write(path, old, [batch_of(old, {"k": [1], "a": [7]})])
     table = pq.read_table(path)
-    pq.write_table(table.set_column(3, "a", pa.array([300], pa.int32())), path)
+    rewrite(table.set_column(3, "a", pa.array([300], pa.int32())), path)
     with pytest.raises(DamagedError, match=str(path)):
         read(path, replace(meta, file_size=path.stat().st_size), old, old)
 
@@ -285,7 +285,7 @@ def test_int96_is_read_in_the_column_s_unit(path: Path, digits: int) -> None:
     moment = datetime.datetime(1600, 1, 1, 12)  # no nanoseconds since 1970 hold it
     utc = moment.replace(tzinfo=datetime.timezone.utc)
     meta = write(path, schema, [batch_of(schema, {"k": [1], "t": [moment], "z": [utc]})])
-    pq.write_table(pq.read_table(path), path, use_deprecated_int96_timestamps=True)
+    rewrite(pq.read_table(path), path, use_deprecated_int96_timestamps=True)
     assert pq.ParquetFile(path).schema.column(3).physical_type == "INT96"
     back = read(path, replace(meta, file_size=path.stat().st_size), schema, schema)
     assert back.column("t").to_pylist() == [moment]
@@ -304,7 +304,7 @@ def test_int96_of_another_client_that_nanoseconds_cannot_hold_is_refused(
         micros = [None, moment.replace(tzinfo=datetime.timezone.utc) if "ZONE" in text else moment]
         kind = pa.timestamp("us", tz="UTC" if "ZONE" in text else None)
         table = pq.read_table(path).set_column(3, "t", pa.array(micros, kind))
-        pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+        rewrite(table, path, use_deprecated_int96_timestamps=True)
         path.write_bytes(
             path.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-mr version"[:17])
         )

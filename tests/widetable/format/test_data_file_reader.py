@@ -18,6 +18,7 @@ from tests.widetable.format.data_files import (
     SIMPLE,
     batch_of,
     read,
+    rewrite,
     simple_rows,
     table_schema,
     write,
@@ -107,7 +108,7 @@ def test_nulls_where_the_schema_has_none_are_damage(path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["_SEQUENCE_NUMBER", "_VALUE_KIND"])
 def test_missing_system_column_is_damage(path: Path, written: DataFileMeta, column: str) -> None:
-    pq.write_table(pq.read_table(path).drop_columns([column]), path)
+    rewrite(pq.read_table(path).drop_columns([column]), path)
     error = refused(path, replace(written, file_size=path.stat().st_size))
     assert column in error.subject
 
@@ -115,14 +116,14 @@ def test_missing_system_column_is_damage(path: Path, written: DataFileMeta, colu
 def test_unknown_row_kind_is_damage(path: Path, written: DataFileMeta) -> None:
     table = pq.read_table(path)
     for kinds in ([4] + [0] * 499, [0] * 499 + [-1], [300] + [0] * 499):
-        pq.write_table(table.set_column(1, "_VALUE_KIND", pa.array(kinds, pa.int32())), path)
+        rewrite(table.set_column(1, "_VALUE_KIND", pa.array(kinds, pa.int32())), path)
         refused(path, replace(written, file_size=path.stat().st_size))
 
 
 def test_row_kind_as_int32_is_read(path: Path, written: DataFileMeta) -> None:
     table = pq.read_table(path)
     kinds = table.column("_VALUE_KIND").cast(pa.int32())
-    pq.write_table(table.set_column(1, "_VALUE_KIND", kinds), path)
+    rewrite(table.set_column(1, "_VALUE_KIND", kinds), path)
     back = read(path, replace(written, file_size=path.stat().st_size), SIMPLE)
     assert back.schema.field("_VALUE_KIND").type == pa.int8()
 

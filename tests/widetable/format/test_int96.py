@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from widetable.format.int96 import is_stored, marked_footer, stored_column, stored_field
+from widetable.format.int96 import is_stored, marked_tail, stored_column, stored_field
 from widetable.format.thrift_compact import read_struct
 
 NANOS = pa.timestamp("ns")
@@ -71,7 +71,7 @@ def test_arrow_reads_the_marked_file_back(
     pq.write_table(stored, path, row_group_size=-(-rows // groups), store_schema=False)
     whole = path.read_bytes()
     size = int.from_bytes(whole[-8:-4], "little")
-    path.write_bytes(whole[: -8 - size] + marked_footer(whole[-8 - size : -8]) + whole[-8:])
+    path.write_bytes(whole[: -8 - size] + marked_tail(whole[-8 - size :]))
     found = pq.ParquetFile(path)
     assert found.metadata.num_row_groups == groups
     marked = {c.path for c in map(found.schema.column, range(len(found.metadata.schema)))

@@ -19,6 +19,7 @@ import widetable as wt
 from tests.key_batches import in_pieces, key_batch, key_texts
 from tests.strategies import commits, keys_of, tables
 from tests.table_files import TableFiles
+from tests.widetable.format.data_files import rewrite
 from tests.widetable.lsm.test_compaction import directory, partitioned
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import DataFile
@@ -203,7 +204,7 @@ def test_a_file_out_of_key_order_is_damage(tmp_path: Path) -> None:
     rows.close()
     path = next(tmp_path.rglob("*.parquet"))
     whole = pq.read_table(path)
-    pq.write_table(whole.take([0, 1, 3, 2, 4, 5, 6, 7, 8, 9]), path)
+    rewrite(whole.take([0, 1, 3, 2, 4, 5, 6, 7, 8, 9]), path)
     changed = resized(file, path)
     rows = ParquetRows(files.state, str(path), changed, ["a"])
     with pytest.raises(wt.DamagedError, match="smaller than the one before"):
@@ -216,7 +217,7 @@ def test_row_groups_out_of_key_order_are_damage(tmp_path: Path) -> None:
     rows.close()
     path = next(tmp_path.rglob("*.parquet"))
     whole = pq.read_table(path)
-    pq.write_table(whole.take([5, 6, 7, 8, 9, 0, 1, 2, 3, 4]), path, row_group_size=5)
+    rewrite(whole.take([5, 6, 7, 8, 9, 0, 1, 2, 3, 4]), path, row_group_size=5)
     rows = ParquetRows(files.state, str(path), resized(file, path), ["a"])
     with pytest.raises(wt.DamagedError, match="smaller than the one before"):
         rows.find(keys_at(files, [4, 14]))
@@ -229,7 +230,7 @@ def test_a_key_that_a_file_repeats_gives_all_its_rows(tmp_path: Path) -> None:
     rows.close()
     path = next(tmp_path.rglob("*.parquet"))
     whole = pq.read_table(path)
-    pq.write_table(whole.take([0, 1, 1, 2, 3, 3, 3, 4, 5, 6]), path)
+    rewrite(whole.take([0, 1, 1, 2, 3, 3, 3, 4, 5, 6]), path)
     rows = ParquetRows(files.state, str(path), resized(file, path), ["a"])
     found = rows.find(keys_at(files, [2, 3, 6]))
     assert found.hits.tolist() == [0, 0, 2, 2, 2]

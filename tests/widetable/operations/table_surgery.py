@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.widetable.format.data_files import rewrite
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, ManifestEntry
@@ -164,7 +165,7 @@ class Surgery:
     def _rewrite(self, entry: ManifestEntry, alter: Callable[[pa.Table], pa.Table]) -> DataFileMeta:
         path = self.data_file(entry)
         table = alter(pq.read_table(path))
-        pq.write_table(table, path)
+        rewrite(table, path)
         numbers = table.column(SEQUENCE_NUMBER).to_numpy()
         kinds = table.column(VALUE_KIND).to_numpy().astype(np.int8)
         return replace(

@@ -207,6 +207,24 @@ def test_whatever_fails_a_repair_can_be_done_again(
     assert table.doctor(deep=True).ok
 
 
+def test_a_wrong_bit_in_a_footer_that_leaves_the_pages_readable_loses_no_row(
+    table: wt.Table,
+) -> None:
+    table.write(rows("a"))
+    whole = values(table)
+    (entry, *_) = live(table)
+    path = path_of(table, entry)
+    data = bytearray(path.read_bytes())
+    data[data.rindex(b"parquet-cpp-arrow")] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(wt.DamagedError, match="footer"):
+        table.scan().to_arrow()
+    (file,) = table.repair().files
+    assert (file.kept_rows, file.lost_rows) == (entry.file.row_count, 0)
+    assert values(table) == whole
+    assert table.doctor(deep=True).ok
+
+
 def test_no_wrong_bit_ever_leaves_rows_that_nobody_wrote(
     table: wt.Table, rng: random.Random
 ) -> None:

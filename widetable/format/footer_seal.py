@@ -1,0 +1,67 @@
+"""The footer of a data file, sealed with a checksum: Parquet has one for pages only, and Arrow ends the process at some
+wrong bits of a footer.
+
+On disk: never change. Key-value metadata of the footer, which other clients pass over:
+
+    "widetable.footer-crc32" = 8 hexadecimal digits, the last of that name in the footer
+    digits                   = CRC-32 (ISO-HDLC, as zlib) of the footer with "00000000" in their place
+    footer                   = FileMetaData, that which the length at the end of the file counts
+
+Files of other clients have no seal, nor have ours of before it; one that has another note of ours must have it.
+In: bytes, or an open file. Out: sealed bytes, or what the seal says. Raises ValueError for a file that does not end as
+a Parquet file, and what the file raises.
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from typing import Final
+
+import pyarrow as pa
+
+from widetable.format.parquet_layout import GROUP_BYTES
+
+UNSEALED: Final = {"widetable.footer-crc32": "00000000"}
+(_NAME, _ZEROS), *_ = ((name.encode(), zeros.encode()) for name, zeros in UNSEALED.items())
+# Between name and value of a KeyValue: field 2, a binary of 8 bytes (`thrift_compact`).
+_MARK: Final = _NAME + b"\x18\x08"
+_END_BYTES: Final = 8
+_MAGIC: Final = b"PAR1"
+
+
+class Seal(enum.Enum):
+    """What is known of a footer."""
+
+    NONE = "none"
+    WHOLE = "whole"
+    BROKEN = "broken"
+
+
+def sealed(tail: bytes) -> bytes:
+    """The end of a file, from its footer on, whose metadata holds UNSEALED, with the checksum in it."""
+    footer, end = tail[:-_END_BYTES], tail[-_END_BYTES:]
+    at = footer.rindex(_MARK + _ZEROS) + len(_MARK)
+    return footer[:at] + _digits(footer) + footer[at + len(_ZEROS) :] + end
+
+
+def seal_of(source: pa.NativeFile) -> Seal:
+    """Reads the footer only."""
+    size = source.size()
+    end = source.read_at(min(size, _END_BYTES), max(0, size - _END_BYTES))
+    footer_bytes = int.from_bytes(end[:4], "little")
+    if end[4:] != _MAGIC or footer_bytes > size - _END_BYTES:
+        raise ValueError("no Parquet footer at the end")
+    return _seal(source.read_at(footer_bytes, size - _END_BYTES - footer_bytes))
+
+
+def _seal(footer: bytes) -> Seal:
+    at = footer.rfind(_MARK) + len(_MARK)
+    if at < len(_MARK):
+        return Seal.BROKEN if GROUP_BYTES.encode() in footer else Seal.NONE
+    found, rest = footer[at : at + len(_ZEROS)], footer[at + len(_ZEROS) :]
+    return Seal.WHOLE if found == _digits(footer[:at] + _ZEROS + rest) else Seal.BROKEN
+
+
+def _digits(footer: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(footer)
