@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.model import Record, Row
+from tests.plain_rows import python_rows
 from widetable.format.row_batch import row_batch_schema
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.merge.engine import PartialMerge, engine_of
@@ -80,7 +81,7 @@ class Bucket:
         return [
             row
             for batch in merged
-            for row in batch.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]).to_pylist()
+            for row in python_rows(batch.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]))
         ]
 
     def _merged(
@@ -131,7 +132,7 @@ def records_of(run: Run) -> list[Record]:
     return [
         (TEXTS[row.pop(VALUE_KIND)], {k: v for k, v in row.items() if k != SEQUENCE_NUMBER})
         for batch in run
-        for row in batch.to_pylist()
+        for row in python_rows(batch)
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import widetable as wt
 from tests.model import Key, Record, Row, ordered
-from tests.plain_rows import plain
+from tests.plain_rows import plain, python_rows
 from widetable.schema import TableSchema
 
 ROW_KIND = "_row_kind"
@@ -23,7 +23,7 @@ def changes_of(table: wt.Table, start: int, end: int, **how: Any) -> list[Record
     """`table.changes`, as kind and row."""
     found = table.changes(start, end, **how)
     assert found.column_names[-1] == ROW_KIND
-    return [(row.pop(ROW_KIND), row) for row in found.to_pylist()]
+    return [(row.pop(ROW_KIND), row) for row in python_rows(found)]
 
 
 def change_texts(changes: Iterable[Record]) -> list[str]:

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import widetable as wt
 from tests.changelog_follower import ROW_KIND, Follower, Order, change_texts, changes_of
 from tests.model import Key, Model, Record, Row, ordered
-from tests.plain_rows import plain
+from tests.plain_rows import plain, python_rows
 from tests.random_table import (
     CHANGELOG_LAYOUT,
     NAME,
@@ -206,17 +206,17 @@ class ChangelogMachine(RuleBasedStateMachine):
         """The rows at a snapshot with the changes up to a later one are the rows at the later one."""
         end = drawn_snapshot(data, sorted(self.settled)[1:])
         start = drawn_snapshot(data, [id for id in self.settled if id < end])
-        rows = self.table.scan(snapshot_id=start).to_arrow().to_pylist()
+        rows = python_rows(self.table.scan(snapshot_id=start).to_arrow())
         follower = Follower(self.model.schema, rows, self.model.uncompared)
         follower.apply(changes_of(self.table, start, end))
-        follower.check(self.table.scan(snapshot_id=end).to_arrow().to_pylist())
+        follower.check(python_rows(self.table.scan(snapshot_id=end).to_arrow()))
 
     @precondition(lambda self: self.seen)
     @rule()
     def follow_from_now(self) -> None:
         """Who starts to follow first gets what was told until then, as inserts."""
         batches = list(self.table.follow(timeout=0))
-        changes = [row for batch in batches for row in batch.to_pylist()]
+        changes = [row for batch in batches for row in python_rows(batch)]
         assert {row.pop(ROW_KIND) for row in changes} <= {"+I"}
         self.check_start(changes)
 
@@ -249,7 +249,7 @@ class ChangelogMachine(RuleBasedStateMachine):
         found = self.table.lookup(
             pa.Table.from_pylist(keys, schema=schema.arrow_schema(schema.primary_keys)), names
         )
-        assert [plain(row) for row in found.to_pylist()] == [
+        assert [plain(row) for row in python_rows(found)] == [
             plain({name: row[name] for name in names}) for row in expected
         ]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tests.plain_rows import python_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.merge_order import group_starts, sort_order
 from widetable.schema import TableSchema
@@ -35,5 +36,5 @@ def in_pieces(keys: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
 
 def key_texts(batch: pa.RecordBatch, names: Sequence[str]) -> list[str]:
     """Keys as texts, which tell -0.0 from 0.0."""
-    rows = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    rows = zip(*(python_values(batch.column(name)) for name in names), strict=True)
     return [repr(row) for row in rows]

@@ -1,7 +1,7 @@
 """What a table must hold, in plain Python: a list of records per key, folded by the rules.
 
 Independent of everything under `widetable.merge` and its kernels. Source of the rules: Paimon's merge functions, and
-docs/decisions/0001 (normal form) and 0002 (removal). Values are what `pa.Array.to_pylist` gives; a column that a record
+docs/decisions/0001 (normal form) and 0002 (removal). Values are what `python_values` gives; a column that a record
 does not carry is null.
 
     model = Model(schema)

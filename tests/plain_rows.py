@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+
 
 def plain(value: Any) -> Any:
     """One value."""
@@ -31,6 +33,23 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     raise TypeError(f"{value!r}")
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """As `to_pylist`, but dates and timestamps as numbers of their unit: Python's types do not hold all of them."""
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def python_rows(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows of a table, with `python_values`."""
+    names = table.schema.names
+    columns = [python_values(table.column(name)) for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def row_texts(rows: Iterable[Any]) -> list[str]:

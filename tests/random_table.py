@@ -7,6 +7,7 @@ writer writes; `data_of` gives it as users do; `texts` is the one form in which 
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.model import ADDS, Model, Record, Row
-from tests.plain_rows import plain
+from tests.plain_rows import plain, python_rows
 from tests.strategies import Commit, commits, keys_of, tables, values_of
 from widetable.commit.committer import Committer
 from widetable.format.data_file_meta import DataFileMeta
@@ -221,7 +222,7 @@ def texts(rows: Iterable[Row], names: Iterable[str] | None = None) -> list[str]:
 
 
 def rows_of(table: wt.Table, **how: Any) -> list[str]:
-    return texts(table.scan(**how).to_arrow().to_pylist())
+    return texts(python_rows(table.scan(**how).to_arrow()))
 
 
 def in_two_tasks(table: wt.Table, rows: pa.Table, cut: int) -> list[CommitMessage]:
@@ -280,9 +281,8 @@ def live_files(path: str, snapshot: Snapshot | None = None) -> dict[Place, list[
 def place_of(schema: TableSchema, row: Row) -> Place:
     """Where a row with this key lies."""
     names = schema.primary_keys
-    keys = pa.RecordBatch.from_pylist(
-        [{name: row[name] for name in names}], schema.arrow_schema(names)
-    )
+    key = {name: math.nan if row[name] != row[name] else row[name] for name in names}  # one NaN
+    keys = pa.RecordBatch.from_pylist([key], schema.arrow_schema(names))
     ((place, _),) = split_by_bucket(keys, schema)
     return place.partition, place.bucket
 
@@ -303,7 +303,7 @@ def stored_rows(path: str) -> Iterator[Row]:
                 file_io, where, file, schema, committer.schemas.load(file.schema_id)
             ) as data:
                 for batch in data.batches():
-                    for row in pa.Table.from_batches([batch]).to_pylist():
+                    for row in python_rows(batch):
                         (key,) = texts([row], schema.primary_keys)
                         newest[key] = dict.fromkeys(schema.names) | row
         for row in newest.values():

@@ -6,8 +6,8 @@ Domains are small on purpose: a handful of keys and sequences, so that records m
 
 from __future__ import annotations
 
-import datetime
 import decimal
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +19,10 @@ from tests.model import Record
 from widetable.schema import TableSchema, new_schema
 
 _TEXTS = ("", "a", "A", "a\x00", "aa", "ä", "€", "𝄞", "z" * 20, "z" * 20 + "y")
+
+# The first day of the year 10000: past what Python's dates hold. Days and microseconds are numbers here.
+_DAY_10_000 = 2_932_897
+(_OTHER_NAN,) = struct.unpack("<d", b"\x01\x00\x00\x00\x00\x00\xf4\xff")
 
 # Arrow type -> values. All of them have an order; a few values, among them the ends of what is easy to get wrong.
 ORDERED: Final[dict[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -33,17 +37,13 @@ ORDERED: Final[dict[pa.DataType, st.SearchStrategy[Any]]] = {
     pa.decimal128(38, 10): st.sampled_from(
         [decimal.Decimal(n).scaleb(-10, decimal.Context(40)) for n in (-(10**37), -1, 0, 1, 2**70)]
     ),
-    pa.date32(): st.sampled_from(
-        [datetime.date(1969, 12, 31), datetime.date(1970, 1, 1), datetime.date(2026, 2, 3)]
-    ),
+    pa.date32(): st.sampled_from([-(2**31), -1, 0, 20_487, _DAY_10_000, 2**31 - 1]),
     pa.timestamp("us"): st.sampled_from(
-        [
-            datetime.datetime(1969, 12, 31, 23, 59),
-            datetime.datetime(1970, 1, 1),
-            datetime.datetime(2026, 1, 1),
-        ]
+        [-(2**63), -60_000_000, 0, _DAY_10_000 * 86_400_000_000, 2**63 - 1]
     ),
-    pa.float64(): st.sampled_from([-1.5, -0.0, 0.0, 1.5, float("inf"), float("-inf")]),
+    pa.float64(): st.sampled_from(
+        [-1.5, -0.0, 0.0, 1.5, float("inf"), float("-inf"), float("nan"), _OTHER_NAN]
+    ),
 }
 UNORDERED: Final[dict[pa.DataType, st.SearchStrategy[Any]]] = {
     pa.list_(pa.field("element", pa.int32())): st.lists(st.none() | st.integers(0, 2), max_size=2),

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tests.model import Record, Row, ordered
+from tests.plain_rows import python_rows, python_values
 from widetable import options as opt
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.data_file_meta import DataFileMeta
@@ -105,7 +106,7 @@ class TableFiles:
                 keep_deletes=False,
                 batch_bytes=BATCH_BYTES,
             ):
-                yield from batch.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]).to_pylist()
+                yield from python_rows(batch.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]))
 
     def batches(self, key: BucketKey, file: DataFileMeta) -> list[pa.RecordBatch]:
         path = self.state.data_file(*key, file.file_name)
@@ -131,7 +132,7 @@ class TableFiles:
         names = self.schema.trimmed_primary_key
         keys = [
             tuple(ordered(v) for v in row)
-            for row in zip(*(table[n].to_pylist() for n in names), strict=True)
+            for row in zip(*(python_values(table[n]) for n in names), strict=True)
         ]
         assert all(a < b for a, b in pairwise(keys))
         assert file.min_key == self._key_bytes(table.slice(0, 1))

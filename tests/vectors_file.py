@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.model import Record, Row
+from tests.plain_rows import python_values
 from widetable.schema import TableSchema
 from widetable.types import DataField, DataType, arrow_field, arrow_type, parse_type
 
@@ -126,10 +127,10 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
 
 
 def _value(json_value: Any, kind: DataType) -> Any:
-    """As `pa.Array.to_pylist` gives it."""
+    """As `python_values` gives it."""
     python = _python_value(json_value, kind)
     field = pa.field(arrow_field(DataField(0, "v", kind)).name, arrow_type(kind))
-    return pa.array([python], field.type).to_pylist()[0]
+    return python_values(pa.array([python], field.type))[0]
 
 
 def _python_value(value: Any, kind: DataType) -> Any:

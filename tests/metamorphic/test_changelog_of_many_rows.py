@@ -16,6 +16,7 @@ import pytest
 import widetable as wt
 from tests.changelog_follower import Follower, change_texts, changes_of
 from tests.model import Model, Record, Row
+from tests.plain_rows import python_rows
 
 COLUMNS: Final = [
     ("g1", pa.int64()),
@@ -116,6 +117,6 @@ def _check(path: Path, rng: random.Random, kind: str, layout: str) -> None:
         changes.sort(key=lambda change: model.key_of(change[1]))
         assert change_texts(changes) == change_texts(model.changes_since(earlier))
         follower.apply(changes)
-    rows = table.scan().to_arrow().to_pylist()
+    rows = python_rows(table.scan().to_arrow())
     follower.check(rows)
     follower.check(model.rows())

@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import widetable as wt
 from tests.model import Model, Row
+from tests.plain_rows import python_rows
 from tests.random_table import (
     NAME,
     TableSpec,
@@ -162,7 +163,7 @@ class TableMachine(RuleBasedStateMachine):
             rows = [row for row in self.model.rows() if meets(row)]
         found = self.table.scan(columns=names, filter=condition).to_arrow()
         assert found.column_names == names
-        assert texts(found.to_pylist()) == texts(rows, names)
+        assert texts(python_rows(found)) == texts(rows, names)
 
     @precondition(lambda self: self.remembered)
     @rule(data=st.data())

@@ -17,6 +17,7 @@ import widetable as wt
 from tests.counting_file_io import CountingFileIO
 from tests.key_batches import in_pieces, key_batch, key_texts
 from tests.memory_caches import MemoryCaches
+from tests.plain_rows import plain, python_rows
 from tests.strategies import commits, keys_of, tables
 from tests.table_files import BucketKey, TableFiles, with_more_options
 from tests.widetable.lsm.test_compaction import compact_anything, directory, partitioned
@@ -42,7 +43,7 @@ def newest_rows(
     for run in reversed(runs):
         for batch in (batch for file in run.files for batch in files.batches(key, file)):
             texts = key_texts(batch, files.schema.trimmed_primary_key)
-            for text, row in zip(texts, batch.to_pylist(), strict=True):
+            for text, row in zip(texts, python_rows(batch), strict=True):
                 rows[text] = {name: row.get(name) for name in arrow.names}
     return rows
 
@@ -86,9 +87,8 @@ def test_the_row_of_the_newest_run_is_found(data: st.DataObject) -> None:
                 batch.validate(full=True)
                 assert batch.schema == row_batch_schema(schema, [*names, *columns])
             order = [text for text in key_texts(wanted, names) if text in expected]
-            assert [row for batch in found for row in batch.to_pylist()] == [
-                expected[text] for text in order
-            ]
+            rows = [row for batch in found for row in python_rows(batch)]
+            assert plain(rows) == plain([expected[text] for text in order])
 
 
 def make(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.key_batches import in_pieces, key_batch, key_texts
+from tests.plain_rows import python_values
 from tests.strategies import commits, keys_of, tables
 from tests.table_files import TableFiles
 from tests.widetable.format.data_files import rewrite
@@ -165,7 +166,7 @@ def test_ascending_key_batches_read_each_row_group_once(tmp_path: Path) -> None:
         found = [
             row
             for piece in in_pieces(keys_at(files, list(range(200))), 7)
-            for row in rows.find(piece).rows["b"].to_pylist()
+            for row in python_values(rows.find(piece).rows["b"])
         ]
     assert found == [f"b{i}" for i in range(100)]
     assert reads.take() == [(i, columns) for i in range(10) for columns in ((), ("b",))]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.bucket import row_batch
 from tests.model import Model, Record, Row
+from tests.plain_rows import plain, python_rows
 from tests.strategies import commits, keys_of, tables
 from widetable.merge.engine import engine_of
 from widetable.schema import TableSchema, new_schema
@@ -85,12 +86,12 @@ def test_equals_merging_alone(data: st.DataObject) -> None:
     commit = data.draw(commits(schema, data.draw(keys_of(schema))))
     batch = row_batch(schema, commit.records, commit.columns, 1)
     found = engine_of(schema).normal_form(schema, batch)
-    for (kind, row), values in zip(commit.records, found.to_pylist(), strict=True):
+    for (kind, row), values in zip(commit.records, python_rows(found), strict=True):
         alone = merged_alone(schema, kind, row)
         if alone is not None:
-            assert {name: values[name] for name in commit.columns} == {
-                n: alone[n] for n in commit.columns
-            }
+            assert plain({name: values[name] for name in commit.columns}) == plain(
+                {name: alone[name] for name in commit.columns}
+            )
 
 
 def merged_alone(schema: TableSchema, kind: str, row: Row) -> Row | None:

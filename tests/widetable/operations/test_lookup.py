@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.counting_file_io import CountingFileIO
-from tests.plain_rows import plain
+from tests.plain_rows import plain, python_rows
 from tests.random_table import data_of, make, stamped_commits, table_specs
 from widetable.operations import lookup_caches
 
@@ -47,7 +47,7 @@ def expected_rows(
 ) -> list[str]:
     """By a scan of everything."""
     names = table.schema.primary_keys
-    rows = {text_of(row, names): row for row in table.scan(**how).to_arrow().to_pylist()}
+    rows = {text_of(row, names): row for row in python_rows(table.scan(**how).to_arrow())}
     missing = dict.fromkeys(columns)
     return [text_of(rows.get(text_of(key, names), missing), columns) for key in keys]
 
@@ -64,7 +64,7 @@ def check_lookup(
     assert found.schema == pa.schema(
         [f.with_nullable(True) for f in table.schema.arrow_schema(columns)]
     )
-    rows = [text_of(row, columns) for row in found.to_pylist()]
+    rows = [text_of(row, columns) for row in python_rows(found)]
     assert rows == expected_rows(table, keys, columns, snapshot_id=snapshot_id)
 
 
