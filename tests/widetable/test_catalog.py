@@ -267,6 +267,7 @@ def test_options_follow_a_renamed_column(catalog: wt.Catalog) -> None:
     assert ordered.schema.sequence_fields == ("a", "b2")
 
 
+PARTIAL = {**FAST, "merge-engine": "partial-update"}
 GROUPED = {
     **FAST,
     "merge-engine": "partial-update",
@@ -300,6 +301,15 @@ NOT_ALLOWED: list[tuple[dict[str, str], dict[str, Any], type[wt.WidetableError],
     ({**FAST, "sequence.field": "a"}, {"drop_columns": ["a"]}, wt.InvalidError, "sequence.field"),
     ({**FAST, "rowkind.field": "b"}, {"rename_columns": {"b": "x"}}, wt.InvalidError, "rowkind"),
     (GROUPED, {"drop_columns": ["b"]}, wt.InvalidError, "sequence-group"),
+    (PARTIAL, {"set_options": {"fields.a.sequence-group": "b"}}, wt.InvalidError, "'a'.*group"),
+    (PARTIAL, {"add_columns": [pa.field("s", pa.int64())], "set_options": {"fields.s.sequence-group": "b"}},
+     wt.InvalidError, "'b'.*group"),
+    (PARTIAL, {"add_columns": [pa.field("n", pa.int64())], "set_options": {"fields.a.sequence-group": "n"}},
+     wt.InvalidError, "'a'.*group"),
+    (GROUPED, {"add_columns": [pa.field("s", pa.int64())], "remove_options": ["fields.a.sequence-group"],
+               "set_options": {"fields.a,s.sequence-group": "b"}}, wt.InvalidError, "'a'.*group"),
+    ({**PARTIAL, "fields.a.sequence-group": "b"}, {"remove_options": ["fields.a.sequence-group"]},
+     wt.InvalidError, "'a'.*group"),
     (GROUPED, {"drop_columns": ["a"]}, wt.InvalidError, "fields.a"),
     (GROUPED, {"rename_columns": {"a": "x"}}, wt.InvalidError, "remove-record"),
 ]  # fmt: skip
@@ -322,6 +332,19 @@ def test_changes_that_would_break_a_table_are_refused(
     with pytest.raises(error, match=says):
         catalog.alter_table("db.t", **change)
     assert table.schema == before
+
+
+def test_new_columns_make_a_group_or_join_one(catalog: wt.Catalog) -> None:
+    table = create(catalog, options={**PARTIAL, "fields.a.sequence-group": "b"})
+    table.write(keyed([1], a=[5], b=["x"]))
+    catalog.alter_table(
+        "db.t",
+        add_columns=[pa.field(name, pa.int64()) for name in ("s", "n", "m")],
+        set_options={"fields.a.sequence-group": "b2,m", "fields.s.sequence-group": "n"},
+        rename_columns={"b": "b2"},
+    )
+    table.write(keyed([1], a=[4], b2=["y"], m=[4], s=[1], n=[1]))
+    assert rows(table) == row_texts([{"k": 1, "a": 5, "b2": "x", "s": 1, "n": 1, "m": None}])
 
 
 def test_changes_at_once_are_all_made(catalog: wt.Catalog) -> None:

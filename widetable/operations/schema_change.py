@@ -76,6 +76,7 @@ def changed_schema(
     check_schema(new)
     engine_of(new)
     _check_orders(schema, new)
+    _check_groups(schema, new)
     return new
 
 
@@ -136,6 +137,31 @@ def _check_orders(old: TableSchema, new: TableSchema) -> None:
                 expected="a type with the same order: a wider integer, a decimal, more digits of the second",
                 action="Add a column of the new type instead.",
             )
+
+
+def _check_groups(old: TableSchema, new: TableSchema) -> None:
+    """A column that may have values stays in its sequence group: what was merged before and what is merged later would
+    follow two rules, and values without a sequence would go at the next merge (decision 0024).
+    """
+    before, after = _groups_by_column(old), _groups_by_column(new)
+    remaining = {column.id: column.name for column in new.fields}
+    for column in old.fields:
+        if column.id in remaining and before.get(column.id) != after.get(column.id):
+            raise InvalidError(
+                f"column {remaining[column.id]!r}",
+                found="a change of the sequence group that it is in",
+                expected="the group, or none, that it has had since it was added",
+                action="Add new columns for the group, or make a new table and copy the rows.",
+            )
+
+
+def _groups_by_column(schema: TableSchema) -> dict[int, tuple[int, ...]]:
+    """By the id of a column: the ids of the sequence columns of its group."""
+    return {
+        schema.field(name).id: tuple(schema.field(each).id for each in group.sequence)
+        for group in schema.sequence_groups
+        for name in group.columns
+    }
 
 
 def _check_time_range(column: DataField, new_type: DataType) -> None:
