@@ -27,7 +27,7 @@ import typer
 from widetable.cli.audit_text import audit_lines
 from widetable.cli.changes_output import new_file, write_changes
 from widetable.cli.command import FOUND, Debug, DryRun, Json, Path, told
-from widetable.cli.console import logged, tell, tell_json
+from widetable.cli.console import logged, stand_in_for_closed_streams, tell, tell_json
 from widetable.cli.duration import millis_of
 from widetable.cli.inspection_text import inspection_lines
 from widetable.cli.mending import mending
@@ -238,4 +238,5 @@ app.add_typer(mending)
 
 def main() -> None:
     """The entry point."""
+    stand_in_for_closed_streams()
     app()

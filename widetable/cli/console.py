@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any, Final, TextIO
@@ -18,6 +19,15 @@ from rich.text import Text
 _LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # Of standard error, and of who reads programs' output.
 _STYLES: Final = {"error": "red", "warning": "yellow", "good": "green", "plain": ""}
+
+
+def stand_in_for_closed_streams() -> None:
+    """Output that was closed (`>&-`) goes nowhere; and not into the next file that is opened, which would get its
+    number.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
 
 
 def tell(line: str, style: str = "plain") -> None:

@@ -56,6 +56,7 @@ def changed_schema(
 ) -> TableSchema:
     """The next schema of the table. Raises before anything is written. mends: see `check_alter`."""
     _check_changed_columns(schema, change)
+    _check_options_once(change)
     check_honoured(change.set_options, made_here=True)
     fields = [
         _changed_field(column, change)
@@ -103,6 +104,17 @@ def _check_changed_columns(schema: TableSchema, change: SchemaChange) -> None:
             expected="one of them",
             action="Leave one out.",
         )
+
+
+def _check_options_once(change: SchemaChange) -> None:
+    for key in change.remove_options:
+        if key in change.set_options:
+            raise InvalidError(
+                f"option {key!r}",
+                found="a value for it, and its removal",
+                expected="one of them",
+                action="Leave one out.",
+            )
 
 
 def _changed_field(column: DataField, change: SchemaChange) -> DataField:

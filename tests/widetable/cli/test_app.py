@@ -237,6 +237,28 @@ def test_the_command_is_installed_under_its_name() -> None:
     assert callable(getattr(importlib.import_module(module), name))
 
 
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_output_that_is_closed_goes_nowhere(
+    closed: tuple[int, ...], make: Callable[..., wt.Table]
+) -> None:
+    """And not into a file of the table, which would be opened under the free number."""
+    table = make()
+    table.write(rows(1))
+    command = [sys.executable, "-m", "widetable", "maintain", "--once", table.path]
+    script = f"import os; [os.close(n) for n in {closed}]; os.execv({sys.executable!r}, {command})"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert table.doctor(deep=True).ok
+    assert table.audit().ok
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_maintainer_in_a_process_follows_until_it_is_told_to_stop(
     number: signal.Signals, make: Callable[..., wt.Table]
