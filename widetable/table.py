@@ -129,7 +129,8 @@ class Table(TableChanges):
         whole table.
 
         The whole table is replaced with whole_table, when it has no partitions, or with option
-        `dynamic-partition-overwrite` = false. Otherwise as `write`.
+        `dynamic-partition-overwrite` = false. Otherwise as `write`. Readers of changes are not told what went; with
+        producer lookup the new rows reach them as +I, also those of keys that they have: let them start anew.
         """
         by = Identity.of(commit_user, commit_identifier, digest, replay)
         commit = partial(self.commit_overwrite, digest=digest, replay=replay)
