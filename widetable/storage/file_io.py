@@ -91,7 +91,7 @@ class FileIO(Protocol):
         ...
 
     def delete_dir(self, path: str) -> bool:
-        """Remove a directory and all below; False when it was not there."""
+        """Remove a directory and all below; False when it was not there. A link to one goes with what it names."""
         ...
 
     def delete_empty_dir(self, path: str) -> bool:

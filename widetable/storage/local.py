@@ -136,18 +136,10 @@ class LocalFileIO:
 
     def delete_dir(self, path: str) -> bool:
         with _mapped_errors(path):
-            for _ in range(_TRIES):
-                try:
-                    shutil.rmtree(path)
-                    return True
-                except _ABSENT:
-                    if not _is_there(path):
-                        return False
-                except OSError as cause:  # somebody makes files there at the same time
-                    if cause.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                        raise
-            shutil.rmtree(path)
-            return True
+            was_there = _removed_tree(os.path.realpath(path))
+            if os.path.islink(path):
+                os.unlink(path)
+            return was_there
 
     def delete_empty_dir(self, path: str) -> bool:
         with _mapped_errors(path):
@@ -243,6 +235,22 @@ def _temporary(path: str) -> str:
 def _unlink(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
+
+
+def _removed_tree(path: str) -> bool:
+    """False when it is not there."""
+    for _ in range(_TRIES):
+        try:
+            shutil.rmtree(path)
+            return True
+        except _ABSENT:
+            if not _is_there(path):
+                return False
+        except OSError as cause:  # somebody makes files there at the same time
+            if cause.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+    shutil.rmtree(path)
+    return True
 
 
 def _is_there(path: str) -> bool:

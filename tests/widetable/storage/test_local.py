@@ -125,6 +125,19 @@ def test_removal(file_io: LocalFileIO, tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_a_linked_directory_goes_with_its_link(file_io: LocalFileIO, tmp_path: Path) -> None:
+    """A table that was moved to another disk, say."""
+    file_io.write_new(f"{tmp_path}/elsewhere/d/a", b"")
+    file_io.write_new(f"{tmp_path}/elsewhere/e/a", b"")
+    (tmp_path / "elsewhere/d/link").symlink_to(tmp_path / "elsewhere/e")
+    (tmp_path / "d").symlink_to(tmp_path / "elsewhere/d")
+    assert file_io.delete_dir(f"{tmp_path}/d")
+    assert names(tmp_path) == ["elsewhere"]
+    assert names(tmp_path / "elsewhere") == ["e"]
+    assert names(tmp_path / "elsewhere/e") == ["a"]
+    assert not file_io.delete_dir(f"{tmp_path}/d")
+
+
 def test_a_directory_goes_beside_who_makes_files_in_it(
     file_io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
