@@ -348,6 +348,21 @@ def test_new_columns_make_a_group_or_join_one(catalog: wt.Catalog) -> None:
     assert rows(table) == row_texts([{"k": 1, "a": 5, "b2": "x", "s": 1, "n": 1, "m": None}])
 
 
+def test_groups_without_a_meaning_may_be_set_and_removed(
+    catalog: wt.Catalog, tmp_path: Path
+) -> None:
+    """Those of another engine; and those of another client that no scan takes."""
+    table = create(catalog, options={**FAST, "fields.a.sequence-group": "b"})
+    catalog.alter_table("db.t", remove_options=["fields.a.sequence-group"])
+    catalog.alter_table("db.t", set_options={"fields.a.sequence-group": "b"})
+    broken = create(catalog, "db.broken", options=PARTIAL)
+    schema = Path(broken.path, "schema/schema-0")
+    text = schema.read_text()
+    schema.write_text(text.replace('"options": {', '"options": {"fields.zz.sequence-group": "a",'))
+    catalog.alter_table("db.broken", remove_options=["fields.zz.sequence-group"])
+    assert rows(table) == rows(broken) == []
+
+
 def test_changes_at_once_are_all_made(catalog: wt.Catalog) -> None:
     table = create(catalog)
     names = [f"c{i}" for i in range(12)]

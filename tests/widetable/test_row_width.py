@@ -92,7 +92,7 @@ def test_our_files_note_what_their_row_groups_take(tmp_path: Path) -> None:
     schema = table_schema({"k": "INT", "v": "STRING"})
     rows = {"k": list(range(20_000)), "v": [f"text {i % 50}" for i in range(20_000)]}
     meta = write(tmp_path / "data-1.parquet", schema, [batch_of(schema, rows)])
-    noted = pq.read_metadata(tmp_path / "data-1.parquet").metadata[b"widetable.row-group-bytes"]
+    noted = pq.read_metadata(tmp_path / "data-1.parquet").metadata[b"widetable.group-bytes"]
     path = str(tmp_path / "data-1.parquet")
     with open_data_file(LocalFileIO(), path, meta, schema, schema) as file:
         (batch,) = file.batches(int(noted))

@@ -26,8 +26,14 @@ import typer
 
 from widetable.cli.audit_text import audit_lines
 from widetable.cli.changes_output import new_file, write_changes
-from widetable.cli.command import FOUND, Debug, DryRun, Json, Path, told
-from widetable.cli.console import logged, stand_in_for_closed_streams, tell, tell_json
+from widetable.cli.command import FAILED, FOUND, Debug, DryRun, Json, Path, told
+from widetable.cli.console import (
+    logged,
+    stand_in_for_closed_streams,
+    tell,
+    tell_error,
+    tell_json,
+)
 from widetable.cli.duration import millis_of
 from widetable.cli.inspection_text import inspection_lines
 from widetable.cli.mending import mending
@@ -239,4 +245,8 @@ app.add_typer(mending)
 def main() -> None:
     """The entry point."""
     stand_in_for_closed_streams()
-    app()
+    try:
+        app()
+    except OSError as error:  # of what is written before a command begins
+        tell_error(error)
+        sys.exit(FAILED)

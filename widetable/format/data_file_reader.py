@@ -246,13 +246,11 @@ def open_data_file(
     table_schema: TableSchema,
     file_schema: TableSchema,
     columns: Sequence[str] | None = None,
-    *,
-    broken: bool = False,
 ) -> DataFile:
     """Open a file and decide how its columns become the table's; reads the footer only.
 
     file_schema: the schema that `meta.schema_id` names. columns: table columns wanted, None for all; the key columns
-    are added. broken: also one whose seal is broken; its key ranges must not be asked for then.
+    are added.
     """
     if meta.schema_id != file_schema.id:
         raise InvalidError(
@@ -273,8 +271,6 @@ def open_data_file(
     source = file_io.open_input(path)
     try:
         seal = _check_ends(source, path, meta)
-        if seal is Seal.BROKEN and not broken:
-            raise damaged_file(path, "a footer with a wrong checksum", "the footer as written")
         opened = _open_parquet(source, path, seal, meta, wanted, file_schema)
         chosen = _columns(opened.parquet.schema_arrow, wanted, file_schema, path)
         keys = [table_schema.field(name) for name in table_schema.trimmed_primary_key]
@@ -291,7 +287,10 @@ def _check_ends(source: pa.NativeFile, path: str, meta: DataFileMeta) -> Seal:
         size = source.size()
         if size != meta.file_size:
             raise damaged_file(path, f"{size} bytes", f"{meta.file_size} bytes, as its meta says")
-        return seal_of(source)
+        seal = seal_of(source)
+        if seal is Seal.BROKEN:
+            raise damaged_file(path, "a footer with a wrong checksum", "the footer as written")
+        return seal
 
 
 def _open_parquet(

@@ -7,7 +7,7 @@ On disk: never change. Key-value metadata of the footer, which other clients pas
     digits                   = CRC-32 (ISO-HDLC, as zlib) of the footer with "00000000" in their place
     footer                   = FileMetaData, that which the length at the end of the file counts
 
-Files of other clients have no seal, nor have ours of before it; one that has another note of ours must have it.
+Files of other clients have no seal, nor have ours of before it; one that has another note of today's must have it.
 In: bytes, or an open file. Out: sealed bytes, or what the seal says. Raises ValueError for a file that does not end as
 a Parquet file, and what the file raises.
 """
@@ -24,8 +24,10 @@ from widetable.format.parquet_layout import GROUP_BYTES
 
 UNSEALED: Final = {"widetable.footer-crc32": "00000000"}
 (_NAME, _ZEROS), *_ = ((name.encode(), zeros.encode()) for name, zeros in UNSEALED.items())
-# Between name and value of a KeyValue: field 2, a binary of 8 bytes (`thrift_compact`).
-_MARK: Final = _NAME + b"\x18\x08"
+# As a KeyValue has them: field 1, a binary; field 2, a binary (`thrift_compact`). So nothing of a user looks like that:
+# of names and statistics that are texts too, others come before or after.
+_NOTE: Final = b"\x18%c%s\x18" % (len(GROUP_BYTES), GROUP_BYTES.encode())
+_MARK: Final = b"\x18%c%s\x18%c" % (len(_NAME), _NAME, len(_ZEROS))
 _END_BYTES: Final = 8
 _MAGIC: Final = b"PAR1"
 
@@ -58,7 +60,7 @@ def seal_of(source: pa.NativeFile) -> Seal:
 def _seal(footer: bytes) -> Seal:
     at = footer.rfind(_MARK) + len(_MARK)
     if at < len(_MARK):
-        return Seal.BROKEN if GROUP_BYTES.encode() in footer else Seal.NONE
+        return Seal.BROKEN if _NOTE in footer else Seal.NONE
     found, rest = footer[at : at + len(_ZEROS)], footer[at + len(_ZEROS) :]
     return Seal.WHOLE if found == _digits(footer[:at] + _ZEROS + rest) else Seal.BROKEN
 

@@ -20,7 +20,7 @@ from widetable.types import DataField, DataType, arrow_type
 
 FIELD_ID: Final = b"PARQUET:field_id"
 # Of the footer: how much memory the rows of the largest row group take when they are decoded, in bytes. Ours alone.
-GROUP_BYTES: Final = "widetable.row-group-bytes"
+GROUP_BYTES: Final = "widetable.group-bytes"
 # A row group is filled up to so much Arrow memory, or so many rows.
 ROW_GROUP_BYTES: Final = 16 << 20
 ROW_GROUP_ROWS: Final = 128 << 10

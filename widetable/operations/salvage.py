@@ -66,7 +66,7 @@ def salvage(table: TableState, entry: ManifestEntry, *, dry_run: bool) -> Salvag
     path = table.data_file(entry.partition, entry.bucket, file.file_name)
     file_schema = table.schema_of(file.schema_id)
     try:
-        data = open_data_file(table.file_io, path, file, schema, file_schema, broken=True)
+        data = open_data_file(table.file_io, path, file, schema, file_schema)
     except (DamagedError, NotFoundError):
         return Salvaged((), 0, (_whole(table, file),))
     with data:
@@ -117,8 +117,8 @@ class _Salvage:
 
     def _is_believed(self, lost: Sequence[int], lost_rows: int) -> bool:
         """Whether the footer is asked what was lost. pyarrow ends the process over statistics that are damaged."""
-        if self._data.seal is not Seal.NONE:
-            return self._data.seal is Seal.WHOLE
+        if self._data.seal is Seal.WHOLE:
+            return True
         groups = self._data.row_group_rows
         return 2 * len(lost) < len(groups) and sum(groups[i] for i in lost) == lost_rows
 

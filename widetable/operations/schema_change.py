@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.errors import InvalidError, UnsupportedError
+from widetable.errors import InvalidError, UnsupportedError, WidetableError
 from widetable.field_options import FIELD_OPTION
 from widetable.format.column_cast import column_cast
 from widetable.merge.engine import engine_of
@@ -153,8 +153,15 @@ def _check_orders(old: TableSchema, new: TableSchema) -> None:
 
 def _check_groups(old: TableSchema, new: TableSchema) -> None:
     """A column that may have values stays in its sequence group: what was merged before and what is merged later would
-    follow two rules, and values without a sequence would go at the next merge (decision 0024).
+    follow two rules, and values without a sequence would go at the next merge (decision 0024). What another client left
+    without a meaning may be mended.
     """
+    try:
+        has_groups = engine_of(old).mixes_records
+    except WidetableError:
+        return
+    if not has_groups:
+        return
     before, after = _groups_by_column(old), _groups_by_column(new)
     remaining = {column.id: column.name for column in new.fields}
     for column in old.fields:

@@ -237,7 +237,7 @@ def test_the_command_is_installed_under_its_name() -> None:
     assert callable(getattr(importlib.import_module(module), name))
 
 
-@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
 def test_output_that_is_closed_goes_nowhere(
     closed: tuple[int, ...], make: Callable[..., wt.Table]
 ) -> None:
@@ -257,6 +257,31 @@ def test_output_that_is_closed_goes_nowhere(
     assert "Traceback" not in done.stderr
     assert table.doctor(deep=True).ok
     assert table.audit().ok
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "TABLE"]])
+def test_output_that_is_full_is_told_in_one_line(
+    arguments: list[str], make: Callable[..., wt.Table]
+) -> None:
+    path = make().path
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-u",
+                "-m",
+                "widetable",
+                *(a.replace("TABLE", path) for a in arguments),
+            ],
+            cwd=Path(__file__).parents[3],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -17,6 +17,7 @@ from tests.widetable.format.data_files import (
     read,
     rewrite,
     simple_rows,
+    table_schema,
     write,
 )
 from widetable.errors import DamagedError
@@ -90,12 +91,17 @@ def test_what_a_text_of_a_column_looks_like_is_not_taken_for_the_seal(path: Path
     assert pq.read_table(path)["v"].to_pylist() == texts
 
 
-def test_files_of_other_clients_have_no_seal(path: Path) -> None:
-    meta = written(path)
-    rewrite(pq.read_table(path), path)
-    meta = replace(meta, file_size=path.stat().st_size)
-    with open_data_file(IO, str(path), meta, SIMPLE, SIMPLE) as data:
-        assert data.seal is Seal.NONE
+@pytest.mark.parametrize("text", ["v", *UNSEALED, GROUP_BYTES])
+def test_files_of_other_clients_have_no_seal(path: Path, text: str) -> None:
+    """Whatever their statistics say, or their columns are called."""
+    schema = table_schema({"k": "STRING", text: "STRING"})
+    rows = {"k": ["aaaaaaaa", text], text: ["aaaaaaaa", text]}
+    meta = write(path, schema, [batch_of(schema, rows)])
+    for version in ("1.0", "2.6"):
+        rewrite(pq.read_table(path), path, version=version)
+        meta = replace(meta, file_size=path.stat().st_size)
+        with open_data_file(IO, str(path), meta, schema, schema) as data:
+            assert data.seal is Seal.NONE
 
 
 def test_a_file_that_has_lost_its_seal_but_not_its_other_note_is_broken(path: Path) -> None:
