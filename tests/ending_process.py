@@ -19,13 +19,11 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
 import widetable as wt
 from widetable.storage.local import LocalFileIO
-from widetable.storage.local_turn import turn
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.int64())])
 KEYS = 40
@@ -72,10 +70,6 @@ class HoldingFileIO(LocalFileIO):
         if name.startswith("widetable-old-levels") and "/snapshot/" in path:
             self._hold()
         return super().publish(path, data)
-
-    def turn(self, path: str) -> AbstractContextManager[bool]:
-        """Who waits for what is held back gives up soon."""
-        return turn(path, patience_seconds=0.2)
 
     def _hold(self) -> None:
         self.at.set()
