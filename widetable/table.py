@@ -332,9 +332,8 @@ class Table(TableChanges):
 
     def discard(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files of messages that were never given to a commit, or that it turned away."""
-        state = self._state(
-            self._committer.schemas.latest()
-        )  # also when another table is there by now
+        # Not self.schema: also when another table is there by now.
+        state = self._state(self._committer.schemas.latest())
         for message in items(messages, CommitMessage, "messages"):
             state.discard(message.partition, message.bucket, message.written_files())
 

@@ -10,7 +10,8 @@ On disk: never change (Paimon `KeyValueDataFileWriter`, `ParquetSchemaConverter`
 
 A narrow file leaves columns out; NOT NULL columns are always there. Decimals up to 18 digits are integers, timestamps
 milli- or microseconds by their digits, from 7 digits on int96 (`int96`). A row group is filled up to ROW_GROUP_BYTES of
-Arrow memory or ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory.
+Arrow memory or ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory. The footer notes how much
+that was, and is sealed (`footer_seal`).
 Raises InvalidError for rows that break the rules above, StorageError when the storage refuses.
 """
 

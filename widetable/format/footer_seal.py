@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from widetable.format.parquet_layout import GROUP_BYTES
 
-UNSEALED: Final = {"widetable.footer-crc32": "00000000"}
-(_NAME, _ZEROS), *_ = ((name.encode(), zeros.encode()) for name, zeros in UNSEALED.items())
+_NAME: Final = b"widetable.footer-crc32"
+_ZEROS: Final = b"00000000"
+UNSEALED: Final = {_NAME.decode(): _ZEROS.decode()}
 # As a KeyValue has them: field 1, a binary; field 2, a binary (`thrift_compact`). So nothing of a user looks like that:
 # of names and statistics that are texts too, others come before or after.
 _NOTE: Final = b"\x18%c%s\x18" % (len(GROUP_BYTES), GROUP_BYTES.encode())

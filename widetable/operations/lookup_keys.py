@@ -10,6 +10,7 @@ Raises InvalidError for keys of another form, with other columns, or with values
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -54,10 +55,8 @@ def _streamed(keys: Any) -> pa.Table | pa.ChunkedArray:
     try:
         return stream_of(keys).read_all()
     except UnsupportedError:
-        try:
+        with contextlib.suppress(pa.ArrowException):
             return pa.chunked_array(keys)
-        except pa.ArrowException:
-            pass
         raise
 
 
