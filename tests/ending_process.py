@@ -11,6 +11,7 @@ until its main thread has ended; where the process is killed, that is for ever.
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -23,8 +24,10 @@ from collections.abc import Callable
 import pyarrow as pa
 
 import widetable as wt
+from tests.patience import PATIENCE_SECONDS
 from widetable.storage.local import LocalFileIO
 
+HANG_SECONDS = PATIENCE_SECONDS / 6
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.int64())])
 KEYS = 40
 WORK = {
@@ -52,6 +55,9 @@ def rows(number: int) -> pa.Table:
     return pa.table({"k": list(range(KEYS)), "a": [number] * KEYS}, SCHEMA)
 
 
+THREADS = {"changelog": "widetable-lookup", "old-levels": "widetable-old-levels"}
+
+
 class HoldingFileIO(LocalFileIO):
     """Holds back the threads behind commits. at: set when one has come so far."""
 
@@ -66,8 +72,7 @@ class HoldingFileIO(LocalFileIO):
         return super().open_output(path)
 
     def publish(self, path: str, data: bytes) -> bool:
-        name = threading.current_thread().name
-        if name.startswith("widetable-old-levels") and "/snapshot/" in path:
+        if threading.current_thread().name == THREADS["old-levels"] and "/snapshot/" in path:
             self._hold()
         return super().publish(path, data)
 
@@ -83,12 +88,20 @@ def write_with_work_under_way(folder: str) -> None:
         file_io = HoldingFileIO(work)
         table = wt.Table.open(path_of(folder, work), file_io=file_io)
         number = 0
-        while not file_io.at.wait(0.2 if number > 5 else 0):
+        while not file_io.at.is_set():
             table.write(rows(number), "job", number)
             number += 1
+            # Once more would be to wait for what is held back, and that waits for the end.
+            while _is_compacting(work) and not file_io.at.is_set():
+                time.sleep(0.005)
         if work == "changelog":
             for more in range(number, number + 2):
                 table.write(rows(more), "job", more)
+
+
+def _is_compacting(work: str) -> bool:
+    """Whether a thread behind the commits is at this kind of work; it ends when nothing is left."""
+    return any(thread.name == THREADS[work] for thread in threading.enumerate())
 
 
 def write_once_more(folder: str) -> None:
@@ -184,15 +197,30 @@ def _way_of_this_process(folder: str) -> str | None:
         if child == 0:
             said = os.open(f"{place}/said", os.O_WRONLY | os.O_CREAT)
             os.dup2(said, 2)
+            os.setpgid(0, 0)
             return way
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        status = _status_of(child)
         with open(f"{place}/status", "w", encoding="ascii") as file:
             file.write(str(status))
     return None
 
 
+def _status_of(child: int) -> int:
+    """Its exit status. One that hangs is ended, with all that it began; they say their stacks."""
+    ended_pid, status = 0, 0
+    give_up = time.monotonic() + HANG_SECONDS
+    while not ended_pid:
+        time.sleep(0.01)
+        if time.monotonic() > give_up:
+            os.killpg(child, signal.SIGABRT)
+            give_up += HANG_SECONDS
+        ended_pid, status = os.waitpid(child, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+    faulthandler.enable()
     own_way = _way_of_this_process(sys.argv[1])
     if own_way is not None:
         WAYS[own_way](f"{sys.argv[1]}/{own_way}")
