@@ -26,6 +26,7 @@ from widetable.errors import (
     UnsupportedError,
     WidetableError,
 )
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -159,24 +160,26 @@ def _committed(table: TableState, committer: Committer, plan: _Plan) -> int | No
 
 def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:
     """The files to come back under new names, by bucket. What was linked is removed when one fails."""
-    by_bucket: dict[tuple[bytes, int, int], list[ManifestEntry]] = defaultdict(list)
-    for entry in restored:
-        by_bucket[entry.partition, entry.bucket, entry.total_buckets].append(entry)
-    messages = []
+    renamed = [(entry, _renamed(entry.file)) for entry in restored]
+    by_bucket: dict[tuple[bytes, int, int], list[DataFileMeta]] = defaultdict(list)
+    for entry, file in renamed:
+        by_bucket[entry.partition, entry.bucket, entry.total_buckets].append(file)
+    messages = [CommitMessage(*place, new_files=tuple(files)) for place, files in by_bucket.items()]
     try:
-        for (partition, bucket, total), entries in by_bucket.items():
-            files = []
-            for entry in entries:
-                suffix = "." + entry.file.file_name.rpartition(".")[2]
-                file = replace(entry.file, file_name=new_file_name("data", suffix))
-                source = table.data_file(partition, bucket, entry.file.file_name)
-                table.file_io.link(source, table.data_file(partition, bucket, file.file_name))
-                files.append(file)
-            messages.append(CommitMessage(partition, bucket, total, new_files=tuple(files)))
+        for entry, file in renamed:
+            source = table.data_file(entry.partition, entry.bucket, entry.file.file_name)
+            table.file_io.link(
+                source, table.data_file(entry.partition, entry.bucket, file.file_name)
+            )
     except BaseException:
         _discard(table, messages)
         raise
     return messages
+
+
+def _renamed(file: DataFileMeta) -> DataFileMeta:
+    suffix = "." + file.file_name.rpartition(".")[2]
+    return replace(file, file_name=new_file_name("data", suffix))
 
 
 def _discard(table: TableState, messages: Sequence[CommitMessage]) -> None:

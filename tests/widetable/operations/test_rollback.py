@@ -164,6 +164,16 @@ def test_whatever_fails_the_rows_are_those_before_or_those_of_the_target(
     assert table.doctor(deep=True).ok
 
 
+@pytest.mark.parametrize("linked", range(4))
+def test_what_was_linked_goes_when_the_next_file_cannot_be(table: wt.Table, linked: int) -> None:
+    before = sorted(Path(table.path).glob("bucket-*/*"))
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail("link", Fault.FULL, "/bucket-", skip=linked)
+    with pytest.raises(wt.StorageError):
+        wt.Table(table.path, storage).rollback(2)
+    assert sorted(Path(table.path).glob("bucket-*/*")) == before
+
+
 def test_a_tag_whose_snapshot_has_expired_and_whose_file_is_missing_is_damage(
     table: wt.Table,
 ) -> None:
