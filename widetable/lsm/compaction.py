@@ -94,11 +94,6 @@ def compact_bucket(
     )
 
 
-def discard(state: TableState, message: CommitMessage) -> None:
-    """Delete the files that a compaction wrote. Only when its message was certainly not published."""
-    state.discard(message.partition, message.bucket, message.written_files())
-
-
 class _Task:
     """One compaction while it runs. before, after, changelog: files of the message; written: those that are new."""
 

@@ -22,11 +22,12 @@ from widetable.format.damaged_file import missing_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.changelog_compaction import Share
-from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
+from widetable.lsm.compaction import compact_bucket, plan_bucket
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.sick_buckets import SICK_BUCKETS, SickBucket, is_of_bucket, names_of
 from widetable.lsm.universal_compaction import Choice
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
@@ -195,8 +196,7 @@ class _Job:
         try:
             self._commit(list(group.values()))
         except ConflictError as conflict:
-            for message in group.values():
-                discard(self._state, message)
+            discard(self._state, group.values())
             self._lost_buckets |= group.keys()
             self._lost = conflict
             self.result = replace(self.result, conflicts=self.result.conflicts + 1)
@@ -204,8 +204,7 @@ class _Job:
         self.result = _add(self.result, list(group.values()))
 
     def _drop_group(self) -> None:
-        for message in self._group.values():
-            discard(self._state, message)
+        discard(self._state, self._group.values())
         self._group = {}
 
 

@@ -24,6 +24,7 @@ from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.salvage import LostRows, Salvaged, salvage
 from widetable.operations.supported import check_writable
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard
 from widetable.write.table_state import TableState
 
 _ROUNDS: Final = 5
@@ -76,11 +77,11 @@ def repair(
             found = list(damaged_files(table, entries, latest.id, deep=deep))
             if not found:
                 break
-            salvaged = [salvage(table, damage.entry, dry_run=dry_run) for damage in found]
+            salvaged = _salvaged(table, found, dry_run=dry_run)
         files = _told(found, salvaged, committer)
         if dry_run:
             return RepairResult(table.paths.root, None, files)
-        snapshot_id = _committed(table, committer, found, salvaged)
+        snapshot_id = _committed(table, committer, _messages(found, salvaged))
         if snapshot_id is not None:
             _log_lost(files)
             return RepairResult(table.paths.root, snapshot_id, files)
@@ -94,11 +95,20 @@ def repair(
     return RepairResult(table.paths.root, None, ())
 
 
-def _committed(
-    table: TableState, committer: Committer, found: Sequence[Damage], salvaged: Sequence[Salvaged]
-) -> int | None:
-    """The id of the commit; None when it lost. An error of another kind leaves the new files: they may be in."""
-    messages = [
+def _salvaged(table: TableState, found: Sequence[Damage], *, dry_run: bool) -> list[Salvaged]:
+    """What is kept of each file. What was written is removed when one fails."""
+    salvaged: list[Salvaged] = []
+    try:
+        for damage in found:
+            salvaged.append(salvage(table, damage.entry, dry_run=dry_run))
+    except BaseException:
+        discard(table, _messages(found[: len(salvaged)], salvaged))
+        raise
+    return salvaged
+
+
+def _messages(found: Sequence[Damage], salvaged: Sequence[Salvaged]) -> list[CommitMessage]:
+    return [
         CommitMessage(
             entry.partition,
             entry.bucket,
@@ -108,12 +118,17 @@ def _committed(
         )
         for (entry, _), kept in zip(found, salvaged, strict=True)
     ]
+
+
+def _committed(
+    table: TableState, committer: Committer, messages: Sequence[CommitMessage]
+) -> int | None:
+    """The id of the commit; None when it lost. An error of another kind leaves the new files: they may be in."""
     try:
         return committer.restore(messages, None).snapshot_id
     except ConflictError as lost:
         _log.info("the repair of %s is planned again: %s", table.paths.root, lost)
-        for message in messages:
-            table.discard(message.partition, message.bucket, message.new_files)
+        discard(table, messages)
         return None
 
 

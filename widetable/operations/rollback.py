@@ -24,7 +24,6 @@ from widetable.errors import (
     DamagedError,
     NotFoundError,
     UnsupportedError,
-    WidetableError,
 )
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
@@ -36,6 +35,7 @@ from widetable.operations.newest_snapshot import held, held_newest
 from widetable.operations.supported import check_writable
 from widetable.paths import new_file_name
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard
 from widetable.write.table_state import TableState
 
 _ROUNDS: Final = 5
@@ -154,7 +154,7 @@ def _committed(table: TableState, committer: Committer, plan: _Plan) -> int | No
         return committer.restore(messages, (entry.identity for entry in plan.kept)).snapshot_id
     except ConflictError as lost:
         _log.info("the rollback of %s is planned again: %s", table.paths.root, lost)
-        _discard(table, messages)
+        discard(table, messages)
         return None
 
 
@@ -172,7 +172,7 @@ def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[Commit
                 source, table.data_file(entry.partition, entry.bucket, file.file_name)
             )
     except BaseException:
-        _discard(table, messages)
+        discard(table, messages)
         raise
     return messages
 
@@ -180,12 +180,6 @@ def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[Commit
 def _renamed(file: DataFileMeta) -> DataFileMeta:
     suffix = "." + file.file_name.rpartition(".")[2]
     return replace(file, file_name=new_file_name("data", suffix))
-
-
-def _discard(table: TableState, messages: Sequence[CommitMessage]) -> None:
-    for message in messages:
-        with contextlib.suppress(WidetableError):
-            table.discard(message.partition, message.bucket, message.new_files)
 
 
 def _undone(committer: Committer, target_id: int, latest_id: int) -> Iterator[WritingCommit]:

@@ -22,6 +22,10 @@ PRINTED = {
         [1.5, "NaN", "-Infinity", "Infinity"],
     ),
     "decimal": (pa.array(["-1.50"]).cast(pa.decimal128(5, 2)), ["-1.50"]),
+    "small decimal": (
+        pa.array([1, 0]).cast(pa.decimal128(38, 0)).view(pa.decimal128(38, 10)),
+        ["0.0000000001", "0.0000000000"],
+    ),
     "text": (
         pa.array([b"gr\xc3\xbc\xff\xed\xa0\x80", None]).view(pa.string()),
         ["grü\ufffd\ufffd\ufffd\ufffd", None],
@@ -51,10 +55,13 @@ PRINTED = {
         pa.array([-LAST - 1], pa.int64()).view(pa.timestamp("ns")),
         ["1677-09-21 00:12:43.145224192"],
     ),
-    "list": (pa.array([[1, None], None, []], pa.list_(pa.int32())), [[1, None], None, []]),
+    "list": (
+        pa.array([[1, None], None, [], [2]], pa.list_(pa.int32())),
+        [[1, None], None, [], [2]],
+    ),
     "map": (
-        pa.array([[("a", b"\x01")], None], pa.map_(pa.string(), pa.binary())),
-        [[["a", "01"]], None],
+        pa.array([[("a", b"\x01")], None, [("b", None)]], pa.map_(pa.string(), pa.binary())),
+        [[["a", "01"]], None, [["b", None]]],
     ),
     "row": (
         pa.array([{"a": b"\x01", "b": None}, None], pa.struct({"a": pa.binary(), "b": pa.int8()})),

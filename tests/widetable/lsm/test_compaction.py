@@ -20,12 +20,13 @@ from tests.plain_rows import plain
 from tests.strategies import commits, keys_of, tables
 from tests.table_files import BucketKey, TableFiles, with_more_options
 from widetable.errors import StorageError
-from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
+from widetable.lsm.compaction import compact_bucket, plan_bucket
 from widetable.lsm.levels import Levels, levels_of
 from widetable.lsm.universal_compaction import Choice, widen
 from widetable.merge.engine import PartialMerge
 from widetable.schema import TableSchema, new_schema
 from widetable.storage.local import LocalFileIO
+from widetable.write.discard import discard
 
 PARTITION_TYPES = {"INT", "BIGINT", "VARCHAR", "BOOLEAN", "DATE", "DECIMAL"}
 LAYOUTS = st.fixed_dictionaries(
@@ -308,7 +309,7 @@ def test_discard_deletes_what_was_written_and_not_what_was_moved(tmp_path: Path)
     message = compact_bucket(table.state, *key, 1, choice)
     assert len(message.written_files()) == 1
     assert len(message.compact_after) == 2
-    discard(table.state, message)
+    discard(table.state, [message])
     assert table.names_on_disk() == before
 
 

@@ -179,6 +179,30 @@ def test_a_commit_that_is_faster_is_kept(table: wt.Table) -> None:
     assert set(values(table).values()) == {f"b{k}" for k in range(100)}
 
 
+def test_a_repair_that_lost_its_files_to_another_commit_leaves_none_of_its_own(
+    table: wt.Table,
+) -> None:
+    table.write(rows("a"))
+    damage_group(path_of(table, live(table)[0]), 1)
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    other = wt.Table(table.path, LocalFileIO(fsync=False))
+    storage.run_before("publish", lambda: other.overwrite(rows("b")), "snapshot-2")
+    assert wt.Table(table.path, storage).repair().snapshot_id is None
+    assert storage.count("open_output", "/bucket-") == 1
+    assert table.remove_orphan_files(0, dry_run=True).paths == ()
+    assert set(values(table).values()) == {f"b{k}" for k in range(100)}
+
+
+def test_lost_rows_are_said_in_the_log(table: wt.Table, caplog: pytest.LogCaptureFixture) -> None:
+    table.write(rows("a"))
+    path = path_of(table, live(table)[0])
+    lost = len(damage_group(path, 1))
+    table.repair(dry_run=True)
+    assert "rows are lost" not in caplog.text
+    table.repair()
+    assert f"repaired, {lost} rows are lost: {path}" in caplog.text
+
+
 def test_what_was_written_before_expiry_is_said_to_be_unknown(table: wt.Table) -> None:
     table.write(rows("a"))
     table.write(rows("b"))

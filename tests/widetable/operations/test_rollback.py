@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,9 @@ import pytest
 import widetable as wt
 from tests.faults import WRITES, Fault, FaultyFileIO
 from tests.widetable.operations.damaged_table import create, live, path_of, rows, values
+from tests.widetable.operations.table_surgery import Surgery
 from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.format.manifest_entry import ManifestEntry
 from widetable.storage.local import LocalFileIO
 
 
@@ -132,6 +137,29 @@ def test_wrong_targets_are_refused(table: wt.Table) -> None:
     with pytest.raises(wt.NotFoundError, match="snapshot 9"):
         table.rollback(9)
     assert table.rollback(4).snapshot_id is None
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        lambda entry: replace(entry, total_buckets=3),
+        lambda entry: replace(entry, file=replace(entry.file, extra_files=("beside.index",))),
+        lambda entry: replace(entry, file=replace(entry.file, external_path="file:///elsewhere")),
+    ],
+    ids=["buckets", "extra files", "external path"],
+)
+def test_files_that_cannot_come_back_are_refused(
+    table: wt.Table, tmp_path: Path, alter: Callable[[ManifestEntry], ManifestEntry]
+) -> None:
+    copy = shutil.copytree(table.path, tmp_path / "copy")
+    surgery = Surgery(copy)
+    for id in range(1, 5):
+        for which in ("base", "delta"):
+            surgery.alter_entries(id, which, lambda entries: [alter(entry) for entry in entries])
+    before = sorted(copy.rglob("*"))
+    with pytest.raises(wt.UnsupportedError, match="Go back to a snapshot after the change"):
+        wt.Table.open(copy).rollback(2)
+    assert sorted(copy.rglob("*")) == before
 
 
 def test_a_newest_snapshot_without_its_manifests_is_given_up_by_moving_it_away(
