@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import widetable as wt
@@ -25,16 +27,18 @@ from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)
 JAVA = next(table for table in TABLES if table.id == "wh_java.cl_lookup")
+SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False)])
 LISTS = ("base", "delta", "changelog")
 
 
-def read_all(root: Path, id: int) -> None:
-    """All manifests of a snapshot, past the cache."""
+def read_all(root: Path, *ids: int) -> None:
+    """All manifests of these snapshots, past the cache."""
     paths = TablePaths(str(root))
     files = LiveFiles(IO, paths, [], ManifestCache())
-    snapshot = Committer(IO, paths).snapshots.load(id)
-    for read in (files.live_entries, files.delta_entries, files.changelog_entries):
-        read(snapshot)
+    for id in ids:
+        snapshot = Committer(IO, paths).snapshots.load(id)
+        for read in (files.live_entries, files.delta_entries, files.changelog_entries):
+            read(snapshot)
 
 
 @pytest.mark.parametrize("fixture", TABLES, ids=lambda table: table.id)
@@ -128,6 +132,29 @@ def test_a_name_says_which_bytes(tmp_path: Path) -> None:
         assert is_named_after(f"/t/manifest/{name}", b"bytes")
         assert not is_named_after(f"/t/manifest/{name}", b"other")
         assert is_named_after(new_file_name(prefix), b"other")
+
+
+def test_any_wrong_bit_in_our_manifests_and_lists_is_damage(
+    tmp_path: Path, rng: random.Random
+) -> None:
+    """Also where the file decodes as well as before: numbers in it are then others."""
+    table = wt.Catalog(str(tmp_path)).create_table("d.t", SCHEMA, primary_key=["k"])
+    for number in range(3):
+        table.write(pa.table({"k": [number]}, SCHEMA))
+    root = Path(table.path)
+    files = sorted(root.glob("manifest/*"))
+    assert len(files) > 6
+    for path in files:
+        whole = path.read_bytes()
+        for _ in range(20):
+            place = rng.randrange(len(whole))
+            wrong = whole[place] ^ 1 << rng.randrange(8)
+            path.write_bytes(whole[:place] + bytes([wrong]) + whole[place + 1 :])
+            with pytest.raises(wt.DamagedError) as raised:
+                read_all(root, 1, 2, 3)
+            assert raised.value.subject == str(path)
+        path.write_bytes(whole)
+    read_all(root, 3)
 
 
 def test_our_files_are_named_after_their_bytes_and_each_is_another(tmp_path: Path) -> None:
