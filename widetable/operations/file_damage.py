@@ -82,6 +82,9 @@ def damaged_files(
     for (partition, bucket), members in buckets.items():
         there = table.file_io.list(table.bucket_dir(partition, bucket))
         sizes = {found.name: found.size_bytes for found in there}
+        missing = [entry for entry in members if entry.file.file_name not in sizes]
+        if missing and not is_named(table, snapshot_id, is_changelog=is_changelog):
+            members = [entry for entry in members if entry.file.file_name in sizes]
         for entry in members:
             facts = look.at(entry, sizes.get(entry.file.file_name))
             if facts is not None:
@@ -103,8 +106,6 @@ class _Look:
         table, file = self._table, entry.file
         path = table.data_file(entry.partition, entry.bucket, file.file_name)
         if size_bytes is None:
-            if not is_named(table, self._snapshot_id, is_changelog=self._is_changelog):
-                return None
             error = missing_file(table.paths, path, f"snapshot {self._snapshot_id}")
         elif size_bytes != file.file_size:
             expected = f"{file.file_size} bytes, as its meta says"
