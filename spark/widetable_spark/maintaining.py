@@ -46,12 +46,13 @@ from widetable.arguments import LONGEST_MILLIS, text, whole_number
 from widetable.arguments import path as checked_path
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
-from widetable.lsm.compaction import compact_bucket, discard, plan_bucket
+from widetable.lsm.compaction import compact_bucket, plan_bucket
 from widetable.lsm.sick_buckets import SICK_BUCKETS, is_of_bucket
 from widetable.lsm.universal_compaction import Choice
 from widetable.operations.compaction import Compacted
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.maintenance import Maintainer, Upkeep
+from widetable.write.discard import discard
 from widetable.write.table_state import TableState
 from widetable_spark.spark_session import session_of
 
@@ -327,7 +328,7 @@ def _committed(
         return [committer.compact(messages)], None
     except ConflictError as lost:
         if len(messages) == 1:
-            discard(state, messages[0])
+            discard(state, messages)
             return [], lost
     commits: list[CommitResult] = []
     conflict: ConflictError | None = None
