@@ -11,10 +11,11 @@ from pathlib import Path
 
 import widetable as wt
 from tests.kill.killing_file_io import kill_now
+from tests.patience import PATIENCE_SECONDS
 from widetable.storage.local import LocalFileIO
 
 # Longer than any commit of the test takes.
-CLEANED_MILLIS = 120_000
+CLEANED_MILLIS = int(PATIENCE_SECONDS * 1000)
 
 
 class KillingDeletes(LocalFileIO):
