@@ -30,6 +30,7 @@ from widetable.storage.local import LocalFileIO
 HANG_SECONDS = PATIENCE_SECONDS / 6
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.int64())])
 KEYS = 40
+THREADS = {"changelog": "widetable-lookup", "old-levels": "widetable-old-levels"}
 WORK = {
     "changelog": {"lookup-wait": "false"},
     "old-levels": {
@@ -53,9 +54,6 @@ def path_of(folder: str, work: str) -> str:
 
 def rows(number: int) -> pa.Table:
     return pa.table({"k": list(range(KEYS)), "a": [number] * KEYS}, SCHEMA)
-
-
-THREADS = {"changelog": "widetable-lookup", "old-levels": "widetable-old-levels"}
 
 
 class HoldingFileIO(LocalFileIO):

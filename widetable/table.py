@@ -40,6 +40,7 @@ from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO, checked_file_io
 from widetable.storage.locate import locate
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard, discard_files
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_writer import TableWriter
 from widetable.write.write_batch import ROW_KIND_COLUMN, BatchNormalizer, write_columns
@@ -324,18 +325,19 @@ class Table(TableChanges):
         """Readers of changes pass overwrites by, as in Paimon: their changelog files go."""
         kept = []
         for message in messages:
-            self._state(self.schema).discard(
-                message.partition, message.bucket, message.changelog_files
+            discard_files(
+                self._state(self.schema), message.partition, message.bucket, message.changelog_files
             )
             kept.append(replace(message, changelog_files=()))
         return kept
 
     def discard(self, messages: Iterable[CommitMessage]) -> None:
-        """Delete the files of messages that were never given to a commit, or that it turned away."""
+        """Delete the files of messages that were never given to a commit, or that it turned away. One that cannot be
+        deleted is named in the log, and left to `remove_orphan_files`.
+        """
         # Not self.schema: also when another table is there by now.
         state = self._state(self._committer.schemas.latest())
-        for message in items(messages, CommitMessage, "messages"):
-            state.discard(message.partition, message.bucket, message.written_files())
+        discard(state, items(messages, CommitMessage, "messages"))
 
     def find_commit(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
         """The snapshot that an append or overwrite of this user and identifier made; None when it

@@ -59,7 +59,7 @@ class Processes:
                 self.kills += 1
                 self.start(name)
             else:
-                assert code == 0, self
+                assert code == 0, str(self)
         if not any(name.startswith("writer") for name in self._running):
             if self.kills >= KILLS:
                 self.stop.touch()

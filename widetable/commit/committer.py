@@ -57,7 +57,6 @@ from widetable.errors import (
 )
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.format.manifest_entry import Identity as FileIdentity
-from widetable.format.partition_value import partition_texts
 from widetable.format.snapshot import (
     COMMIT_KIND_APPEND,
     COMMIT_KIND_COMPACT,
@@ -68,7 +67,9 @@ from widetable.format.snapshot import (
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard
 from widetable.write.sequence import START_SPREAD, first_number
+from widetable.write.table_state import TableState
 
 _FIRST_WAIT_MILLIS: Final = 1.0
 _LONGEST_WAIT_MILLIS: Final = 100.0
@@ -426,13 +427,8 @@ class Committer:
         if run.asked.kind != COMMIT_KIND_COMPACT:
             return
         schema = self.schemas.latest()
-        for message in run.asked.messages:
-            texts = partition_texts(message.partition, schema)
-            for file in message.written_files():
-                with contextlib.suppress(WidetableError):
-                    self._file_io.delete(
-                        self._paths.data_file(texts, message.bucket, file.file_name)
-                    )
+        state = TableState(self._file_io, self._paths, schema, self.schemas.load)
+        discard(state, run.asked.messages)
 
     def _result(self, run: _Run, *, committed: bool, snapshot_id: int | None) -> CommitResult:
         adds = run.asked.adds if committed else ()

@@ -7,7 +7,6 @@ not read it. Raises StorageError; `discard` raises nothing.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -18,7 +17,6 @@ from widetable.commit.manifest_cache import (
     DecodedManifest,
     ManifestCache,
 )
-from widetable.errors import WidetableError
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.column_stats import EMPTY_STATS, Stats
 from widetable.format.manifest_entry import ADD, ManifestEntry
@@ -27,6 +25,7 @@ from widetable.format.manifest_list import write_manifest_list
 from widetable.format.plain_value import value_order
 from widetable.paths import TablePaths, content_name
 from widetable.storage.file_io import FileIO
+from widetable.storage.leftover import delete_leftover
 from widetable.types import DataType
 
 
@@ -65,8 +64,7 @@ class ManifestWriter:
         an orphan.
         """
         for name in list(self.written if names is None else names):
-            with contextlib.suppress(WidetableError):
-                self._file_io.delete(self._paths.manifest(name))
+            delete_leftover(self._file_io, self._paths.manifest(name))
             self.written.discard(name)
 
     def _write(self, prefix: str, data: bytes) -> tuple[str, int]:

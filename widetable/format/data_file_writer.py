@@ -50,6 +50,7 @@ from widetable.options import TableOptions
 from widetable.row_kind import is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.file_io import FileIO
+from widetable.storage.leftover import delete_leftover
 
 
 class DataFileWriter:
@@ -168,7 +169,7 @@ class DataFileWriter:
         self._parquet = None
         with contextlib.suppress(OSError):
             self._out.close()
-        self._file_io.delete(self._path)
+        delete_leftover(self._file_io, self._path)
 
     def _conform(self, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with exactly the file's table columns."""

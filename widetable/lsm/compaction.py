@@ -49,6 +49,7 @@ from widetable.options import TableOptions
 from widetable.schema import SEQUENCE_NUMBER, file_column
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard_files
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
 
@@ -141,7 +142,7 @@ class _Task:
             self._move(file, level)
 
     def abort(self) -> None:
-        self._state.discard(self._partition, self._bucket, tuple(self._written))
+        discard_files(self._state, self._partition, self._bucket, self._written)
 
     def _merges(self) -> bool:
         has_deletes = any(file.delete_row_count != 0 for file in self._choice.files)

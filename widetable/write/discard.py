@@ -1,26 +1,27 @@
-"""Deletes the files of messages that were certainly not published, as far as that goes.
+"""Deletes data files that no snapshot names and none will: of writes that failed, of commits that were turned away.
 
-It is called where something has failed already, and that error is the one to be raised: a file that cannot be deleted
-is said in the log and left to `remove_orphan_files`. Raises nothing of this package.
+All that can be deleted goes (`storage.leftover`). Raises nothing of this package.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
-from widetable.errors import WidetableError
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.storage.leftover import delete_leftover
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
-_log = logging.getLogger("widetable")
-
 
 def discard(state: TableState, messages: Iterable[CommitMessage]) -> None:
-    """Delete what they added."""
+    """Delete the files that came to be with these messages; moved ones stay."""
     for message in messages:
-        for file in message.written_files():
-            try:
-                state.discard(message.partition, message.bucket, (file,))
-            except WidetableError as refusal:
-                _log.info("a file that nobody needs stays until orphans are removed: %s", refusal)
+        discard_files(state, message.partition, message.bucket, message.written_files())
+
+
+def discard_files(
+    state: TableState, partition: bytes, bucket: int, files: Iterable[DataFileMeta]
+) -> None:
+    """Delete files of one bucket. partition: BinaryRow, arity in front."""
+    for file in files:
+        delete_leftover(state.file_io, state.data_file(partition, bucket, file.file_name))

@@ -19,6 +19,7 @@ from widetable.merge.gather import gather
 from widetable.merge.key_order import KeyOrder
 from widetable.merge.plan import unmerged
 from widetable.merge.window import window_of_arrivals
+from widetable.write.discard import discard_files
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
 from widetable.write.write_buffer import BucketId
@@ -53,7 +54,7 @@ class InputChangelog:
         self._records.clear()
         self._bytes.clear()
         for bucket, files in self._files.items():
-            self._state.discard(bucket.partition, bucket.bucket, files)
+            discard_files(self._state, bucket.partition, bucket.bucket, files)
         self._files.clear()
 
     def _write(self, bucket: BucketId) -> None:

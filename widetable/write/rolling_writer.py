@@ -19,6 +19,7 @@ from widetable.format.row_budget import pieces
 from widetable.paths import new_file_name
 from widetable.storage.memory_pool import release_unused_memory
 from widetable.write.cache_writer import CacheWriter, CacheWriters
+from widetable.write.discard import discard_files
 from widetable.write.table_state import TableState
 
 # A batch is handed on in pieces of this part of the target size, so that a file passes it by little.
@@ -81,7 +82,7 @@ class RollingWriter:
         if self._current is not None:
             self._current.abort()
             self._current = None
-        self._state.discard(self._partition, self._bucket, tuple(self._finished))
+        discard_files(self._state, self._partition, self._bucket, self._finished)
         self._finished.clear()
 
     def _write_piece(self, piece: pa.RecordBatch) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from widetable.derived_value import derived_value
-from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.partition_value import partition_texts
 from widetable.merge.engine import MergeEngine, engine_of
 from widetable.options import TableOptions
@@ -46,8 +45,3 @@ class TableState:
     def bucket_dir(self, partition: bytes, bucket: int) -> str:
         """The directory of the data files of one bucket."""
         return self.paths.bucket_dir(partition_texts(partition, self.schema), bucket)
-
-    def discard(self, partition: bytes, bucket: int, files: tuple[DataFileMeta, ...]) -> None:
-        """Delete data files that no snapshot can name."""
-        for file in files:
-            self.file_io.delete(self.data_file(partition, bucket, file.file_name))

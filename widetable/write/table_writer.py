@@ -23,6 +23,7 @@ from widetable.format.row_budget import LEAST_BYTES, pieces
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard_files
 from widetable.write.input_changelog import InputChangelog
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.sequence import SequenceAllocator
@@ -125,7 +126,7 @@ class TableWriter:
         if self._changelog is not None:
             self._changelog.abort()
         for bucket, files in self._written:
-            self._state.discard(bucket.partition, bucket.bucket, files)
+            discard_files(self._state, bucket.partition, bucket.bucket, files)
         self._written.clear()
 
     def __enter__(self) -> TableWriter:
@@ -163,7 +164,7 @@ class TableWriter:
             for run in self._buffer.take(bucket):
                 files += self._write_run(bucket, run)
         except BaseException:
-            self._state.discard(bucket.partition, bucket.bucket, tuple(files))
+            discard_files(self._state, bucket.partition, bucket.bucket, files)
             raise
         return tuple(files)
 

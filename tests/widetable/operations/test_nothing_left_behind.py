@@ -26,12 +26,9 @@ def data_files(table: wt.Table) -> list[Path]:
     return sorted(Path(table.path).glob("bucket-*/*"))
 
 
-@pytest.mark.parametrize("producer", ["none", "lookup"])
-@pytest.mark.parametrize("name", OPERATIONS)
-def test_a_disk_that_fills_up_keeps_no_file_of_what_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, producer: str
-) -> None:
-    made = create(tmp_path, monkeypatch, **{"changelog-producer": producer, "bucket": "3"})
+def prepared(root: Path, monkeypatch: pytest.MonkeyPatch, name: str, producer: str) -> wt.Table:
+    """A table in which the operation has something to do in each of three buckets."""
+    made = create(root, monkeypatch, **{"changelog-producer": producer, "bucket": "3"})
     made.write(rows("a"), "stream", 1)
     made.compact(full=True)
     for number in range(2, 5):
@@ -39,15 +36,52 @@ def test_a_disk_that_fills_up_keeps_no_file_of_what_failed(
     if name == "repair":
         for entry in live(made):
             spoil_group(path_of(made, entry), 0)
+    return made
+
+
+def full_after(files: int) -> FaultyFileIO:
+    """A storage that has room for so many data files more."""
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    for operation in MAKES_FILES:
+        storage.fail(operation, Fault.FULL, "/bucket-", skip=files)
+    return storage
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_disk_that_fills_up_keeps_no_file_of_what_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, producer: str
+) -> None:
+    made = prepared(tmp_path, monkeypatch, name, producer)
     before, newest = data_files(made), made.snapshots()[-1].id
     files = 0
     while made.snapshots()[-1].id == newest:
-        storage = FaultyFileIO(LocalFileIO(fsync=False))
-        for operation in MAKES_FILES:
-            storage.fail(operation, Fault.FULL, "/bucket-", skip=files)
         try:
-            OPERATIONS[name](wt.Table(made.path, storage))
+            OPERATIONS[name](wt.Table(made.path, full_after(files)))
         except wt.StorageError:
             assert data_files(made) == before, f"file {files}"
             files += 1
     assert files >= 3, "in each bucket"
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_file_that_cannot_be_deleted_hides_neither_the_error_nor_the_others(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    producer: str,
+) -> None:
+    made = prepared(tmp_path, monkeypatch, name, producer)
+    before = set(data_files(made))
+    with pytest.raises(wt.StorageError) as expected:
+        OPERATIONS[name](wt.Table(made.path, full_after(2)))
+    storage = full_after(2)
+    storage.fail("delete", Fault.BEFORE, "/bucket-")
+    with pytest.raises(wt.StorageError) as raised:
+        OPERATIONS[name](wt.Table(made.path, storage))
+    assert raised.value.found == expected.value.found
+    (left,) = set(data_files(made)) - before
+    assert str(left) in caplog.text
+    assert made.remove_orphan_files(0).paths == (str(left),)

@@ -202,6 +202,23 @@ def test_what_was_linked_goes_when_the_next_file_cannot_be(table: wt.Table, link
     assert sorted(Path(table.path).glob("bucket-*/*")) == before
 
 
+def test_tags_are_asked_once_per_bucket_whatever_is_missing(table: wt.Table) -> None:
+    table.create_tag("good", 2)
+    files = [
+        path_of(table, e) for e in table._committer.live_files.live_entries(table.snapshots()[1])
+    ]
+    table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=0)
+    asked = []
+    for path in sorted(files):
+        path.unlink()
+        storage = FaultyFileIO(LocalFileIO(fsync=False))
+        with pytest.raises(wt.DamagedError):
+            wt.Table(table.path, storage).rollback(tag="good")
+        asked.append(storage.count("read", "/tag/"))
+    assert [path.parent.name for path in sorted(files)] == ["bucket-0"] * 2 + ["bucket-1"] * 2
+    assert asked[0] == asked[1] < asked[2] == asked[3]
+
+
 def test_a_tag_whose_snapshot_has_expired_and_whose_file_is_missing_is_damage(
     table: wt.Table,
 ) -> None:
