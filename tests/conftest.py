@@ -19,6 +19,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import tiers
 from tests.tallies import Note, lines, note_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,3 +134,10 @@ def _load_alone(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(params=tiers.TIERS)
+def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which of their two tiers kernels run in: what uses it runs twice."""
+    tiers.only(request.param, monkeypatch)
+    return str(request.param)

@@ -13,6 +13,8 @@ What is to be done right before a fork, when nobody is in such a section, goes i
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401
+import logging  # noqa: F401
 import os
 import sys
 import threading
@@ -79,16 +81,16 @@ _held: Final = ExitStack()
 
 
 def _before() -> None:
+    UNFORKABLE.close()  # first: who compiles in there takes numba's locks
     for lock in _locks_of_numba():
         _held.enter_context(lock)
-    UNFORKABLE.close()
     for prepare in BEFORE_FORK:
         prepare()
 
 
 def _in_parent() -> None:
-    UNFORKABLE.reopen()
     _held.close()
+    UNFORKABLE.reopen()
 
 
 def _in_child() -> None:
@@ -106,5 +108,6 @@ def _locks_of_numba() -> list[AbstractContextManager[Any]]:
     return [lock for lock in found if lock is not None]
 
 
+# After logging and concurrent.futures, so that it is called before theirs: whom it waits for may need their locks.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

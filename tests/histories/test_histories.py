@@ -1,6 +1,6 @@
 """Random histories of random tables, of any bit patterns and by any clocks: readers say what the oracle says.
 
-WIDETABLE_HISTORIES: how many (default 6), of WIDETABLE_HISTORY_STEPS steps each (default 10).
+WIDETABLE_HISTORIES: how many (default 3, in each tier of kernels), of WIDETABLE_HISTORY_STEPS steps each (default 10).
 WIDETABLE_LONGEST_TEXT: bytes of the longest text (default 50 kB).
 """
 
@@ -16,11 +16,12 @@ from tests.histories.drawn_table import draw_table
 from tests.histories.history import History
 from tests.tallies import Note
 
-HISTORIES = int(os.environ.get("WIDETABLE_HISTORIES", "6"))
+HISTORIES = int(os.environ.get("WIDETABLE_HISTORIES", "3"))
 STEPS = int(os.environ.get("WIDETABLE_HISTORY_STEPS", "10"))
 LONGEST = int(os.environ.get("WIDETABLE_LONGEST_TEXT", "50000"))
 
 
+@pytest.mark.usefixtures("tier")
 @pytest.mark.parametrize("number", range(HISTORIES))
 def test_every_reader_says_what_the_oracle_says(
     rng: random.Random, tmp_path: Path, number: int, tally: Note

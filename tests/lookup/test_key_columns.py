@@ -19,6 +19,8 @@ from tests.lookup.mapped_rows import cut, key_columns, map_rows, write_rows
 from tests.lookup.test_memcomparable import KEY_COLUMNS
 from widetable_lookup.memcomparable import encode_keys
 
+pytestmark = pytest.mark.usefixtures("tier")
+
 _MORE = [
     (pa.date32(), st.integers(-(2**31), 2**31 - 1)),
     (pa.time32("ms"), st.integers(0, 86_399_999)),

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import widetable as wt
 from widetable_lookup.memcomparable import encode_keys
 
+pytestmark = pytest.mark.usefixtures("tier")
+
 KEY_COLUMNS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.bool_(), st.booleans()),
     (pa.int8(), st.integers(-(2**7), 2**7 - 1)),

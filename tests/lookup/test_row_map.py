@@ -21,6 +21,8 @@ from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.page_checks import PAGE_BYTES
 from widetable_lookup.row_map import LAYOUT, PAGES, ROWS, RowMap
 
+pytestmark = pytest.mark.usefixtures("tier")
+
 _KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.bool_(), st.booleans()),
     (pa.int8(), st.integers(-128, 127)),

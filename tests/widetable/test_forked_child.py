@@ -36,25 +36,36 @@ LOCKS = (
     queue.Queue,
     queue.SimpleQueue,
 )
-# Kernels that no cache has, compiled by a thread while children are forked, which compile, too.
-_COMPILES = """
+# What a thread does always while children are forked, which do it once.
+_WORK = {
+    "compile what no cache has": """
+from widetable.kernels.jit import Kernel
+def work():
+    assert Kernel(lambda x: x + 1).compile(1) == 2
+""",
+    "import numba for the first kernel": """
+import sys
+import numpy as np
+from widetable.kernels.merge_order import _ascending
+assert "numba" not in sys.modules
+def work():
+    assert _ascending.compile(np.arange(9))
+""",
+}
+_WHILE_FORKING = """
 import os, threading, time, warnings
 warnings.simplefilter("ignore")
-import numba
-import widetable
-def compile_another():
-    numba.njit(lambda x: x + 1)(1)
 stop = threading.Event()
-def compile_always():
+def work_always():
     while not stop.is_set():
-        compile_another()
-thread = threading.Thread(target=compile_always)
+        work()
+thread = threading.Thread(target=work_always)
 thread.start()
 for number in range(8):
     time.sleep(0.02 * number)
     child = os.fork()
     if child == 0:
-        compile_another()
+        work()
         os._exit(0)
     end = time.monotonic() + 1500
     while os.waitpid(child, os.WNOHANG)[0] == 0:
@@ -204,9 +215,10 @@ def test_a_fork_waits_until_nobody_is_where_it_must_not_happen() -> None:
         pass
 
 
-def test_children_compile_while_their_parent_does() -> None:
+@pytest.mark.parametrize("work", _WORK.values(), ids=_WORK)
+def test_children_compile_while_their_parent_does(work: str) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", _COMPILES],
+        [sys.executable, "-c", work + _WHILE_FORKING],
         cwd=ROOT,
         capture_output=True,
         text=True,

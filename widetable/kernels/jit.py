@@ -1,26 +1,112 @@
-"""The one decorator of every compiled loop.
+"""The one decorator of every compiled loop, and when a loop is compiled.
 
-A kernel takes scalars and contiguous arrays, holds no GIL, is compiled on first use and cached on
-disk. It never gets a tuple of arrays (an index into a tuple costs reference counts: 4 to 40 times
-slower), and never `parallel=True`: callers use threads over columns or key ranges. It copies arrays by loops: an
-assignment of one slice to another takes a second to compile. Arrays that are read-only in one call and not in another
-would compile it twice; those of Arrow always are (arrow_buffers.py).
+A kernel takes scalars and contiguous arrays, holds no GIL and is cached on disk. It never gets a tuple of arrays (an
+index into a tuple costs reference counts: 4 to 40 times slower), and never `parallel=True`: callers use threads over
+columns or key ranges. It copies arrays by loops: to assign one slice to another takes a second to compile. Arrays that
+are read-only in one call and not in another would compile it twice; those of Arrow always are (arrow_buffers.py).
+
+To compile a kernel costs as much as to run it in plain Python over some 100,000 items, and the first write of a process
+meets thirty of them. So a kernel has two tiers, of one source:
+
+    interpreted     while its calls are small, and few: numba is not even imported
+    compiled        from the first call on that has many items, or when many small ones have come together
+
+The two must not differ in one bit (tests/widetable/kernels runs in both). Therefore a kernel names the width of its
+numbers where it matters: numpy joins uint64 and int64 to float64, as numba does, and wraps like it, but eight bits that
+are shifted left stay eight bits; a negative number becomes uint64 only if it was an int64 before.
 
 A kernel calls kernels of its own file only: the cache notices changes of that file and of no other.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TypeVar, cast
+from types import FunctionType
+from typing import Any, Final, TypeVar, cast
 
-import numba
+import numpy as np
+
+from widetable.derived_value import derived_value
+from widetable.forked_child import UNFORKABLE
+from widetable.kernels.compiler import COMPILER, Dispatcher
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
+# Items of all arrays that a call is given; with more it is compiled before it runs.
+ITEMS_OF_A_CALL: Final = 4096
+# Items of all calls together, per kernel.
+ITEMS: Final = 1 << 16
+
+
+class Kernel:
+    """A loop over arrays. Threads may call it together: a lost count only puts off when it is compiled."""
+
+    def __init__(self, function: FunctionType) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._items_left = ITEMS
+        self._compiled: Dispatcher | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._compiled is not None:
+            return self.compile(*arguments)
+        items = items_of(arguments)
+        self._items_left -= items
+        if items <= ITEMS_OF_A_CALL and self._items_left >= 0:
+            return self.interpret(*arguments)
+        return self.compile(*arguments)
+
+    def interpret(self, *arguments: Any) -> Any:
+        """Run it in plain Python; what it returns are Python's numbers, as when it is compiled."""
+        with np.errstate(all="ignore"):
+            result = self._plain(*arguments)
+        return tuple(map(_unboxed, result)) if isinstance(result, tuple) else _unboxed(result)
+
+    def compile(self, *arguments: Any) -> Any:
+        """Run it compiled, from now on always."""
+        if self._compiled is not None:
+            return self._run_compiled(self._compiled, arguments)
+        with (
+            UNFORKABLE
+        ):  # a child would wait for modules that numba imports meanwhile, and for its locks
+            result = self._run_compiled(self._dispatcher, arguments)
+        self._compiled = self._dispatcher
+        return result
+
+    def _run_compiled(self, compiled: Dispatcher, arguments: tuple[Any, ...]) -> Any:
+        try:
+            return compiled(*arguments)
+        except OSError as refusal:  # not of the loop: of what keeps it for the next process
+            COMPILER.keep_nothing(refusal)
+            return compiled(*arguments)
+
+    @derived_value
+    def _dispatcher(self) -> Dispatcher:
+        return COMPILER.compile(self._calling(lambda other: other._dispatcher))
+
+    @derived_value
+    def _plain(self) -> Callable[..., Any]:
+        return self._calling(lambda other: other._plain)
+
+    def _calling(self, of: Callable[[Kernel], Callable[..., Any]]) -> FunctionType:
+        """The function, calling what `of` gives for each kernel that it names."""
+        code, names = self._function.__code__, self._function.__globals__
+        kernels = {n: of(names[n]) for n in code.co_names if isinstance(names.get(n), Kernel)}
+        calling = FunctionType(code, {**names, **kernels}, code.co_name)
+        functools.update_wrapper(calling, self._function)
+        return calling
+
 
 def kernel(function: _Function) -> _Function:
-    """Compile `function` with numba on its first call; the signature that callers see stays the
-    Python one.
-    """
-    return cast("_Function", numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    """Make a kernel of a function; the signature that callers see stays the function's."""
+    return cast("_Function", Kernel(cast("FunctionType", function)))
+
+
+def items_of(arguments: tuple[Any, ...]) -> int:
+    """How many a call passes over, at most."""
+    return sum(getattr(argument, "size", 1) for argument in arguments)
+
+
+def _unboxed(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,119 @@
+"""Where compiled kernels are kept, and what happens where they cannot be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.patience import PATIENCE_SECONDS
+from widetable.kernels import compiler
+
+ROOT = Path(__file__).resolve().parents[3]
+
+# A module of its own with a kernel, so that nobody has compiled it; argv: what to do before it is called.
+_PROGRAM = """
+import logging, resource, sys
+logging.basicConfig(format="%(message)s")
+import numpy as np
+from a_kernel import count_ones, count_twos
+import numba
+numba.config.CACHE_DIR = ""
+exec(sys.argv[1])
+assert count_ones.compile(np.ones(7, np.int64)) == 7
+assert count_twos.compile(np.ones(7, np.int64)) == 0
+assert count_ones.compile(np.ones(7, np.int32)) == 7
+"""
+_KERNELS = """
+from widetable.kernels.jit import kernel
+@kernel
+def count_ones(numbers):
+    found = 0
+    for number in numbers:
+        found += number == 1
+    return found
+@kernel
+def count_twos(numbers):
+    found = 0
+    for number in numbers:
+        found += number == 2
+    return found
+"""
+_NOWHERE = "numba.core.caching.CacheImpl._locator_classes = []"
+_OWN_ONLY = "numba.core.caching.CacheImpl._locator_classes = numba.core.caching.CacheImpl._locator_classes[:1]"
+_FULL = "resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))"
+
+
+@pytest.fixture
+def both_tiers() -> None:
+    """These tests compile."""
+
+
+def said_by(folder: Path, before: str) -> str:
+    """What a process says that compiles two kernels. Temporary files: folder/temporary."""
+    (folder / "a_kernel.py").write_text(_KERNELS)
+    (folder / "temporary").mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import numba.core.caching\n" + _PROGRAM, before],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
+            "TMPDIR": str(folder / "temporary"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def kept_below(folder: Path) -> int:
+    return len(list(folder.rglob("*.nbc")))
+
+
+def test_kernels_are_kept_beside_their_source(tmp_path: Path) -> None:
+    assert said_by(tmp_path, "") == ""
+    assert kept_below(tmp_path / "__pycache__") == 3
+
+
+def test_they_are_kept_among_temporary_files_where_numba_has_no_place(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert said_by(tmp_path, _OWN_ONLY) == ""
+        directory = tmp_path / f"temporary/widetable-{os.getuid()}"
+        assert kept_below(directory) == 3
+        assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
+    said_by(tmp_path, _OWN_ONLY)
+    directory = tmp_path / f"temporary/widetable-{os.getuid()}"
+    for file in directory.rglob("*.nb?"):
+        file.unlink()
+    directory.chmod(0o770)
+    said = said_by(tmp_path, _OWN_ONLY)
+    assert kept_below(directory) == 0
+    assert said.count("NUMBA_CACHE_DIR") == 1
+
+
+@pytest.mark.parametrize("why", [_NOWHERE, _FULL])
+def test_where_nothing_can_be_kept_they_are_compiled_and_it_is_said_once(
+    tmp_path: Path, why: str
+) -> None:
+    said = said_by(tmp_path, why)
+    assert kept_below(tmp_path) == 0
+    assert said.count("NUMBA_CACHE_DIR") == 1
+
+
+def test_a_link_in_its_place_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / f"widetable-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
+    assert compiler._own_directory() == ""

@@ -1,0 +1,98 @@
+"""Compiles kernels with numba, and chooses where what was compiled is kept for the next process:
+
+    1. where numba keeps it: NUMBA_CACHE_DIR, beside the sources, in the user's directory for caches
+    2. a directory of this user among the system's temporary files, which nobody else can write to: numba executes what
+       it finds there
+    3. nowhere; this is said once. Also where the disk is full by then
+
+numba is imported with the first kernel that is compiled. Raises what it raises for a function that it cannot compile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from weakref import WeakSet
+
+from widetable.forked_child import SharedByThreads
+
+Dispatcher: TypeAlias = Any  # of numba: called like the function; its cache has no public name
+_log = logging.getLogger("widetable")
+
+
+class Compiler(SharedByThreads):
+    """All compiled functions of a process."""
+
+    def _start_anew(self) -> None:
+        self._lock = threading.Lock()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dispatchers: WeakSet[Dispatcher] = WeakSet()
+        self._kept = True
+
+    def compile(self, function: Callable[..., Any]) -> Dispatcher:
+        """What is called in the function's place; it is compiled, or loaded, when that is called."""
+        import numba
+
+        with self._lock:
+            made = numba.njit(nogil=True, error_model="numpy")(function)
+            if self._kept:
+                self._keep(made)
+            self._dispatchers.add(made)
+        return made
+
+    def keep_nothing(self, refusal: OSError) -> None:
+        """From now on. refusal: why what was compiled could not be kept."""
+        from numba.core.caching import NullCache
+
+        with self._lock:
+            self._say(str(refusal))
+            for made in self._dispatchers:
+                made._cache = NullCache()
+
+    def _keep(self, made: Dispatcher) -> None:
+        import numba
+
+        config: Any = numba.config
+        chosen = config.CACHE_DIR
+        try:
+            made.enable_caching()
+        except RuntimeError:  # there is no directory that it could write to
+            config.CACHE_DIR = _own_directory()
+            try:
+                made.enable_caching()
+            except RuntimeError as refusal:
+                self._say(str(refusal))
+        finally:
+            config.CACHE_DIR = chosen
+
+    def _say(self, why: str) -> None:
+        if self._kept:
+            _log.warning(
+                "kernels are compiled by each process anew, which takes it up to half a minute: %s. "
+                "Set NUMBA_CACHE_DIR to a directory that it may write to",
+                why,
+            )
+        self._kept = False
+
+
+def _own_directory() -> str:
+    """Empty: there is none."""
+    try:
+        directory = Path(tempfile.gettempdir(), f"widetable-{os.getuid()}")
+        directory.mkdir(mode=0o700, exist_ok=True)
+        status = directory.lstat()
+    except OSError:
+        return ""
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return str(directory) if is_ours and not status.st_mode & 0o077 else ""
+
+
+COMPILER: Final = Compiler()
