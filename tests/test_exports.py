@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import pickle
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 import widetable
+from widetable.public_names import HOMES
 
 # The names that scripts outside the project rely on: more may come, these stay.
 PROMISED = {"Catalog", "Table"}
@@ -23,11 +29,13 @@ ERRORS = {
 
 
 def public_names(module: ModuleType | SimpleNamespace) -> set[str]:
-    """What a module holds without an underscore, but its submodules."""
+    """What a module lists without an underscore, but its submodules."""
     return {
         name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
+        for name in dir(module)
+        if not name.startswith("_")
+        and not inspect.ismodule(getattr(module, name))
+        and name != "annotations"
     }
 
 
@@ -61,6 +69,58 @@ def test_exported_classes_say_they_are_of_widetable() -> None:
 @pytest.mark.parametrize("name", sorted(ERRORS - {"WidetableError"}))
 def test_errors_have_one_root(name: str) -> None:
     assert issubclass(getattr(widetable, name), widetable.WidetableError)
+
+
+# Names are imported when they are first asked for.
+
+
+def in_a_new_process(program: str, given: bytes = b"") -> str:
+    command = [sys.executable, "-c", program]
+    root = Path(__file__).parent.parent
+    answer = subprocess.run(command, cwd=root, input=given, capture_output=True, check=False)
+    assert answer.returncode == 0, answer.stderr.decode()
+    return answer.stdout.decode().strip()
+
+
+def test_names_for_type_checkers_are_those_that_are_imported() -> None:
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(ast.parse(inspect.getsource(widetable)))
+        if isinstance(node, ast.ImportFrom) and node.module != "widetable.public_names"
+        for alias in node.names
+    }
+    assert seen == {name: f"widetable.{home}" for name, home in HOMES.items()}
+    assert sorted(HOMES) == widetable.__all__
+
+
+def test_names_are_listed_before_they_are_imported() -> None:
+    program = "import sys, widetable; print(*dir(widetable)); assert 'numba' not in sys.modules"
+    assert set(widetable.__all__) <= set(in_a_new_process(program).split())
+
+
+def test_a_star_imports_all_of_them() -> None:
+    program = "from widetable import *; print(*(n for n in dir() if n[0].isupper()))"
+    assert in_a_new_process(program).split() == widetable.__all__
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'widetable' has no attribute 'Tabel'") as raised:
+        widetable.Tabel  # type: ignore[attr-defined]  # noqa: B018
+    assert (raised.value.name, raised.value.obj) == ("Tabel", widetable)
+    with pytest.raises(ImportError):
+        from widetable import Tabel  # type: ignore[attr-defined]  # noqa: F401
+
+
+@pytest.mark.parametrize("name", widetable.__all__)
+def test_a_name_is_the_same_wherever_it_comes_from(name: str) -> None:
+    assert pickle.loads(pickle.dumps(getattr(widetable, name))) is getattr(widetable, name)
+
+
+def test_values_travel_to_a_process_that_has_imported_nothing() -> None:
+    sent = widetable.NotFoundError("a", found="b", expected="c", action="d"), widetable.Table
+    program = "import pickle, sys; e, t = pickle.load(sys.stdin.buffer); print(repr(e), t)"
+    told = in_a_new_process(program, pickle.dumps(sent))
+    assert told == f"{sent[0]!r} {widetable.Table}"
 
 
 def test_a_missing_name_and_a_stranger_are_seen() -> None:

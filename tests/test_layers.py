@@ -27,7 +27,7 @@ STAGES = (
     ("commit",),
     ("read",),
     ("operations",),
-    ("table", "catalog"),
+    ("table", "catalog", "public_names"),
     ("cli", "__main__"),
 )
 STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}

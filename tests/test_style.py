@@ -56,11 +56,15 @@ def name_says_nothing(source: str, path: Path) -> list[str]:
 
 
 def code_in_init(source: str, path: Path) -> list[str]:
-    """An __init__ holds its docstring, imports and `__all__`."""
+    """An __init__ holds its docstring, imports, also such that only type checkers see, and `__all__`."""
     if path.name != "__init__.py":
         return []
     faults = []
-    for node in ast.parse(source).body:
+    nodes = ast.parse(source).body
+    for node in nodes:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "typing.TYPE_CHECKING":
+            nodes += [*node.body, *node.orelse]
+            continue
         is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         is_import = isinstance(node, ast.Import | ast.ImportFrom)
         if not (is_docstring or is_import or _assigned_name(node) == "__all__"):
@@ -158,6 +162,9 @@ BROKEN = [
     (code_in_init, "x = 1", "widetable/__init__.py"),
     (code_in_init, "def f(): ...", "widetable/__init__.py"),
     (code_in_init, "print()", "widetable/__init__.py"),
+    (code_in_init, "if x: import a", "widetable/__init__.py"),
+    (code_in_init, "if typing.TYPE_CHECKING: x = 1", "widetable/__init__.py"),
+    (code_in_init, "if typing.TYPE_CHECKING: import a\nelse: print()", "widetable/__init__.py"),
     (no_module_docstring, "x = 1", "widetable/x.py"),
     (executes_data, "import pickle", "widetable/x.py"),
     (executes_data, "from cloudpickle import loads", "widetable/x.py"),
@@ -177,6 +184,6 @@ def test_what_is_allowed_passes() -> None:
     assert file_too_long("x = 1\n" * FILE_LINES, Path("widetable/x.py")) == []
     assert file_too_long("x = 1\n" * 999, Path("widetable/kernels/x.py")) == []
     assert function_too_long(f"def f():\n{_BODY[:-10]}", Path("widetable/x.py")) == []
-    init = '"""Doc."""\nfrom a import b\n__all__ = ["b"]'
+    init = '"""Doc."""\nfrom a import b\nif typing.TYPE_CHECKING: import c\n__all__ = ["b"]'
     assert code_in_init(init, Path("widetable/__init__.py")) == []
     assert executes_data("import re\nre.compile('x')", Path("widetable/x.py")) == []

@@ -1,26 +1,35 @@
-"""Wide primary-key tables in Apache Paimon's format, filled by many writers, each with its own columns."""
+"""Wide primary-key tables in Apache Paimon's format, filled by many writers, each with its own columns.
 
-from widetable.catalog import Catalog
-from widetable.commit.committer import CommitResult
-from widetable.errors import (
-    ConflictError,
-    DamagedError,
-    InvalidError,
-    NotFoundError,
-    StorageError,
-    UnsupportedError,
-    WidetableError,
-)
-from widetable.operations.audit_report import AuditReport
-from widetable.operations.doctor import DoctorReport
-from widetable.operations.expiry import ExpiryResult
-from widetable.operations.inspection import Inspection
-from widetable.operations.maintenance import MaintenanceResult
-from widetable.operations.orphans import OrphanResult
-from widetable.operations.repair import RepairResult
-from widetable.operations.rollback import RollbackResult
-from widetable.table import Table
-from widetable.write.commit_message import CommitMessage
+A name is imported when it is first asked for (`public_names.py`): who wants `widetable --help` does not wait for numba.
+"""
+
+import typing
+
+if typing.TYPE_CHECKING:
+    from widetable.catalog import Catalog
+    from widetable.commit.committer import CommitResult
+    from widetable.errors import (
+        ConflictError,
+        DamagedError,
+        InvalidError,
+        NotFoundError,
+        StorageError,
+        UnsupportedError,
+        WidetableError,
+    )
+    from widetable.operations.audit_report import AuditReport
+    from widetable.operations.doctor import DoctorReport
+    from widetable.operations.expiry import ExpiryResult
+    from widetable.operations.inspection import Inspection
+    from widetable.operations.maintenance import MaintenanceResult
+    from widetable.operations.orphans import OrphanResult
+    from widetable.operations.repair import RepairResult
+    from widetable.operations.rollback import RollbackResult
+    from widetable.table import Table
+    from widetable.write.commit_message import CommitMessage
+else:
+    from widetable.public_names import imported as __getattr__  # noqa: F401
+    from widetable.public_names import listed as __dir__  # noqa: F401
 
 __all__ = [
     "AuditReport",

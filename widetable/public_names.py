@@ -1,0 +1,56 @@
+"""Where the public names of the package live: what `widetable.Table` imports, and when (PEP 562).
+
+In: a name that `widetable` does not hold yet. Out: what its module has under it, kept in the package from then on.
+Raises AttributeError for other names. The same names stand in `widetable/__init__.py` for readers and type checkers;
+`tests/test_exports.py` holds the two together.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, Final
+
+PACKAGE: Final = "widetable"
+_ERRORS: Final = (
+    "ConflictError",
+    "DamagedError",
+    "InvalidError",
+    "NotFoundError",
+    "StorageError",
+    "UnsupportedError",
+    "WidetableError",
+)
+# Name -> module, within the package.
+HOMES: Final = {
+    **dict.fromkeys(_ERRORS, "errors"),
+    "AuditReport": "operations.audit_report",
+    "Catalog": "catalog",
+    "CommitMessage": "write.commit_message",
+    "CommitResult": "commit.committer",
+    "DoctorReport": "operations.doctor",
+    "ExpiryResult": "operations.expiry",
+    "Inspection": "operations.inspection",
+    "MaintenanceResult": "operations.maintenance",
+    "OrphanResult": "operations.orphans",
+    "RepairResult": "operations.repair",
+    "RollbackResult": "operations.rollback",
+    "Table": "table",
+}
+
+
+def imported(name: str) -> Any:
+    """The package's `__getattr__`."""
+    package = sys.modules[PACKAGE]
+    if name not in HOMES:
+        raise AttributeError(
+            f"module {PACKAGE!r} has no attribute {name!r}", name=name, obj=package
+        )
+    value = getattr(import_module(f"{PACKAGE}.{HOMES[name]}"), name)
+    setattr(package, name, value)
+    return value
+
+
+def listed() -> list[str]:
+    """The package's `__dir__`."""
+    return sorted({*vars(sys.modules[PACKAGE]), *HOMES})
