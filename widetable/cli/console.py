@@ -1,70 +1,78 @@
 """Where the command line writes: results to standard output, everything else to standard error.
 
-Lines are never cut or wrapped: they may be read by programs.
+Lines are never cut or wrapped: they may be read by programs. On a terminal some have a colour. Raises OSError when a
+stream takes no more.
 """
 
 from __future__ import annotations
 
-import contextlib
+import io
 import json
-import logging
 import os
 import sys
-from collections.abc import Iterator
 from typing import Any, Final, TextIO
 
-from rich.console import Console
-from rich.text import Text
-
-_LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# Of standard error, and of who reads programs' output.
-_STYLES: Final = {"error": "red", "warning": "yellow", "good": "green", "plain": ""}
+_COLOURS: Final = {"error": "\033[31m", "warning": "\033[33m", "good": "\033[32m"}
+_NO_COLOUR: Final = "\033[0m"
+# Of file names and texts of others: they neither move the cursor nor begin a line.
+_CONTROLS: Final = {number: f"\\x{number:02x}" for number in (*range(0x20), *range(0x7F, 0xA0))}
 
 
-def stand_in_for_closed_streams() -> None:
+def make_streams_whole() -> None:
     """Output that was closed (`>&-`) goes nowhere; and not into the next file that is opened, which would get its
-    number.
+    number. Output without a buffer (PYTHONUNBUFFERED) gets one: of what a full disk or a closed pipe takes in part,
+    the rest would be dropped without an error.
     """
     for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
+        elif isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+            whole = io.BufferedWriter(stream.detach())
+            setattr(sys, name, io.TextIOWrapper(whole, stream.encoding, stream.errors))
 
 
-def tell(line: str, style: str = "plain") -> None:
-    """One line of a result."""
-    Console(file=sys.stdout).print(
-        Text(_printable(line, sys.stdout), _STYLES[style]), soft_wrap=True
-    )
+def drop_refused_output() -> None:
+    """What standard output has refused is not tried again, and told again, when the process ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def tell_json(value: Any) -> None:
+def write_text(text: str, stream: TextIO | None = None) -> None:
+    """As it is, and at once: what is refused is known here. By default to standard output."""
+    stream = stream or sys.stdout
+    stream.write(text)
+    stream.flush()
+
+
+def write_line(line: str, style: str = "plain", stream: TextIO | None = None) -> None:
+    """One line. style: a key of `_COLOURS`, or plain."""
+    stream = stream or sys.stdout
+    text = _printable(line, stream)
+    if style in _COLOURS and _takes_colours(stream):
+        text = f"{_COLOURS[style]}{text}{_NO_COLOUR}"
+    write_text(f"{text}\n", stream)
+
+
+def write_json(value: Any) -> None:
     """A result for programs. What JSON does not have becomes text."""
-    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+    write_text(json.dumps(value, indent=2, default=str) + "\n")
 
 
-def tell_error(error: Exception) -> None:
-    """One red line: what is wrong, and what to do."""
-    line = _printable(" ".join(f"{type(error).__name__}: {error}".split()), sys.stderr)
-    Console(file=sys.stderr).print(Text(line, _STYLES["error"]), soft_wrap=True)
+def write_error(error: Exception) -> None:
+    """One line: what is wrong, and what to do."""
+    write_line(" ".join(f"{type(error).__name__}: {error}".split()), "error", sys.stderr)
 
 
 def _printable(line: str, stream: TextIO) -> str:
     """What the stream cannot take, such as a file name that is no text, as backslashes and digits."""
     encoding = stream.encoding or "utf-8"
-    return line.encode(encoding, "backslashreplace").decode(encoding)
+    return line.translate(_CONTROLS).encode(encoding, "backslashreplace").decode(encoding)
 
 
-@contextlib.contextmanager
-def logged(level: int) -> Iterator[None]:
-    """While the block runs, what the package logs goes to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
-    logger = logging.getLogger("widetable")
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(level)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
+def _takes_colours(stream: TextIO) -> bool:
+    """A terminal whose user has not said otherwise (no-color.org)."""
+    environment = os.environ
+    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 from widetable.option import Option, parse_value
 
 
+@overload
+def millis_of(text: str, name: str) -> int: ...
+@overload
+def millis_of(text: str | None, name: str) -> int | None: ...
 def millis_of(text: str | None, name: str) -> int | None:
     """Milliseconds; None for None. name: of the option, for the InvalidError of a text that is no time."""
     if text is None:

@@ -24,7 +24,7 @@ from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.manifest_entry import ADD
 from widetable.format.snapshot import Snapshot
-from widetable.operations.audit_report import AuditReport, Findings
+from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Findings
 from widetable.operations.bucket_history import bucket_histories, tells_of_files
 from widetable.operations.changelog_audit import ChangelogAudit
 from widetable.operations.file_audit import FileAudit
@@ -36,7 +36,6 @@ from widetable.operations.tags import TagStore
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
-FINDINGS_PER_LAW: Final = 20
 FOLDED_ROWS: Final = 50_000_000
 _NO_LAW: Final[Mapping[str, str]] = {
     "none": "changelog laws: the table keeps no changelog (changelog-producer=none)",

@@ -27,6 +27,8 @@ LAWS: Final[Mapping[str, str]] = {
     "fold": "the rows of a snapshot, folded with the changelog after it, are those of a later one",
     "merged-rows": "a row that was moved up is the whole row as the changelog has it",
 }
+# So many findings of each law a report holds, by default.
+FINDINGS_PER_LAW: Final = 20
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from datetime import datetime
 from widetable.arguments import called, flag, instance, names
 from widetable.errors import InvalidError
 from widetable.operations.alteration import alter
-from widetable.operations.audit import FINDINGS_PER_LAW, FOLDED_ROWS, audit
-from widetable.operations.audit_report import AuditReport
+from widetable.operations.audit import FOLDED_ROWS, audit
+from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport
 from widetable.operations.doctor import DoctorReport, doctor
 from widetable.operations.inspection import Inspection, inspect
 from widetable.operations.maintenance import (

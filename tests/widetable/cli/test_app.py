@@ -13,35 +13,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import widetable as wt
+from tests.command_line import Ran, run
 from tests.fixture_tables import ROOT
 from tests.patience import PATIENCE_SECONDS
 from tests.widetable.operations.table_surgery import Surgery, with_values
-from widetable.cli.app import app
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
-
-
-@dataclass(frozen=True)
-class Ran:
-    exit_code: int
-    stdout: str
-    stderr: str
-
-
-def run(*arguments: str) -> Ran:
-    result = CliRunner().invoke(app, list(arguments))
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Ran(result.exit_code, result.stdout, result.stderr)
 
 
 def rows(*keys: int) -> pa.Table:
@@ -87,6 +71,39 @@ def test_a_wrong_time_is_refused(make: Callable[..., wt.Table]) -> None:
     result = run("maintain", make().path, "--once", "--interval", "soon")
     assert result.exit_code == 2
     assert "--interval" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found", "expected"),
+    [
+        (("mantain",), "'mantain'", "Did you mean maintain?"),
+        (("--once",), "'--once'", "one of inspect, audit"),
+        (("zzz",), "'zzz'", "Run widetable --help."),
+        (("inspect",), "required: PATH", "widetable inspect [-h] [--json] [--debug] PATH"),
+        (("inspect", "a", "b"), "unrecognized arguments: b", "Run widetable inspect --help."),
+        (("inspect", "a", "--jso"), "unrecognized arguments: --jso", "[--json]"),
+        (("inspect", "a", "--json=1"), "argument --json", "[--json]"),
+        (("expire", "a", "--retain-min"), "argument --retain-min", "[--retain-min NUMBER]"),
+        (("expire", "a", "--retain-min", "x"), "'x'", "[--retain-min NUMBER]"),
+        (("changes", "a", "0", "1", "--format", "xml"), "'xml'", "{json,csv,parquet}"),
+        (("changes", "a", "0"), "required: END", "PATH START END"),
+    ],
+)
+def test_a_usage_error_is_one_line_that_says_what_is_allowed(
+    arguments: tuple[str, ...], found: str, expected: str
+) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("InvalidError: widetable")
+    assert found in line
+    assert expected in line
+
+
+def test_without_a_command_the_help_is_an_error() -> None:
+    helped = run("--help")
+    assert (helped.exit_code, helped.stderr) == (0, "")
+    assert run() == Ran(2, "", helped.stdout)
 
 
 # audit
@@ -259,29 +276,47 @@ def test_output_that_is_closed_goes_nowhere(
     assert table.audit().ok
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--help"], ["inspect", "TABLE"]])
 def test_output_that_is_full_is_told_in_one_line(
-    arguments: list[str], make: Callable[..., wt.Table]
+    arguments: list[str], unbuffered: str, make: Callable[..., wt.Table]
 ) -> None:
     path = make().path
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-u",
-                "-m",
-                "widetable",
-                *(a.replace("TABLE", path) for a in arguments),
-            ],
+            [sys.executable, "-m", "widetable", *(a.replace("TABLE", path) for a in arguments)],
             cwd=Path(__file__).parents[3],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
         )
     assert done.returncode == 2
-    assert "No space left" in done.stderr
-    assert "Traceback" not in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "No space left" in line
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_nobody_reads_any_more_ends_the_command_silently(
+    unbuffered: str, make: Callable[..., wt.Table]
+) -> None:
+    table = make(**{"changelog-producer": "input"})
+    table.write(rows(*range(20_000)))  # more than a pipe holds
+    command = [sys.executable, "-m", "widetable", "changes", table.path, "0", "1"]
+    with subprocess.Popen(
+        command,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["_row_kind"] == "+I"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import widetable as wt
+from tests.command_line import run
 from tests.patience import wait_for
 from tests.small_disk import fill, free_bytes, is_full, small_disk
-from widetable.cli.app import app
 from widetable.commit.read_lease import hold
 from widetable.operations.maintenance import MaintenanceResult
 from widetable.paths import TablePaths
@@ -111,9 +110,9 @@ def test_maintaining_once_makes_room_for_its_own_compaction(
     table: wt.Table, small_disk: Path
 ) -> None:
     let_the_options_expire(table, small_disk)
-    ran = CliRunner().invoke(app, ["maintain", table.path, "--once"])
-    assert ran.exit_code == 0, ran.output
-    assert "1 compactions" in ran.output
+    ran = run("maintain", table.path, "--once")
+    assert ran.exit_code == 0, ran.stderr
+    assert "1 compactions" in ran.stdout
     check_goes_on(table)
 
 

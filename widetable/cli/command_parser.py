@@ -1,0 +1,68 @@
+"""What the words of a command line mean, and the help, both from the table of commands.
+
+Raises InvalidError for words that do not fit; help is written to standard output and ends the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import groupby
+from typing import Any, Final, NoReturn
+
+from widetable.cli.commands import COMMANDS, DEBUG, Command
+from widetable.cli.console import write_text
+from widetable.errors import InvalidError
+
+_OVERVIEW: Final = """\
+usage: widetable COMMAND ...
+
+Wide primary-key tables in Apache Paimon's format: look after them.
+
+{commands}
+
+examples:
+  widetable inspect /warehouse/shop.db/users
+  widetable maintain --once /warehouse/shop.db/users
+
+Every command has --help, with its arguments and examples, and --debug, which adds the
+traceback to an error. Exit codes: 0 done; 1 findings, of audit and doctor; 2 an error,
+which is one line on standard error.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    color: bool  # of Python 3.14
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidError(
+            self.prog,
+            found=f"arguments that do not fit: {message}",
+            expected=" ".join(self.format_usage().removeprefix("usage: ").split()),
+            action=f"Run {self.prog} --help.",
+        )
+
+    def print_help(self, file: Any = None) -> None:
+        write_text(self.format_help())  # argparse would pass over what a full disk refuses
+
+
+def parsed(command: Command, words: list[str]) -> dict[str, Any]:
+    """The values of the command's arguments, and `debug`, by their names."""
+    parser = _Parser(
+        prog=f"widetable {command.name}",
+        description=f"{command.summary}\n{command.notes}".strip(),
+        epilog="\n  ".join(["examples:", *command.examples]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.color = False  # an error holds the usage, as plain text
+    for name, settings in (*command.arguments, DEBUG):
+        parser.add_argument(name, **settings)
+    return vars(parser.parse_args(words))
+
+
+def overview() -> str:
+    """All commands by their groups, one line each."""
+    lines: list[str] = []
+    for group, commands in groupby(COMMANDS.values(), key=lambda command: command.group):
+        lines += ["", f"{group}:", *(f"  {one.name:<10}{one.summary}" for one in commands)]
+    return _OVERVIEW.format(commands="\n".join(lines[1:]))

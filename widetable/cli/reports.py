@@ -1,0 +1,68 @@
+"""Commands that look at a table: inspect, audit, changes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import pyarrow as pa
+
+from widetable.cli.audit_text import audit_lines
+from widetable.cli.changes_output import new_file, write_changes
+from widetable.cli.commands import DONE, FOUND
+from widetable.cli.console import write_json, write_line
+from widetable.cli.inspection_text import inspection_lines
+from widetable.errors import InvalidError
+from widetable.table import Table
+
+_ID_DIGITS: Final = 19
+
+
+def inspect(path: str, json: bool) -> int:
+    """Prints the state of a table."""
+    found = Table.open(path).inspect()
+    if json:
+        write_json(found.to_dict())
+        return DONE
+    for line, style in inspection_lines(found):
+        write_line(line, style)
+    return DONE
+
+
+def audit(path: str, start: str | None, findings: int, json: bool) -> int:
+    """Prints how much was checked of each law, and what breaks one; the exit code says whether anything does."""
+    is_id = start is not None and start.isdecimal() and len(start) <= _ID_DIGITS
+    chosen = int(start) if start is not None and is_id else start
+    report = Table.open(path).audit(chosen, findings)
+    if json:
+        write_json(report.to_dict())
+    else:
+        for line, style in audit_lines(report):
+            write_line(line, style)
+    return DONE if report.ok else FOUND
+
+
+def changes(
+    path: str, start: int, end: int, columns: str | None, format: str, output: str | None
+) -> int:
+    """Writes changes to a new file, or to standard output."""
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    table = Table.open(path)
+    schema = table.change_source(names).arrow_schema
+    batches = table.change_batches(start, end, names)
+    if output is not None:
+        with new_file(output) as file:
+            rows = write_changes(format, batches, schema, file)
+        write_line(f"{rows} rows in {output}")
+        return DONE
+    if format == "parquet" and sys.stdout.isatty():
+        raise InvalidError(
+            "--format parquet",
+            found="a terminal",
+            expected="a file",
+            action="Give --output, or redirect the output.",
+        )
+    # Not closed: standard output is not ours.
+    write_changes(format, batches, schema, pa.PythonFile(sys.stdout.buffer, "w"))
+    sys.stdout.flush()
+    return DONE
