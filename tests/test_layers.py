@@ -28,6 +28,7 @@ STAGES = (
     ("read",),
     ("operations",),
     ("table", "catalog", "public_names"),
+    ("warmup",),
     ("cli", "__main__"),
 )
 STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}

@@ -230,5 +230,15 @@ _COMMANDS: Final = (
         (f"widetable rollback {_T} --snapshot 120", f"widetable rollback {_T} --tag good --yes"),
         "Says first what that undoes; changes nothing without --yes.",
     ),
+    Command(
+        "warmup",
+        "prepare an installation",
+        "installation",
+        "Compile all kernels into their cache, as when an image is built.",
+        (),
+        ("widetable warmup", "NUMBA_CACHE_DIR=/opt/kernels widetable warmup"),
+        "Later processes compile nothing, given the same cache, package and kind of processor;\n"
+        "NUMBA_CPU_NAME=generic, then and later, makes them fit every processor.",
+    ),
 )
 COMMANDS: Final = {command.name: command for command in _COMMANDS}

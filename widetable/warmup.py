@@ -1,0 +1,163 @@
+"""Compiles the kernels into their cache, so that no process that comes later does, as when an image is built.
+
+Kernels are compiled for the types that they are called with. So tables of many types are made in a temporary directory
+and go through what tables go through: writes of some columns, deletes, changelogs by local caches and by scans,
+compactions, scans, lookups. What is not reached this way is compiled by whoever needs it first.
+
+Raises StorageError when there is no directory for the cache, OSError without a temporary directory, and what tables
+raise.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from numba.core.registry import CPUDispatcher
+
+import widetable.kernels
+from widetable.catalog import Catalog
+from widetable.errors import StorageError
+from widetable.format.manifest_file import read_manifest
+from widetable.table import Table
+
+_ROWS: Final = 40
+_NOW: Final = datetime(2026, 1, 2)
+# Type -> the value of a number. Texts have a long prefix, and what follows is not of one length.
+_VALUES: Final[dict[pa.DataType, Callable[[int], Any]]] = {
+    pa.bool_(): lambda n: n % 2 == 0,
+    pa.int8(): int,
+    pa.int16(): int,
+    pa.int32(): int,
+    pa.int64(): int,
+    pa.float32(): float,
+    pa.float64(): float,
+    pa.timestamp("us"): lambda n: _NOW.replace(second=n),
+    pa.decimal128(12, 2): lambda n: Decimal(n).scaleb(-2),
+    pa.decimal128(38, 10): lambda n: Decimal(n).scaleb(-2),
+    pa.string(): lambda n: "prefix" * 20 + "text" * 20 * (n % 3) + f"{n}",
+    pa.list_(pa.field("element", pa.int32())): lambda n: [n] * (n % 3),
+    pa.struct([("x", pa.int32()), ("y", pa.string())]): lambda n: {"x": n, "y": "b"},
+}
+_TABLES: Final[Sequence[tuple[Sequence[pa.DataType], dict[str, str]]]] = (
+    *(
+        ((kind,), {"merge-engine": "partial-update", "widetable.lookup-strategy": "lookup"})
+        for kind in _VALUES
+        if not pa.types.is_nested(kind) and kind != pa.bool_()
+    ),
+    ((pa.int64(),), {"widetable.lookup-strategy": "scan", "ignore-delete": "true"}),
+    (
+        (pa.string(), pa.timestamp("us"), pa.int32()),
+        {
+            "merge-engine": "partial-update",
+            "fields.x.sequence-group": ",".join(f"v{n}" for n in range(0, len(_VALUES), 2)),
+            "fields.y,y_too.sequence-group": ",".join(f"v{n}" for n in range(1, len(_VALUES), 2)),
+            "partial-update.remove-record-on-sequence-group": "x",
+        },
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Warmth:
+    """kernels: how many there are. compiled: for how many types one had to be compiled that was not in the cache.
+    directories: the cache.
+    """
+
+    kernels: int
+    compiled: int
+    directories: tuple[str, ...]
+
+
+def warm_up() -> Warmth:
+    """Fills the cache of this installation."""
+    for module in pkgutil.iter_modules(widetable.kernels.__path__):
+        import_module(f"{widetable.kernels.__name__}.{module.name}")
+    with tempfile.TemporaryDirectory(prefix="widetable-warmup-") as folder:
+        os.environ["WIDETABLE_CACHE_DIR"] = f"{folder}/caches"
+        catalog = Catalog(folder)
+        for number, (kinds, options) in enumerate(_TABLES):
+            _exercise(_new_table(catalog, f"warmup.t{number}", kinds, options))
+    return _warmth()
+
+
+def _new_table(
+    catalog: Catalog, name: str, kinds: Sequence[pa.DataType], options: dict[str, str]
+) -> Table:
+    keys = {f"k{at}": kind for at, kind in enumerate(kinds)}
+    values = {f"v{at}": kind for at, kind in enumerate(_VALUES)}
+    fields = pa.schema({**keys, **values, "x": pa.int64(), "y": pa.int32(), "y_too": pa.string()})
+    always = {"bucket": "2", "changelog-producer": "lookup", "widetable.fsync": "false"}
+    return catalog.create_table(name, fields, primary_key=list(keys), options={**always, **options})
+
+
+def _exercise(table: Table) -> None:
+    names = table.arrow_schema.names
+    keys = [name for name in names if name.startswith("k")]
+    odd = [name for name in names if name.startswith("v") and int(name[1:]) % 2]
+    one_half = [*keys, *odd, "y", "y_too"]
+    other_half = [name for name in names if name in keys or name not in one_half]
+    some, others = range(0, _ROWS, 2), range(_ROWS // 2, _ROWS)
+    table.write(_rows(table, names, some))
+    table.write(_rows(table, one_half, others))
+    table.write(_rows(table, other_half, others))
+    table.compact(full=True)
+    table.write(_rows(table, names, others))
+    options = table.schema.options
+    if "fields.x.sequence-group" in options or "merge-engine" not in options:  # takes deletes
+        gone = _rows(table, names, some)
+        table.write(gone.append_column("_row_kind", pa.array(["-D"] * gone.num_rows)))
+    table.scan().to_arrow()
+    table.lookup(_rows(table, keys, range(_ROWS)))
+    table.changes(0, table.snapshots()[-1].id)
+    for manifest in Path(table.path, "manifest").glob("manifest-[!l]*-0"):  # none of the lists
+        read_manifest(manifest.read_bytes(), str(manifest))  # tables have those that they wrote
+
+
+def _rows(table: Table, names: Sequence[str], numbers: range) -> pa.Table:
+    """A value is null here and there."""
+    fields = pa.schema([table.arrow_schema.field(name) for name in names])
+    columns = [
+        [_VALUES[field.type](n) if n % 7 or not field.nullable else None for n in numbers]
+        for field in fields
+    ]
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)],
+        schema=fields,
+    )
+
+
+def _kernels() -> Iterator[CPUDispatcher]:
+    """Those of all modules that are imported by now; `widetable_lookup` has some, too."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("widetable"):
+            for value in vars(module).values():
+                if isinstance(value, CPUDispatcher) and value.__module__ == name:
+                    yield value
+
+
+def _warmth() -> Warmth:
+    kernels = list(_kernels())
+    directories = {kernel.stats.cache_path for kernel in kernels}
+    if None in directories:
+        raise StorageError(
+            "the cache of compiled kernels",
+            found="no directory that can be written to",
+            expected="one",
+            action="Set NUMBA_CACHE_DIR to a directory that the later processes have, too.",
+        )
+    return Warmth(
+        len(kernels),
+        sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels),
+        tuple(sorted(filter(None, directories))),
+    )
