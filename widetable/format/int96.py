@@ -49,11 +49,6 @@ def stored_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([_stored(chunk) for chunk in column.chunks], kind)
 
 
-def is_stored(kind: pa.DataType) -> bool:
-    """Whether some part of the type is written as int96."""
-    return bool(kind != _stored_type(kind))
-
-
 def leaf_paths(field: pa.Field) -> Iterator[tuple[str, bool]]:
     """(path of a leaf in Parquet, whether it is an int96) of a stored field."""
     for path, kind in _leaves(field.name, field.type):

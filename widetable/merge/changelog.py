@@ -112,7 +112,6 @@ class _Images:
     def __init__(self, window: Window, before: _Before, after: MergePlan) -> None:
         self._window = window
         self._before = before
-        self._after = after
         self._before_of = {name: pick for pick in before.plan.picks for name in pick.columns}
         self._after_of = {name: pick for pick in after.picks for name in pick.columns}
 

@@ -15,13 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widetable.kernels.binary_rows import BinaryRows, Layout, encode_binary_rows
-from widetable.kernels.bucket_hash import (
-    bucket_of,
-    hive_bucket,
-    hive_hash,
-    mod_bucket,
-    murmur_hash,
-)
+from widetable.kernels.bucket_hash import bucket_of, mod_bucket, murmur_hash
 
 _FILE = Path(__file__).parents[2] / "vectors" / "bucket_vectors.jsonl"
 VECTORS = [json.loads(line) for line in _FILE.read_text("utf-8").splitlines()]
@@ -93,12 +87,6 @@ def test_mod_bucket_of_a_vector(vector: dict[str, Any]) -> None:
     assert mod_bucket(values, 5).tolist() == [vector["mod5"]]
 
 
-@pytest.mark.parametrize("vector", [v for v in VECTORS if "hive5" in v], ids=_name)
-def test_hive_bucket_of_a_vector(vector: dict[str, Any]) -> None:
-    columns = [_arrow(t, v)[0] for t, v in zip(vector["types"], vector["values"], strict=True)]
-    assert hive_bucket(hive_hash(columns), 5).tolist() == [vector["hive5"]]
-
-
 def test_all_vectors_at_once() -> None:
     """Many rows in one call give what each gives alone."""
     strings = [v for v in VECTORS if v["types"] == ["STRING NOT NULL"]]
@@ -134,26 +122,3 @@ def test_murmur_is_the_plain_one_on_every_row(values: list[bytes]) -> None:
 def test_bucket_is_the_absolute_truncating_remainder(value: int, buckets: int) -> None:
     expected = abs(value) % buckets
     assert bucket_of(np.array([value], np.int32), buckets).tolist() == [expected]
-
-
-def test_hive_hash_of_a_decimal_ignores_trailing_zeros() -> None:
-    def hashes(texts: list[str], precision: int, scale: int) -> list[int]:
-        column = pa.array([decimal.Decimal(t) for t in texts], pa.decimal128(precision, scale))
-        return list(hive_hash([column]))
-
-    texts = ["1.5", "-20", "0", "100.01", "-0.30"]
-    expected = [15 * 31 + 1, -20 * 31, 0, 10001 * 31 + 2, -3 * 31 + 1]
-    assert hashes(texts, 10, 2) == expected
-    assert hashes(texts, 38, 20) == expected
-
-
-def test_hive_hash_of_negative_zero_and_nan_and_null() -> None:
-    doubles = pa.array([-0.0, 0.0, None], pa.float64())
-    assert hive_hash([doubles]).tolist() == [0, 0, 0]
-    nans = np.array([0x7FC00001, 0xFFC00000, 0x7FC00000], np.uint32).view(np.float32)
-    assert hive_hash([pa.array(nans)]).tolist() == [0x7FC00000] * 3
-
-
-def test_hive_hash_refuses_timestamps() -> None:
-    with pytest.raises(TypeError, match="timestamp"):
-        hive_hash([pa.array([0], pa.timestamp("us"))])
