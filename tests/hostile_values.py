@@ -178,3 +178,6 @@ def hostile_values() -> Iterator[Any]:
         pc.field("nope") == 1,
     )
     yield from (pd.DataFrame({"k": [1]}), pd.DataFrame({1: [1]}), pd.Series([1]))
+    yield from ({"k": DEEP}, [{"k": DEEP}], pd.Series([DEEP]), {"k": [1], "s": DEEP}, pa.Table)
+    yield from ({"k": [1, 2], "s": ["a"]}, {"k": np.ones((2, 2))}, {"k": [object()]}, {"k": {1}})
+    yield from (pd.DataFrame([[1, 2]], columns=["k", "k"]), pd.MultiIndex.from_tuples([(1, 2)]))

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.arguments import flag, instance, items, mapping, names, refused, text
+from widetable.arguments import flag, instance, mapping, names, refused, text
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
@@ -27,7 +27,7 @@ from widetable.operations.schema_change import SchemaChange
 from widetable.operations.supported import check_changelog_producer
 from widetable.option_checks import check_honoured, option_texts
 from widetable.paths import TablePaths, check_name, database_dir
-from widetable.schema import TableSchema, new_schema
+from widetable.schema import TableSchema, arrow_schema, new_schema
 from widetable.storage.file_io import FileIO, checked_file_io
 from widetable.storage.locate import locate
 from widetable.table import Table
@@ -57,7 +57,7 @@ class Catalog:
     def create_table(
         self,
         name: str,
-        schema: pa.Schema,
+        schema: pa.Schema | Mapping[str, pa.DataType] | Sequence[pa.Field],
         *,
         primary_key: Sequence[str],
         partition_by: Sequence[str] = (),
@@ -65,7 +65,9 @@ class Catalog:
         comment: str | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Make the table `db.name`. schema: its columns in order; key columns become NOT NULL.
+        """Make the table `db.name`. schema: its columns in order; key columns become NOT NULL. A type that Paimon does
+        not have gets the next wider one: uint8, uint16 and uint32 the next signed integer, half floats FLOAT, lists of
+        a fixed size (embeddings) ARRAY, whose size is not kept. uint64 is refused: int64 or decimal128(20, 0) is meant.
 
         options: docs/options.md. if_not_exists: a table that is there is returned as it is,
         whatever its schema.
@@ -163,7 +165,7 @@ class Catalog:
         change = SchemaChange(
             set_options=option_texts(set_options, "set_options"),
             remove_options=names(remove_options, "remove_options"),
-            add_columns=items(add_columns, pa.Field, "add_columns"),
+            add_columns=tuple(arrow_schema(add_columns, "add_columns")),
             drop_columns=names(drop_columns, "drop_columns"),
             rename_columns={
                 old: text(new, "rename_columns")

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.arguments import instance, names, text
+from widetable.arguments import names, refused, text
 from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.field_options import field_option_columns, sequence_group_options
@@ -211,7 +211,7 @@ def new_schema(
     """
     primary_key = names(primary_key, "primary_key")
     next_id, fields = 0, []
-    for column in instance(arrow, pa.Schema, "schema"):
+    for column in arrow_schema(arrow, "schema"):
         nullable = column.nullable and column.name not in primary_key
         parent_id, next_id = next_id, next_id + 1
         numbered, next_id = assign_field_ids(column_type(column, nullable=nullable), next_id)
@@ -229,6 +229,16 @@ def new_schema(
     )
     check_schema(schema)
     return schema
+
+
+def arrow_schema(value: Any, name: str) -> pa.Schema:
+    """An Arrow schema, or what makes one: fields, (name, type) pairs, a dict of names to types."""
+    try:
+        return value if isinstance(value, pa.Schema) else pa.schema(value)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise refused(
+            value, name, "a pyarrow.Schema, fields, or a dict of names to types"
+        ) from None
 
 
 def column_type(column: pa.Field, *, nullable: bool) -> DataType:

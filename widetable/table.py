@@ -33,7 +33,6 @@ from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.supported import check_readable, check_writable
 from widetable.operations.table_changes import TableChanges
 from widetable.operations.unattended import warn_unattended
-from widetable.operations.write_source import WriteSource, source_of
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
 from widetable.schema import TableSchema
@@ -41,6 +40,7 @@ from widetable.storage.file_io import FileIO, checked_file_io
 from widetable.storage.locate import locate
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard, discard_files
+from widetable.write.row_source import RowSource, row_source
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_writer import TableWriter
 from widetable.write.write_batch import ROW_KIND_COLUMN, BatchNormalizer, write_columns
@@ -93,10 +93,13 @@ class Table(TableChanges):
         """Upsert rows in one commit, and compact the touched buckets where that is due (unless
         `write-only`).
 
-        data: a pa.Table, RecordBatchReader, RecordBatch or an iterable of batches; its columns are
-        what it updates, the primary key among them. row_kind: the name of an optional column of +I,
-        -U, +U, -D. Without rows nothing is committed. The result says what was committed;
-        `committed` is False when nothing was.
+        data: Arrow data (a table, batches, a reader, which is streamed; polars, DuckDB and whoever else has the Arrow
+        C stream), a frame of pandas (an index without a name is not written), a dict of columns, a list of dicts; or
+        an iterable of Arrow data or frames. Its columns are what it updates, the primary key among them: of dicts, a
+        name that none has is not written, one that some have is null in the others. Arrow data is taken without loss
+        only; the floats of Python, numpy and pandas are rounded to FLOAT, and their NaN is null in other columns.
+        row_kind: the name of an optional column of +I, -U, +U, -D. Without rows nothing is committed. The result says
+        what was committed; `committed` is False when nothing was.
 
         commit_user, commit_identifier: give both for exactly-once; identifiers of a user grow. One
         that comes again commits nothing, but gets the lookup changelog that its writer may not have
@@ -174,7 +177,7 @@ class Table(TableChanges):
         if found is not None:
             self._finish_replayed(self.schema)
             return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
-        messages = self._written(source_of(data), row_kind)
+        messages = self._written(row_source(data, self.schema), row_kind)
         try:
             result = commit(messages)
         except (ConflictError, InvalidError):
@@ -185,7 +188,7 @@ class Table(TableChanges):
             self.discard(messages)
         return result
 
-    def _written(self, source: WriteSource, row_kind: str) -> list[CommitMessage]:
+    def _written(self, source: RowSource, row_kind: str) -> list[CommitMessage]:
         if source.columns is None:
             return []
         with self.new_writer(source.columns, row_kind) as writer:
@@ -386,9 +389,9 @@ class Table(TableChanges):
     ) -> pa.Table:
         """The rows of keys: one row per key, in their order, all columns nullable.
 
-        keys: an Arrow table, record batch or reader with the primary key columns, partition columns
-        included, or a list of dicts of them; for a key of one column also an Arrow array or a list
-        of values. Types are taken as writes take them; keys may come twice. columns: in the order
+        keys: rows of the primary key columns, partition columns included, in any form that `write`
+        takes; for a key of one column also its values, as an Arrow array, a Series or Index of
+        pandas, a list. Types are taken as writes take them; keys may come twice. columns: in the order
         wanted, None for all. A key that is not in the table, is deleted or has a null gives null in
         every column. snapshot_id: with the columns that the table had then; by default the newest
         snapshot, with the newest columns.

@@ -26,7 +26,7 @@ _ALIASES: Final = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
 _MOST_DIGITS: Final = 38
 _SECOND_DIGITS: Final = dict.fromkeys(("TIME", "TIMESTAMP", "TIMESTAMP_LTZ"), range(10))
 # Readers of Parquet and of JSON go as deep as their stack.
-_MOST_NESTED: Final = 32
+MOST_NESTED: Final = 32
 _LEFT_OUT: Final = ("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY")
 _TEXT: Final = re.compile(
     r"^(?P<root>[A-Z_]+)\s*(?:\(\s*(?P<args>\d+(?:\s*,\s*\d+)?)\s*\))?"
@@ -271,35 +271,57 @@ _FROM_ARROW: Final[tuple[tuple[Any, DataType], ...]] = (
     (pa.types.is_int16, DataType("SMALLINT")),
     (pa.types.is_int32, DataType("INT")),
     (pa.types.is_int64, DataType("BIGINT")),
+    (pa.types.is_uint8, DataType("SMALLINT")),
+    (pa.types.is_uint16, DataType("INT")),
+    (pa.types.is_uint32, DataType("BIGINT")),
+    (pa.types.is_float16, DataType("FLOAT")),
     (pa.types.is_float32, DataType("FLOAT")),
     (pa.types.is_float64, DataType("DOUBLE")),
     (pa.types.is_string, DataType("VARCHAR", length=MAX_LENGTH)),
     (pa.types.is_large_string, DataType("VARCHAR", length=MAX_LENGTH)),
+    (pa.types.is_string_view, DataType("VARCHAR", length=MAX_LENGTH)),
     (pa.types.is_binary, DataType("VARBINARY", length=MAX_LENGTH)),
     (pa.types.is_large_binary, DataType("VARBINARY", length=MAX_LENGTH)),
-    (pa.types.is_date32, DataType("DATE")),
+    (pa.types.is_binary_view, DataType("VARBINARY", length=MAX_LENGTH)),
+    (pa.types.is_date, DataType("DATE")),
 )
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def is_list(t: pa.DataType) -> bool:
+    """Whether it is a list, of any layout."""
+    return any(
+        matches(t)
+        for matches in (
+            pa.types.is_list,
+            pa.types.is_large_list,
+            pa.types.is_fixed_size_list,
+            pa.types.is_list_view,
+            pa.types.is_large_list_view,
+        )
+    )
 
 
 def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) -> DataType:
     """The Paimon type of an Arrow type. Nested ROW fields get id 0: `assign_field_ids` numbers them.
 
-    Raises UnsupportedError for Arrow types without a counterpart (unsigned, intervals, unions, ...), or one that no
+    The layout of strings, binaries and lists does not count, nor that a list has a fixed size. What Paimon has no type
+    for gets the next wider one: unsigned integers the signed one, half floats FLOAT.
+    Raises UnsupportedError for Arrow types without a counterpart (uint64, intervals, unions, ...), or one that no
     client could open: decimals of negative scale, binaries of no byte, structs of no field, types too deep. depth: how
     many types are around it.
     """
-    if depth > _MOST_NESTED:
+    if depth > MOST_NESTED:
         raise UnsupportedError(
             "Arrow type",
-            found=f"more than {_MOST_NESTED} types within each other",
+            found=f"more than {MOST_NESTED} types within each other",
             expected="at most as many",
             action="Store such values as text or bytes.",
         )
     for matches, found in _FROM_ARROW:
         if matches(t):
             return replace(found, nullable=nullable)
-    if pa.types.is_decimal128(t) and 0 <= t.scale <= t.precision:
+    if pa.types.is_decimal(t) and 0 <= t.scale <= t.precision <= _MOST_DIGITS:
         return DataType("DECIMAL", nullable, precision=t.precision, scale=t.scale)
     if pa.types.is_fixed_size_binary(t) and t.byte_width > 0:
         return DataType("BINARY", nullable, length=t.byte_width)
@@ -309,7 +331,7 @@ def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) ->
         return DataType(
             "TIMESTAMP_LTZ" if t.tz else "TIMESTAMP", nullable, precision=_DIGITS[t.unit]
         )
-    if pa.types.is_dictionary(t):
+    if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
         return type_from_arrow(t.value_type, nullable=nullable, depth=depth)
     return _nested_from_arrow(t, nullable=nullable, depth=depth + 1)
 
@@ -320,7 +342,7 @@ def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataTyp
     def within(part: pa.Field) -> DataType:
         return type_from_arrow(part.type, nullable=part.nullable, depth=depth)
 
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
+    if is_list(t):
         return DataType("ARRAY", nullable, element=within(t.value_field))
     if pa.types.is_map(t):
         key = type_from_arrow(t.key_type, nullable=False, depth=depth)
@@ -332,9 +354,11 @@ def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataTyp
     raise UnsupportedError(
         f"Arrow type {t}",
         found="a type without a counterpart in Paimon",
-        expected="integers, floats, decimal128 whose scale is 0 to its precision, strings, binary, date32, time, "
-        "timestamp, list, map, or a struct of one field or more with names of their own",
-        action="Cast the column before you write it.",
+        expected="integers, floats, decimals of up to 38 digits whose scale is 0 to their precision, strings, binary, "
+        "date, time, timestamp, list, map, or a struct of one field or more with names of their own",
+        action="Declare int64 if all numbers are below 2^63, else decimal128(20, 0)."
+        if pa.types.is_uint64(t)
+        else "Declare another type, and cast the column before you write it.",
     )
 
 

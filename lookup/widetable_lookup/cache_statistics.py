@@ -6,6 +6,7 @@ that no table can have.
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from widetable.storage.locate import locate
@@ -20,7 +21,7 @@ class CacheStatistics(NamedTuple):
     disk_bytes: int
 
 
-def cache_statistics(path: str) -> CacheStatistics:
+def cache_statistics(path: str | os.PathLike[str]) -> CacheStatistics:
     """The lookup caches of the table at a path or URL, of all processes of this host."""
     _, root = locate(path)
     return CacheStatistics(*count_caches(f"{directory_of_host()}/{table_folder(root)}"))

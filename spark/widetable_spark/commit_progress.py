@@ -8,6 +8,7 @@ snapshot that carries them: the committer notes rows, files and lost races in th
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class CommitProgressListener(StreamingQueryListener):
 
     def __init__(
         self,
-        path: str,
+        path: str | os.PathLike[str],
         commit_user: str | None = None,
         on_commit: Callable[[CommitProgress], None] | None = None,
     ) -> None:

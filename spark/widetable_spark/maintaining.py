@@ -16,6 +16,7 @@ which these rules are told as well (`lsm/sick_buckets.py`).
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -67,7 +68,7 @@ _log = logging.getLogger("widetable.spark")
 
 def maintain(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     *,
     checkpoint: str | None = None,
     trigger_millis: int = 1000,

@@ -8,6 +8,7 @@ Parquet scan, which prunes columns and row groups and runs in the JVM; the other
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import reduce
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def read(
     spark: SparkSession,
-    path: str,
+    path: str | os.PathLike[str],
     columns: Sequence[str] | None = None,
     where: str | None = None,
     as_of: int | str | datetime | None = None,

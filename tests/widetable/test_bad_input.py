@@ -87,7 +87,7 @@ WRONG_DATA: dict[str, tuple[Any, type[wt.WidetableError], str]] = {
         wt.InvalidError,
         "_row_kind",
     ),
-    "rows, not batches": ([{"k": 7}], wt.UnsupportedError, "data"),
+    "values, not rows": ([7], wt.UnsupportedError, "data"),
     "no data": (None, wt.UnsupportedError, "data"),
 }
 

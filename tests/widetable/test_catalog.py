@@ -171,7 +171,7 @@ REFUSED: list[tuple[dict[str, Any], type[wt.WidetableError], str]] = [
     ({"options": {"file.format": "orc"}}, wt.InvalidError, "file.format"),
     ({"options": {"fields.nope.sequence-group": "a"}}, wt.InvalidError, "nope"),
     ({"options": {"sequence.field": "nope"}}, wt.InvalidError, "nope"),
-    ({"schema": pa.schema([KEY, ("v", pa.uint8())])}, wt.UnsupportedError, "uint8"),
+    ({"schema": pa.schema([KEY, ("v", pa.uint64())])}, wt.UnsupportedError, "uint64"),
     ({"schema": pa.schema([KEY, ("_LEVEL", pa.int8())])}, wt.InvalidError, "_LEVEL"),
     ({"schema": pa.schema([KEY, ("v", pa.int8()), ("v", pa.int8())])}, wt.InvalidError, "'v'"),
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -137,3 +139,72 @@ def test_a_type_of_a_schema_file_that_cannot_be_is_damage_of_it(tmp_path: Path, 
     with pytest.raises(wt.DamagedError, match="schema-0") as told:
         wt.Table.open(table.path)
     assert text in str(told.value)
+
+
+def create(folder: Path, kind: pa.DataType) -> wt.Table:
+    columns = pa.schema([K, ("v", kind)])
+    return wt.Catalog(folder).create_table("db.t", columns, primary_key=["k"])
+
+
+DECLARED = [
+    (pa.list_(pa.float32(), 768), pa.list_(pa.float32())),
+    (pa.list_view(pa.string_view()), pa.list_(pa.string())),
+    (pa.large_list_view(pa.large_binary()), pa.list_(pa.binary())),
+    (pa.uint8(), pa.int16()),
+    (pa.uint16(), pa.int32()),
+    (pa.uint32(), pa.int64()),
+    (pa.float16(), pa.float32()),
+    (pa.string_view(), pa.string()),
+    (pa.binary_view(), pa.binary()),
+    (pa.date64(), pa.date32()),
+    (pa.decimal32(5, 2), pa.decimal128(5, 2)),
+    (pa.decimal256(38, 2), pa.decimal128(38, 2)),
+    (pa.dictionary(pa.int8(), pa.string_view()), pa.string()),
+    (pa.run_end_encoded(pa.int32(), pa.int8()), pa.int8()),
+]
+
+
+@pytest.mark.parametrize(("declared", "column"), DECLARED, ids=str)
+def test_a_declared_type_becomes_one_that_holds_all_its_values(
+    tmp_path: Path, declared: pa.DataType, column: pa.DataType
+) -> None:
+    table = create(tmp_path, declared)
+    assert table.arrow_schema.field("v").type == column
+    values = pa.nulls(2, column) if pa.types.is_nested(declared) else None
+    if values is None:
+        ends: list[int] | None = [0, 86_400_000] if pa.types.is_date(declared) else None
+        if pa.types.is_unsigned_integer(declared):
+            ends = [0, 2**declared.bit_width - 1]
+        values = pa.array(ends, declared) if ends else pa.nulls(2, column)
+    table.write(pa.table({"k": [1, 2], "v": values}))
+    assert table.scan().to_arrow()["v"].to_pylist() == values.to_pylist()
+
+
+@pytest.mark.parametrize("declared", [pa.uint64(), pa.list_(pa.uint64())])
+def test_what_no_column_holds_is_refused_with_what_to_declare(
+    tmp_path: Path, declared: pa.DataType
+) -> None:
+    with pytest.raises(wt.UnsupportedError, match=r"'v'.*int64.*decimal128\(20, 0\)"):
+        create(tmp_path, declared)
+    advised = create(tmp_path, pa.decimal128(20, 0))
+    advised.write(pa.table({"k": [1], "v": pa.array([2**64 - 1], pa.uint64())}))
+    assert advised.scan().to_arrow()["v"].to_pylist() == [Decimal(2**64 - 1)]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pa.schema({"k": pa.int32(), "v": pa.string()}),
+        {"k": pa.int32(), "v": pa.string()},
+        [pa.field("k", pa.int32()), pa.field("v", pa.string())],
+        [("k", pa.int32()), ("v", pa.string())],
+        {"k": "int32", "v": "string"},
+    ],
+    ids=["schema", "dict", "fields", "pairs", "names of types"],
+)
+def test_a_schema_is_taken_in_any_form(tmp_path: Path, schema: Any) -> None:
+    catalog = wt.Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema, primary_key=["k"])
+    assert table.arrow_schema.names == ["k", "v"]
+    altered = catalog.alter_table("db.t", add_columns={"e": pa.list_(pa.float32(), 4)})
+    assert altered.arrow_schema.field("e").type == pa.list_(pa.float32())

@@ -2,37 +2,51 @@
 
 In: one Arrow array and the column's declaration; out: an array of `types.arrow_type`. What is taken besides it:
 
-    integers          from integers of any width, when every value fits
-    FLOAT, DOUBLE     from narrower floats
-    DECIMAL           from decimals of another precision or scale, when no digit is lost
+    integers          from integers of any width, with or without sign, when every value fits
+    FLOAT, DOUBLE     from narrower floats, half floats among them
+    DECIMAL           from integers and decimals of another precision or scale, when no digit is lost
     CHAR, VARCHAR     from strings of any layout; at most n characters
     BINARY, VARBINARY from binaries of any layout; at most n bytes
     DATE              from date64 of whole days
     TIME              from other units, when it is whole milliseconds
     TIMESTAMP         from other units without time zone, when nothing is lost; _LTZ: the same, with any time zone
-    ARRAY, MAP, ROW   from what has parts that are taken; the fields of a ROW by name, in the declared order
-    any               from dictionaries of these, and from columns of nulls alone
+    ARRAY             from lists of any layout (large, of fixed size, views) of what is taken
+    MAP, ROW          from what has parts that are taken; the fields of a ROW by name, in the declared order
+    any               from dictionaries and runs of these, and from columns of nulls alone
+
+Values of Python, numpy and pandas (`python_cast`) have fewer types than columns. Therefore besides that:
+
+    FLOAT             from 64-bit floats, rounded; a number too large for it is refused
+    FLOAT, DOUBLE     from integers that the column holds as they are
+    integers          from floats that are whole
+    DATE              from timestamps at midnight
+    all but floats    NaN is null
+    ROW               from dicts with fields in any order; one that is missing is null
 
 Texts are UTF-8, times lie within a day, decimals within their precision: `check_values` looks, once for a whole array,
 as nothing behind it does. In a key every NaN becomes the same one, since buckets are hashes of bits (`key_cast`).
 
 Raises InvalidError naming the column, the type or the value that was found and the type that the table has. Nothing is
-padded, cut or rounded.
+padded, cut or, with the one exception above, rounded.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
-from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type
+from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type, is_list
 
 _Test = Callable[[pa.DataType], bool]
+# Holds the integers of all Arrow types.
+_ANY_INTEGER: Final = pa.decimal128(20, 0)
 
 
 def check_values(array: pa.Array, name: str, first_row: int = 0) -> None:
@@ -74,7 +88,7 @@ def key_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array
 def safe_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array:
     """`array` as a column of the table. target: `arrow_type(field.type)`, computed once by the caller."""
     if array.type != target:
-        array = _cast(array, field, target)
+        array = _Cast(field, array.type, target).cast(array, field.type, target)
     if field.type.length is not None and field.type.length != MAX_LENGTH:
         _check_length(array, field)
     if field.type.is_nested:
@@ -82,56 +96,130 @@ def safe_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Arra
     return array
 
 
-def _cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array:
-    found = array.type
-    if not _takes(field.type, found):
-        raise InvalidError(
-            f"column {field.name!r}",
-            found=f"the type {found}",
-            expected=f"{field.type}, as Arrow type {target} or one that becomes it without loss",
+def python_cast(array: pa.Array, field: DataField) -> pa.Array:
+    """As `safe_cast`, but for lengths and nulls, of values whose Arrow type Python, numpy or pandas chose."""
+    target = arrow_type(field.type)
+    return _Cast(field, array.type, target, is_python=True).cast(array, field.type, target)
+
+
+@dataclass(frozen=True)
+class _Cast:
+    """Of one column, nested values part by part: Arrow's own cast of a slice of list views gives other rows, and that
+    of lists looks at what lies below nulls. found, target: the types of the whole column, for messages.
+    """
+
+    field: DataField
+    found: pa.DataType
+    target: pa.DataType
+    is_python: bool = False
+
+    def cast(self, array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
+        array = _decoded(array)
+        if array.type == target:
+            return array
+        if pa.types.is_null(array.type):
+            return pa.nulls(len(array), target)
+        if type_.root == "ROW" and pa.types.is_struct(array.type):
+            return self._struct(array, type_, target)
+        if type_.root == "ARRAY" and is_list(array.type):
+            return self._list(array, type_, target)
+        if type_.root in ("MAP", "MULTISET") and pa.types.is_map(array.type):
+            return self._map(array, type_, target)
+        return self._plain(array, type_, target)
+
+    def _struct(self, array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
+        found = {
+            part.name: part_array
+            for part, part_array in zip(array.type, array.flatten(), strict=True)
+        }
+        names = [part.name for part in type_.fields]
+        if set(found) - set(names) if self.is_python else list(found) != names:
+            raise self._refused()
+        parts = [
+            self.cast(found.get(part.name, pa.nulls(len(array))), part.type, wanted.type)
+            for part, wanted in zip(type_.fields, target, strict=True)
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
+
+    def _list(self, array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
+        assert type_.element is not None
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        values = self.cast(array.flatten(), type_.element, target.value_type)
+        return pa.ListArray.from_arrays(offsets, values, target, mask=array.is_null())
+
+    def _map(self, array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
+        key, value = type_.key or type_.element, type_.value or DataType("INT")
+        assert key is not None
+        offsets = array.offsets.to_numpy()
+        keys = self.cast(_within(array, array.keys), key, target.key_type)
+        values = self.cast(_within(array, array.items), value, target.item_type)
+        starts = pa.array(offsets - offsets[0], pa.int32())
+        return pa.MapArray.from_arrays(starts, keys, values, target, mask=array.is_null())
+
+    def _plain(self, array: pa.Array, type_: DataType, target: pa.DataType) -> pa.Array:
+        try:
+            if self.is_python:
+                array = _of_python(array, target)
+            takes = _TAKES.get(type_.root)
+            if array.type != target and (takes is None or not takes(array.type)):
+                raise self._refused()
+            if pa.types.is_integer(array.type) and pa.types.is_decimal(target):
+                array = array.cast(_ANY_INTEGER)
+            return array.cast(target)
+        except pa.ArrowException as cause:
+            raise InvalidError(
+                f"column {self.field.name!r}",
+                found=f"a value of type {self.found} that does not fit: {cause}",
+                expected=f"values that {self.field.type} holds without loss",
+                action="Correct the values, or widen the column's type.",
+            ) from cause
+
+    def _refused(self) -> InvalidError:
+        return InvalidError(
+            f"column {self.field.name!r}",
+            found=f"the type {self.found}",
+            expected=f"{self.field.type}, as Arrow type {self.target} or one that becomes it without loss",
             action="Cast the column before you write it.",
         )
-    try:
-        if pa.types.is_dictionary(found):
-            array = array.cast(found.value_type)
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """Dictionaries and runs as the values that they stand for."""
+    if pa.types.is_run_end_encoded(array.type):
+        return pc.run_end_decode(array)
+    if pa.types.is_dictionary(array.type):
+        values = array.dictionary
+        if pa.types.is_string_view(values.type):  # Arrow takes no rows of views
+            values = values.cast(pa.large_string())
+        return values.take(array.indices)
+    return array
+
+
+def _of_python(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """What is rounded, or means something else than in Arrow data. Raises ArrowInvalid for what does not fit."""
+    types, found = pa.types, array.type
+    if types.is_floating(found) and types.is_floating(target):
+        rounded = array.cast(target)
+        if found.bit_width <= target.bit_width:
+            return rounded
+        lost = pc.and_(pc.is_inf(rounded), pc.is_finite(array))
+        if pc.any(lost).as_py():
+            raise pa.ArrowInvalid(f"{array.filter(lost)[0]} is out of range")
+        return rounded
+    if types.is_floating(found):
+        array = pc.if_else(pc.is_nan(array), pa.scalar(None, found), array)
+        if array.null_count == len(array):
+            return pa.nulls(len(array), target)
+        return array.cast(target) if types.is_integer(target) else array
+    if types.is_integer(found) and types.is_floating(target):
         return array.cast(target)
-    except pa.ArrowException as cause:
-        raise InvalidError(
-            f"column {field.name!r}",
-            found=f"a value of type {found} that does not fit: {cause}",
-            expected=f"values that {field.type} holds without loss",
-            action="Correct the values, or widen the column's type.",
-        ) from cause
-
-
-def _takes(type_: DataType, found: pa.DataType) -> bool:
-    """Whether every value of the Arrow type may be one of the column's, values that lose digits excepted."""
-    if pa.types.is_null(found):
-        return True
-    if pa.types.is_dictionary(found):
-        return not type_.is_nested and _takes(type_, found.value_type)
-    if type_.is_nested:
-        return _takes_nested(type_, found)
-    test = _TAKES.get(type_.root)
-    return found == arrow_type(type_) or (test is not None and test(found))
-
-
-def _takes_nested(type_: DataType, found: pa.DataType) -> bool:
-    if type_.root == "ROW":
-        if not pa.types.is_struct(found) or found.num_fields != len(type_.fields):
-            return False
-        pairs = [(f, found.field(i)) for i, f in enumerate(type_.fields)]
-        return all(f.name == have.name and _takes(f.type, have.type) for f, have in pairs)
-    if type_.root == "ARRAY":
-        is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
-        return is_list and type_.element is not None and _takes(type_.element, found.value_type)
-    if not pa.types.is_map(found):
-        return False
-    key = type_.key if type_.root == "MAP" else type_.element
-    value = type_.value if type_.root == "MAP" else DataType("INT")
-    assert key is not None
-    assert value is not None
-    return _takes(key, found.key_type) and _takes(value, found.item_type)
+    if types.is_timestamp(found) and found.tz is None and types.is_date(target):
+        days = array.cast(target)
+        if not days.cast(found).equals(array):
+            raise pa.ArrowInvalid("a timestamp that is not at midnight")
+        return days
+    return array
 
 
 def _is_integer(found: pa.DataType) -> bool:
@@ -162,7 +250,7 @@ _TAKES: Final[dict[str, _Test]] = {
     "BIGINT": _is_integer,
     "FLOAT": _float_up_to(32),
     "DOUBLE": _float_up_to(64),
-    "DECIMAL": lambda found: bool(pa.types.is_decimal(found)),
+    "DECIMAL": lambda found: bool(pa.types.is_decimal(found) or pa.types.is_integer(found)),
     "CHAR": _is_text,
     "VARCHAR": _is_text,
     "BINARY": _is_bytes,
@@ -210,11 +298,11 @@ def _parts(array: Any, type_: DataType) -> list[tuple[pa.Array, DataType]]:
         assert type_.element is not None
         return [(present.flatten(), type_.element)]
     if type_.root == "MAP" and type_.value is not None:
-        return [(_map_values(present), type_.value)]
+        return [(_within(present, present.items), type_.value)]
     return []
 
 
-def _map_values(array: Any) -> pa.Array:
+def _within(array: Any, values: pa.Array) -> pa.Array:
+    """The keys or values of a map array: of its rows only, should it be a slice."""
     first, last = array.offsets[0].as_py(), array.offsets[len(array)].as_py()
-    values: pa.Array = array.items.slice(first, last - first)
-    return values
+    return values.slice(first, last - first)

@@ -1,6 +1,7 @@
 """One writer of a table: user data in, level-0 files and commit messages out. It never commits.
 
-    data -> row batches (write_batch) -> buckets (bucket_split) -> buffers (write_buffer) -> files (rolling_writer)
+    data -> record batches (row_source) -> row batches (write_batch) -> buckets (bucket_split) -> buffers (write_buffer)
+            -> files (rolling_writer)
             records, unmerged -> changelog files (input_changelog), with `changelog-producer=input`
 
 Memory stays within `write-buffer-size`, however large the data or the number of buckets. Level-0 files hold the
@@ -26,12 +27,12 @@ from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
 from widetable.write.input_changelog import InputChangelog
 from widetable.write.rolling_writer import RollingWriter
+from widetable.write.row_source import row_source
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import (
     ROW_KIND_COLUMN,
     BatchNormalizer,
-    user_batches,
     write_columns,
 )
 from widetable.write.write_buffer import BucketId, Run, WriteBuffer
@@ -78,13 +79,13 @@ class TableWriter:
         self._is_open = True
 
     def write(self, data: Any) -> None:
-        """Add rows: a pa.Table, RecordBatchReader, RecordBatch or iterable of batches (write_batch.user_batches).
+        """Add rows, in any form that `row_source` takes, with the writer's columns.
 
         On an error everything is aborted before it is raised: half a batch is never committed.
         """
         self._check_open()
         try:
-            for batch in user_batches(data):
+            for batch in row_source(data, self._state.schema).batches:
                 self._normalizer.check_batch(batch)
                 for piece in pieces(batch, self._slice_bytes, batch.num_rows):
                     self._add(self._normalizer.records(piece))

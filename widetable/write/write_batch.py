@@ -1,9 +1,9 @@
 """A user's data as row batches: checked, cast to the table's types, with row kinds and sequence numbers.
 
-In: anything that gives record batches (`user_batches`), one set of columns per writer (`WriteColumns`); out: row
-batches in the merge engine's normal form (docs/decisions/0001), rows in arrival order. Raises InvalidError for data
-that the schema does not allow, naming the column, what was found and what is expected; UnsupportedError for what is not
-a source of record batches, and for columns with a default value, which is not honoured.
+In: record batches (`row_source`), one set of columns per writer (`WriteColumns`); out: row batches in the merge
+engine's normal form (docs/decisions/0001), rows in arrival order. Raises InvalidError for data that the schema does not
+allow, naming the column, what was found and what is expected; UnsupportedError for columns with a default value, which
+is not honoured.
 
 Steps, all column-wise: columns -> casts -> nulls -> row kinds -> kind filters (`ignore-delete`,
 `ignore-update-before`) -> sequence numbers -> normal form. Dropped rows take no sequence number.
@@ -11,7 +11,7 @@ Steps, all column-wise: columns -> casts -> nulls -> row kinds -> kind filters (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,48 +31,6 @@ from widetable.write.safe_cast import check_values, key_cast, safe_cast
 from widetable.write.sequence import SequenceAllocator
 
 ROW_KIND_COLUMN: Final = "_row_kind"
-
-
-def user_batches(data: Any) -> Iterator[pa.RecordBatch]:
-    """The record batches of a pa.Table, RecordBatchReader, RecordBatch, any object of the Arrow C stream, or an
-    iterable of record batches; empty ones are left out.
-    """
-    if isinstance(data, pa.RecordBatch):
-        batches: Iterable[Any] = [data]
-    elif isinstance(data, pa.Table):
-        batches = data.to_batches()
-    elif hasattr(data, "__arrow_c_stream__"):
-        batches = stream_of(data)
-    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
-        batches = data
-    else:
-        raise _no_source(data)
-    try:
-        iterator = iter(batches)
-    except TypeError:  # such as a numpy array of no dimension
-        raise _no_source(data) from None
-    for batch in iterator:
-        if not isinstance(batch, pa.RecordBatch):
-            raise _no_source(batch)
-        if batch.num_rows:
-            yield batch
-
-
-def stream_of(data: Any) -> pa.RecordBatchReader:
-    """The record batches of an object of the Arrow C stream. Raises UnsupportedError for one of anything else."""
-    try:
-        return pa.RecordBatchReader.from_stream(data)
-    except pa.ArrowException as cause:
-        raise _no_source(data) from cause
-
-
-def _no_source(data: Any) -> UnsupportedError:
-    return UnsupportedError(
-        "data",
-        found=f"a {type(data).__name__}",
-        expected="a pyarrow Table, RecordBatchReader, RecordBatch or an iterable of record batches",
-        action="Convert the data to Arrow first.",
-    )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema, new_schem
 from widetable.types import DataField, arrow_type, parse_type
 from widetable.write.safe_cast import safe_cast
 from widetable.write.sequence import SequenceAllocator
-from widetable.write.write_batch import BatchNormalizer, user_batches, write_columns
+from widetable.write.write_batch import BatchNormalizer, write_columns
 
 ARROW = pa.schema(
     [
@@ -182,22 +182,6 @@ def test_every_batch_has_the_same_columns() -> None:
         with pytest.raises(InvalidError):
             normalizer.check_batch(no_rows(names))
     normalizer.check_batch(no_rows(["v", "n", "k"]))
-
-
-def test_what_gives_batches_is_taken() -> None:
-    whole = pa.table({"k": [1, 2, 3]})
-    sources = [
-        whole,
-        whole.to_batches()[0],
-        whole.to_reader(1),
-        iter(whole.to_batches(1)),
-        [pa.RecordBatch.from_pydict({"k": []}), *whole.to_batches()],
-    ]
-    for source in sources:
-        assert pa.Table.from_batches(list(user_batches(source))) == whole
-    for wrong in (5, "text", {"k": [1]}, [whole]):
-        with pytest.raises(UnsupportedError):
-            list(user_batches(wrong))
 
 
 # Casts
