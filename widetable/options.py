@@ -97,6 +97,16 @@ REMOVE_RECORD_ON_SEQUENCE_GROUP: Final = Option[tuple[str, ...]](
     "Sequence columns; a -D that one of their groups accepts removes the whole row. Blanks count as part of a name.",
     immutable=True,
 )
+ABSENT_GROUP_COLUMNS: Final = Option[str](
+    "widetable.absent-group-columns",
+    "enum",
+    "error",
+    "",
+    "What a batch means that has the sequence of a sequence group but not all columns of it, as that of a writer from "
+    "before a column joined the group. `error`: it is refused. `null`: such a column is null in each of its records, "
+    "and as a newer record overwrites all columns of its group, these nulls overwrite what others wrote there.",
+    choices=("error", "null"),
+)
 CHANGELOG_PRODUCER: Final = Option[str](
     "changelog-producer",
     "enum",

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import QueryProgressEvent
@@ -181,3 +182,32 @@ def test_an_empty_batch_commits_nothing(
     _drop(tmp_path / "a", 0, [], A_SIDE)
     _finish(_start(spark, tmp_path / "a", A_DDL, wide_table, tmp_path / "cp"))
     assert wide_table.snapshots() == []
+
+
+def test_a_running_query_goes_on_after_a_column_joined_its_group(
+    spark: SparkSession, wide_table: wt.Table, tmp_path: Path
+) -> None:
+    """With the option; without it the next batch fails, and says which one that is."""
+    catalog, option = wt.Catalog(tmp_path / "wh"), "widetable.absent-group-columns"
+    source, checkpoint = tmp_path / "a", tmp_path / "cp"
+    _drop(source, 0, [{"k": k, "a_seq": 0, "a": "old"} for k in range(3)], A_SIDE)
+    frame = spark.readStream.schema(A_DDL).parquet(str(source))
+    writer = frame.writeStream.format("widetable").option("path", wide_table.path)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    query.processAllAvailable()
+    catalog.alter_table(
+        "db.wide",
+        add_columns={"more": pa.int64()},
+        set_options={"fields.a_seq.sequence-group": "a,more", option: "null"},
+    )
+    row = {"a_seq": [1, 1], "a": ["new", "new"], "more": [7, 8]}
+    wide_table.write({"k": [1, 2], **row})
+    _drop(source, 1, [{"k": 1, "a_seq": 2, "a": "newer"}], A_SIDE)
+    query.processAllAvailable()
+    found = wide_table.scan(columns=["k", "a", "more"]).to_arrow().to_pylist()
+    rows = {each["k"]: (each["a"], each["more"]) for each in found}
+    assert rows == {0: ("old", None), 1: ("newer", None), 2: ("new", 8)}
+    catalog.alter_table("db.wide", remove_options=[option])
+    _drop(source, 2, [{"k": 1, "a_seq": 3, "a": "no"}], A_SIDE)
+    with pytest.raises(StreamingQueryException, match=f"'more'.*{option}"):
+        query.processAllAvailable()

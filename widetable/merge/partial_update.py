@@ -40,13 +40,21 @@ class PartialUpdate:
         check_honoured_groups(schema)
 
     def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
-        """A batch without a group's sequence would change nothing, one without all its values would clear the rest."""
+        """A batch without a group's sequence would change nothing. One without all its values clears the rest, since
+        what a record does not have is null: that is only meant where the option says so.
+        """
         check_required(schema, columns)
+        with_nulls = schema.typed_options.get(opt.ABSENT_GROUP_COLUMNS) == "null"
         for group in schema.sequence_groups:
-            missing = [name for name in group.columns if name not in columns]
-            if missing and len(missing) < len(group.columns):
-                expected = f"all columns of the sequence group ({', '.join(group.columns)}), or none of them"
-                raise missing_columns(columns, missing, expected)
+            wanted = group.sequence if with_nulls else group.columns
+            missing = [name for name in wanted if name not in columns]
+            if missing and not set(group.columns).isdisjoint(columns):
+                which = "sequence columns" if with_nulls else "columns"
+                expected = (
+                    f"all {which} of the sequence group ({', '.join(wanted)}), or none of the group"
+                )
+                set_null = f", or set {opt.ABSENT_GROUP_COLUMNS.key!r} to null"
+                raise missing_columns(columns, missing, expected, "" if with_nulls else set_null)
 
     def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
         needed = {*columns, *schema.trimmed_primary_key, *schema.sequence_fields}

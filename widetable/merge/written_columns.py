@@ -28,13 +28,13 @@ def check_required(schema: TableSchema, columns: Collection[str]) -> None:
 
 
 def missing_columns(
-    columns: Collection[str], missing: Collection[str], expected: str
+    columns: Collection[str], missing: Collection[str], expected: str, otherwise: str = ""
 ) -> InvalidError:
-    """The error for columns that a batch lacks. expected: what must be there, in words."""
+    """The error for columns that a batch lacks. expected: what must be there; otherwise: what else to do, in words."""
     listed = ", ".join(map(repr, missing))
     return InvalidError(
         f"columns to write ({', '.join(columns)})",
         found=f"none named {listed}",
         expected=expected,
-        action=f"Add {listed} to the data.",
+        action=f"Add {listed} to the data{otherwise}.",
     )

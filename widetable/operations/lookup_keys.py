@@ -32,7 +32,8 @@ def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
         batches = list(source.batches)
         arrays = [_column(batches, schema.field(name)) for name in names]
     except InvalidError as wrong:
-        raise _invalid(wrong.subject, wrong.found, wrong.expected, "Correct the keys.") from wrong
+        subject = "keys" if wrong.subject == "data" else wrong.subject
+        raise _invalid(subject, wrong.found, wrong.expected, "Correct the keys.") from wrong
     return pa.RecordBatch.from_arrays(arrays, list(names))
 
 
