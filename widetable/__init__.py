@@ -1,6 +1,6 @@
 """Wide primary-key tables in Apache Paimon's format, filled by many writers, each with its own columns.
 
-A name is imported when it is first asked for (`public_names.py`): who wants `widetable --help` does not wait for numba.
+A name is imported when it is first asked for (`public_names.py`): who wants `widetable --help` does not wait for Arrow.
 """
 
 import typing

@@ -11,24 +11,21 @@ raise.
 from __future__ import annotations
 
 import os
-import pkgutil
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from numba.core.registry import CPUDispatcher
 
-import widetable.kernels
 from widetable.catalog import Catalog
 from widetable.errors import StorageError
 from widetable.format.manifest_file import read_manifest
+from widetable.kernels.compiler import COMPILER
+from widetable.kernels.jit import Kernel
 from widetable.table import Table
 
 _ROWS: Final = 40
@@ -70,7 +67,7 @@ _TABLES: Final[Sequence[tuple[Sequence[pa.DataType], dict[str, str]]]] = (
 
 @dataclass(frozen=True)
 class Warmth:
-    """kernels: how many there are. compiled: for how many types one had to be compiled that was not in the cache.
+    """kernels: how many were called. compiled: for how many types one had to be compiled that was not in the cache.
     directories: the cache.
     """
 
@@ -80,9 +77,8 @@ class Warmth:
 
 
 def warm_up() -> Warmth:
-    """Fills the cache of this installation."""
-    for module in pkgutil.iter_modules(widetable.kernels.__path__):
-        import_module(f"{widetable.kernels.__name__}.{module.name}")
+    """Fills the cache of this installation, in a process of its own: no kernel is interpreted there from then on."""
+    Kernel.interprets = False
     with tempfile.TemporaryDirectory(prefix="widetable-warmup-") as folder:
         os.environ["WIDETABLE_CACHE_DIR"] = f"{folder}/caches"
         catalog = Catalog(folder)
@@ -137,17 +133,8 @@ def _rows(table: Table, names: Sequence[str], numbers: range) -> pa.Table:
     )
 
 
-def _kernels() -> Iterator[CPUDispatcher]:
-    """Those of all modules that are imported by now; `widetable_lookup` has some, too."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("widetable"):
-            for value in vars(module).values():
-                if isinstance(value, CPUDispatcher) and value.__module__ == name:
-                    yield value
-
-
 def _warmth() -> Warmth:
-    kernels = list(_kernels())
+    kernels = COMPILER.dispatchers
     directories = {kernel.stats.cache_path for kernel in kernels}
     if None in directories:
         raise StorageError(

@@ -27,6 +27,8 @@ table.scan().to_arrow()
 def test_a_process_after_a_warmup_compiles_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "kernels"
 
+    compiling = "from widetable.kernels.jit import Kernel\nKernel.interprets = False\n"
+
     def python(*arguments: str) -> str:
         answer = subprocess.run(
             [sys.executable, *arguments],
@@ -49,11 +51,8 @@ def test_a_process_after_a_warmup_compiles_nothing(tmp_path: Path) -> None:
     directories = {Path(line.split()[1]) for line in first.splitlines() if "cache " in line}
     assert directories == {path.parent for path in warm}
 
-    plain = examples(tmp_path)[0]
-    python("-c", plain)
-    python(
-        "-c",
-        f"import pyarrow as pa\nimport widetable as wt\n{OPENED}".replace("/tmp", str(tmp_path)),
-    )
+    python("-c", compiling + examples(tmp_path)[0])
+    opened = f"import pyarrow as pa\nimport widetable as wt\n{OPENED}"
+    python("-c", compiling + opened.replace("/tmp", str(tmp_path)))
     assert cached() - warm == set()
     assert re.findall(r"compiled +(\d+) times", python("-m", "widetable", "warmup")) == ["0"]

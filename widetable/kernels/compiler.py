@@ -48,6 +48,12 @@ class Compiler(SharedByThreads):
             self._dispatchers.add(made)
         return made
 
+    @property
+    def dispatchers(self) -> list[Dispatcher]:
+        """Of all kernels that were compiled, or loaded."""
+        with self._lock:
+            return list(self._dispatchers)
+
     def keep_nothing(self, refusal: OSError) -> None:
         """From now on. refusal: why what was compiled could not be kept."""
         from numba.core.caching import NullCache

@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numpy as np
 
@@ -42,6 +42,9 @@ ITEMS: Final = 1 << 16
 class Kernel:
     """A loop over arrays. Threads may call it together: a lost count only puts off when it is compiled."""
 
+    # False: every call is compiled. For a process that is there to fill the cache.
+    interprets: ClassVar[bool] = True
+
     def __init__(self, function: FunctionType) -> None:
         functools.update_wrapper(self, function)
         self._function = function
@@ -53,9 +56,8 @@ class Kernel:
             return self.compile(*arguments)
         items = items_of(arguments)
         self._items_left -= items
-        if items <= ITEMS_OF_A_CALL and self._items_left >= 0:
-            return self.interpret(*arguments)
-        return self.compile(*arguments)
+        is_cheap = items <= ITEMS_OF_A_CALL and self._items_left >= 0
+        return (self.interpret if is_cheap and self.interprets else self.compile)(*arguments)
 
     def interpret(self, *arguments: Any) -> Any:
         """Run it in plain Python; what it returns are Python's numbers, as when it is compiled."""
