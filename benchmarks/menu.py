@@ -16,6 +16,7 @@ from benchmarks import (
     bench_lookup_changelog,
     bench_merge,
     bench_scan,
+    bench_start,
     bench_stream,
     bench_write,
 )
@@ -35,6 +36,10 @@ def _full(sentence: str, run: Callable[[], list[Row]]) -> Workload:
 
 
 MENU: dict[str, Workload] = {
+    "start": _full(
+        "First write, import and help in fresh processes, against delta-rs and lance.",
+        bench_start.run,
+    ),
     "merge": _full(
         "Compact a 60-column bucket against plain Parquet decode + encode of the same rows.",
         bench_merge.run,
