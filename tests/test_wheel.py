@@ -14,18 +14,26 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
+from tests.test_readme import examples
+from tests.unprivileged import read_only, without_privileges
 
 ROOT = Path(__file__).resolve().parent.parent
 
 pytestmark = pytest.mark.wheel
 
 
-def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *command: str | Path,
+    cwd: Path,
+    prepare: Callable[[], None] | None = None,
+    **environment: str,
+) -> subprocess.CompletedProcess[str]:
     """Runs without the variables that would let the checkout in; standard error is shown on failure."""
     inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return subprocess.run(
@@ -36,6 +44,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
         text=True,
         timeout=PATIENCE_SECONDS,
         check=False,
+        preexec_fn=prepare,
     )
 
 
@@ -81,6 +90,40 @@ def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
         "widetable_spark",
         "pyspark_widetable",
     }
+
+
+# More rows than are interpreted: kernels are compiled, and kept where this process may write.
+MANY_ROWS = """
+table.write(pa.table({"id": range(5000), "city": ["Bern"] * 5000, "moved_at": [11] * 5000}))
+print(table.scan().to_arrow().num_rows, "rows")
+"""
+
+
+@pytest.mark.slow
+def test_a_read_only_installation_without_a_home_runs_the_example(
+    wheel: Path, tmp_path: Path
+) -> None:
+    installed, work = tmp_path / "installed", tmp_path / "work"
+    python = environment_without_checkout(installed)
+    install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", wheel)
+    succeed(run(sys.executable, "-m", "pip", "--python", python, *install, cwd=tmp_path))
+    work.mkdir()
+    nowhere = str(installed / "home")
+    with read_only(installed):
+        answer = run(
+            python,
+            "-c",
+            examples(work)[0] + MANY_ROWS,
+            cwd=work,
+            prepare=without_privileges(),
+            HOME=nowhere,
+            XDG_CACHE_HOME=nowhere,
+            TMPDIR=str(work),
+            WIDETABLE_CACHE_DIR="",  # that of the tests
+        )
+    assert "5000 rows" in succeed(answer)
+    assert not list(installed.rglob("*.nbi"))
+    assert list(work.glob("widetable-*/*/*.nbi"))
 
 
 @pytest.mark.slow
