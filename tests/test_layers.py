@@ -183,3 +183,9 @@ def test_the_architecture_names_only_modules_that_are_there() -> None:
     }
     assert named - there == set()
     assert len(named) > 50
+
+
+def test_the_architecture_stays_short() -> None:
+    lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    assert max(map(len, lines)) <= 110

@@ -123,7 +123,7 @@ def test_a_read_only_installation_without_a_home_runs_the_example(
         )
     assert "5000 rows" in succeed(answer)
     assert not list(installed.rglob("*.nbi"))
-    assert list(work.glob("widetable-*/*/*.nbi"))
+    assert list(work.glob("widetable-kernels-*/*/*.nbi"))
 
 
 @pytest.mark.slow

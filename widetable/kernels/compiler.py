@@ -92,7 +92,7 @@ class Compiler(SharedByThreads):
 def _own_directory() -> str:
     """Empty: there is none."""
     try:
-        directory = Path(tempfile.gettempdir(), f"widetable-{os.getuid()}")
+        directory = Path(tempfile.gettempdir(), f"widetable-kernels-{os.getuid()}")
         directory.mkdir(mode=0o700, exist_ok=True)
         status = directory.lstat()
     except OSError:

@@ -85,14 +85,14 @@ def test_kernels_are_kept_beside_their_source(tmp_path: Path) -> None:
 def test_they_are_kept_among_temporary_files_where_numba_has_no_place(tmp_path: Path) -> None:
     for _ in range(2):
         assert said_by(tmp_path, _OWN_ONLY) == ""
-        directory = tmp_path / f"temporary/widetable-{os.getuid()}"
+        directory = tmp_path / f"temporary/widetable-kernels-{os.getuid()}"
         assert kept_below(directory) == 3
         assert directory.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_directory_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
     said_by(tmp_path, _OWN_ONLY)
-    directory = tmp_path / f"temporary/widetable-{os.getuid()}"
+    directory = tmp_path / f"temporary/widetable-kernels-{os.getuid()}"
     for file in directory.rglob("*.nb?"):
         file.unlink()
     directory.chmod(0o770)
@@ -115,5 +115,5 @@ def test_a_link_in_its_place_is_not_followed(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "elsewhere").mkdir(mode=0o700)
-    (tmp_path / f"widetable-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / f"widetable-kernels-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
     assert compiler._own_directory() == ""
