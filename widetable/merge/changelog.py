@@ -24,9 +24,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.kernels.gather import take
 from widetable.merge.engine import MergeEngine
 from widetable.merge.gather import gather
-from widetable.merge.plan import MergePlan, Pick, PickList, unmerged
+from widetable.merge.plan import Computed, MergePlan, Pick, PickList, Source, unmerged
 from widetable.merge.row_equality import equal_values
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
@@ -107,26 +108,30 @@ def _before(
 
 
 class _Images:
-    """Rows before and after, as row numbers of the window per column."""
+    """Rows before and after, by where each column has its values from."""
 
     def __init__(self, window: Window, before: _Before, after: MergePlan) -> None:
         self._window = window
         self._before = before
-        self._before_of = {name: pick for pick in before.plan.picks for name in pick.columns}
-        self._after_of = {name: pick for pick in after.picks for name in pick.columns}
+        self._before_of = _source_of_columns(before.plan)
+        self._after_of = _source_of_columns(after)
 
     def are_equal(self, keys: _Rows, columns: Sequence[str]) -> _Mask:
         """bool[k]: whether all these columns have the same value before and after."""
         equal = np.ones(len(keys), np.bool_)
+        at = self._before.at[keys]
         for name in columns:
-            if name not in self._after_of or not any(self._window.presence(name)):
+            now = self._after_of.get(name)
+            if now is None or (isinstance(now, Pick) and not any(self._window.presence(name))):
                 continue
-            was = self._before_of[name].indices[self._before.at[keys]]
-            now = self._after_of[name].indices[keys]
-            suspects = np.flatnonzero(equal & (was != now))
+            was, suspects = self._before_of[name], np.flatnonzero(equal)
+            if isinstance(was, Pick) and isinstance(now, Pick):  # one row is equal to itself
+                differ = was.indices[at[suspects]] != now.indices[keys[suspects]]
+                suspects = suspects[differ]
             if len(suspects):
                 equal[suspects] = equal_values(
-                    self._window.take(name, was[suspects]), self._window.take(name, now[suspects])
+                    was.take(self._window, name, at[suspects]),
+                    now.take(self._window, name, keys[suspects]),
                 )
                 self._window.forget(name)
         return equal
@@ -149,18 +154,21 @@ class _Images:
         numbers = self._window.sequence_numbers[self._window.last_rows[key]]
         if is_old.any():
             numbers[is_old] = self._before.plan.sequence_numbers[self._before.at[key[is_old]]]
-        plan = MergePlan(kinds, numbers, self._picks(key, is_old, columns))
+        plan = MergePlan(kinds, numbers, self._sources(key, is_old, columns))
         return gather(self._window, plan, columns)
 
-    def _picks(self, key: _Rows, is_old: _Mask, columns: Sequence[str]) -> tuple[Pick, ...]:
+    def _sources(self, key: _Rows, is_old: _Mask, columns: Sequence[str]) -> tuple[Source, ...]:
         old_at = self._before.at[key[is_old]]
         mixed: dict[tuple[int, int], _Rows] = {}
-        picks = PickList()
+        picks, computed = PickList(), []
         for name in columns:
             now = self._after_of.get(name)
             if now is None:
                 continue
             was = self._before_of.get(name)
+            if not isinstance(now, Pick) or isinstance(was, Computed):
+                computed.append(Computed(name, self._mixed_values(name, was, now, key, is_old)))
+                continue
             pair = (id(was), id(now))
             if pair not in mixed:
                 indices = now.indices[key]
@@ -168,4 +176,18 @@ class _Images:
                     indices[is_old] = was.indices[old_at]
                 mixed[pair] = indices
             picks.add(name, mixed[pair])
-        return picks.picks()
+        return (*picks.picks(), *computed)
+
+    def _mixed_values(
+        self, name: str, was: Source | None, now: Source, key: _Rows, is_old: _Mask
+    ) -> pa.Array:
+        """The values of one column: those before where `is_old`, else those after."""
+        both = [now.take(self._window, name, key[~is_old])]
+        if was is not None:
+            both.append(was.take(self._window, name, self._before.at[key[is_old]]))
+        places = np.where(is_old, np.cumsum(is_old) + len(both[0]), np.cumsum(~is_old)) - 1
+        return take(pa.concat_arrays(both), places)
+
+
+def _source_of_columns(plan: MergePlan) -> dict[str, Source]:
+    return {name: source for source in plan.sources for name in source.columns}

@@ -17,11 +17,16 @@ from widetable.merge.window import Window
 
 
 def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.RecordBatch:
-    """The rows of a plan as one row batch with these columns in the table's order; a column without a pick is null."""
+    """The rows of a plan as one row batch with these columns in the table's order; a column without a source is
+    null.
+    """
     schema = row_batch_schema(window.schema, columns)
     gathered: dict[str, pa.Array] = {}
-    for pick in plan.picks:
-        gathered.update(_gather_pick(window, pick))
+    for source in plan.sources:
+        if isinstance(source, Pick):
+            gathered.update(_gather_pick(window, source))
+        else:
+            gathered[source.column] = source.values
     rows = len(plan.kinds)
     arrays = [pa.array(plan.sequence_numbers), pa.array(plan.kinds)]
     for field in list(schema)[len(arrays) :]:

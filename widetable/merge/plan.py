@@ -1,4 +1,7 @@
-"""What a merge decided: per key its kind, its sequence number, and for sets of columns the row that each value is from.
+"""What a merge decided: per key its kind, its sequence number, and where the value of each column is from.
+
+    Pick      one row of the window: what replaces, keeps or removes values; many columns share one
+    Computed  values that no row has: what adds up or collects them; a column of its own
 
 Values only; `gather` carries a plan out.
 """
@@ -7,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from widetable.kernels.gather import take
 from widetable.merge.window import Window
 from widetable.row_kind import is_retraction
 
@@ -22,14 +28,43 @@ class Pick:
     columns: tuple[str, ...]
     indices: npt.NDArray[np.int64]
 
+    def of_keys(self, keys: npt.NDArray[np.int64]) -> Pick:
+        """For a plan of these keys, by their places in this one."""
+        return Pick(self.columns, self.indices[keys])
+
+    def take(self, window: Window, column: str, keys: npt.NDArray[np.int64]) -> pa.Array:
+        """The values of one of the columns, which some piece of the window holds, for these keys."""
+        return window.take(column, self.indices[keys])
+
+
+@dataclass(frozen=True)
+class Computed:
+    """values[g]: of the one column, for all keys, in its type."""
+
+    column: str
+    values: pa.Array
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def of_keys(self, keys: npt.NDArray[np.int64]) -> Computed:
+        return Computed(self.column, take(self.values, keys))
+
+    def take(self, window: Window, column: str, keys: npt.NDArray[np.int64]) -> pa.Array:
+        return take(self.values, keys)
+
+
+Source: TypeAlias = Pick | Computed
+
 
 @dataclass(frozen=True)
 class MergePlan:
-    """One row per key of a window, in key order. kinds int8[g], sequence_numbers int64[g]; each column in one pick."""
+    """One row per key of a window, in key order. kinds int8[g], sequence_numbers int64[g]; a source per column."""
 
     kinds: npt.NDArray[np.int8]
     sequence_numbers: npt.NDArray[np.int64]
-    picks: tuple[Pick, ...]
+    sources: tuple[Source, ...]
 
     def without_deletes(self) -> MergePlan:
         """The plan without keys that are not there: those whose kind is -U or -D."""
@@ -40,7 +75,7 @@ class MergePlan:
         return MergePlan(
             self.kinds[kept],
             self.sequence_numbers[kept],
-            tuple(Pick(pick.columns, pick.indices[kept]) for pick in self.picks),
+            tuple(source.of_keys(kept) for source in self.sources),
         )
 
 
