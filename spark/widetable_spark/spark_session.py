@@ -1,4 +1,7 @@
-"""The argument `spark`: a session, of the driver or of Spark Connect. Raises InvalidError for anything else."""
+"""The argument `spark`: a session, of the driver or of Spark Connect.
+
+Raises InvalidError for anything else, and for a session whose workers have another Python.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from widetable.arguments import refused
+from widetable_spark.worker_python import check_worker_python
 
 
 def session_of(value: Any) -> SparkSession:
@@ -14,4 +18,5 @@ def session_of(value: Any) -> SparkSession:
     if not callable(getattr(value, "createDataFrame", None)):
         raise refused(value, "spark", "a SparkSession")
     session: SparkSession = value
+    check_worker_python(session)
     return session

@@ -1,0 +1,93 @@
+"""The Python that Spark starts: in tasks, and on the driver to look for data sources and to plan and commit.
+
+Both are PYSPARK_PYTHON of the environment in which the session starts (on the driver PYSPARK_DRIVER_PYTHON goes first),
+else `python3` of PATH. In a virtual environment that is not activated that one knows nothing of what is installed
+here, and `format("widetable")` is not found. So the driver's own interpreter is named, where nobody named one, when
+this package is imported, which has to be before the session starts. On a cluster whose hosts have another one, set
+PYSPARK_PYTHON to theirs: what is set stays.
+
+Raises InvalidError for a session whose Python cannot run this package.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import sys
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from widetable import InvalidError
+
+_TASKS: Final = "PYSPARK_PYTHON"
+_DRIVER: Final = "PYSPARK_DRIVER_PYTHON"
+_OURS: Final = "widetable_spark"
+_NEEDED: Final = ("pyarrow", "numba", _OURS)
+_PROBE: Final = """
+import importlib.util, sys
+version = "Python %d.%d" % sys.version_info[:2]
+missing = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]
+print(version + (" without " + " and ".join(missing) if missing else ""))
+"""
+_PROBE_SECONDS: Final = 60
+
+
+def name_worker_python(environment: MutableMapping[str, str]) -> None:
+    """Name this interpreter, unless the environment names one."""
+    if sys.executable and not environment.get(_TASKS) and not environment.get(_DRIVER):
+        environment[_TASKS] = sys.executable
+
+
+def check_worker_python(session: SparkSession) -> None:
+    """Only where workers run on this machine. What is shipped with --py-files is not missed."""
+    try:
+        context = session.sparkContext
+        is_local = str(context.master).startswith("local")
+        python, shipped = context.pythonExec, context._python_includes
+        on_driver = _python_on_driver(context._jvm)
+    except (PySparkException, Py4JError, AttributeError):  # Spark Connect
+        return
+    if not is_local:
+        return
+    own = "Python {}.{}".format(*sys.version_info)
+    for each in sorted({python, on_driver}):
+        found = own if each == sys.executable else _found(each, _NEEDED[: -1 if shipped else None])
+        if found != own:
+            raise InvalidError(
+                "Python of Spark's workers",
+                found=f"{each!r}, which is {found}",
+                expected=f"{own} with {' and '.join(_NEEDED)}",
+                action=f"Import {_OURS} before the session is made, or set {_TASKS}={sys.executable}; then start "
+                "the program again.",
+            )
+
+
+def _python_on_driver(jvm: Any) -> str:
+    """As Spark has it since its JVM began."""
+    names = getattr(jvm.org.apache.spark.api.python, "PythonUtils$")
+    return str(getattr(names, "MODULE$").defaultPythonExec())
+
+
+@functools.cache
+def _found(python: str, needed: tuple[str, ...]) -> str:
+    program = shutil.which(python)
+    if program is None:
+        return "no program in PATH"
+    try:
+        answer = subprocess.run(
+            [program, "-c", _PROBE, *needed],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"no Python ({error})"
+    lines = answer.stdout.splitlines()
+    return lines[-1] if answer.returncode == 0 and lines else "no Python"
