@@ -8,6 +8,7 @@ from widetable_spark.commit_progress import CommitProgress, CommitProgressListen
 from widetable_spark.data_source import WidetableDataSource
 from widetable_spark.maintaining import maintain
 from widetable_spark.reading import read
+from widetable_spark.sql_names import register_catalog
 
 __all__ = [
     "CommitProgress",
@@ -15,5 +16,6 @@ __all__ = [
     "WidetableDataSource",
     "maintain",
     "read",
+    "register_catalog",
     "register_changes",
 ]

@@ -13,7 +13,13 @@ from pyspark.sql.types import StructType
 
 from widetable import Table
 from widetable_spark.source_options import SourceOptions
-from widetable_spark.task_writer import discard_failed, files_of, plan_writer, watermark_of
+from widetable_spark.task_writer import (
+    check_nulls,
+    discard_failed,
+    files_of,
+    plan_writer,
+    watermark_of,
+)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -29,6 +35,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         table = Table.open(self._options.path)
+        check_nulls(table, messages)
         commit = table.commit_overwrite if self._overwrite else table.commit_append
         commit(
             files_of(messages),

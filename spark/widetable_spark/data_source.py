@@ -7,8 +7,6 @@ runs in yet another process (spark.md sections 1 to 3). Nothing is kept in modul
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -18,12 +16,22 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from widetable import Table
-from widetable.derived_value import derived_value
+from widetable import NotFoundError, Table
 from widetable.read.change_read import change_schema
 from widetable_spark.batch_reader import BatchReader
 from widetable_spark.batch_writer import BatchWriter
-from widetable_spark.source_options import READ, STREAM, WRITE, SourceOptions, parse_options
+from widetable_spark.column_path import path_of, with_path
+from widetable_spark.source_options import (
+    HOW_TO_NAME,
+    PATH,
+    READ,
+    STREAM,
+    WRITE,
+    SourceOptions,
+    created_path,
+    is_created,
+    parse_options,
+)
 from widetable_spark.spark_types import spark_schema
 from widetable_spark.stream_reader import StreamReader
 from widetable_spark.stream_sink import StreamSink
@@ -36,32 +44,41 @@ class WidetableDataSource(DataSource):
     def name(cls) -> str:
         return "widetable"
 
-    @derived_value
-    def _options(self) -> SourceOptions:
-        return parse_options(self.options)
-
     def schema(self) -> StructType:
         """Columns of the table's current schema; with read.changelog=true also `_row_kind`."""
-        return spark_schema(self._arrow_schema())
+        if is_created(self.options):
+            path = created_path(self.options)
+            return with_path(spark_schema(_created(path).arrow_schema), path)
+        options = parse_options(self.options)
+        schema = Table.open(options.path).schema
+        columns = (
+            change_schema(schema, schema.names) if options.read_changelog else schema.arrow_schema()
+        )
+        return with_path(spark_schema(columns), options.path)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        self._options.check_use(READ)
-        return BatchReader(self._options, schema)
+        return BatchReader(self._options(READ, path_of(schema)), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        self._options.check_use(WRITE)
-        return BatchWriter(self._options, schema, overwrite=overwrite)
+        return BatchWriter(self._options(WRITE), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        self._options.check_use(WRITE)
-        return StreamSink(self._options, schema, overwrite=overwrite)
+        return StreamSink(self._options(WRITE), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        self._options.check_use(STREAM)
-        return StreamReader(self._options, schema)
+        return StreamReader(self._options(STREAM, path_of(schema)), schema)
 
-    def _arrow_schema(self) -> Any:
-        schema = Table.open(self._options.path).schema
-        if self._options.read_changelog:
-            return change_schema(schema, schema.names)
-        return schema.arrow_schema()
+    def _options(self, use: str, path: str | None = None) -> SourceOptions:
+        """path: where no option names one."""
+        options = parse_options(self.options if path is None else {PATH: path, **self.options})
+        options.check_use(use)
+        return options
+
+
+def _created(path: str) -> Table:
+    try:
+        return Table.open(path)
+    except NotFoundError as error:
+        raise NotFoundError(
+            error.subject, found=error.found, expected=error.expected, action=HOW_TO_NAME
+        ) from error

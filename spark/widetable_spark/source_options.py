@@ -30,6 +30,7 @@ CONSUMER_ID: Final = "consumer-id"
 SCAN_MODE: Final = "scan.mode"
 SCAN_SNAPSHOT_ID: Final = "scan.snapshot-id"
 SCAN_TIMESTAMP: Final = "scan.timestamp-millis"
+COLUMNS: Final = "columns"
 MAX_SNAPSHOTS: Final = "read.stream.maxSnapshotsPerTrigger"
 MAX_FILES: Final = "read.stream.maxFilesPerTrigger"
 MAX_BYTES: Final = "read.stream.maxBytesPerTrigger"
@@ -110,6 +111,13 @@ SOURCE_OPTIONS: Final = (
         "Name of the DataFrame's column with row kinds (+I, -U, +U, -D); by default _row_kind, if there.",
     ),
     SourceOption(
+        COLUMNS,
+        "text",
+        (WRITE,),
+        "Names, with commas between, of the columns that are written; the others are left out. For INSERT in SQL, "
+        "which fills the columns that it does not name with nulls.",
+    ),
+    SourceOption(
         WATERMARK_COLUMN,
         "text",
         (WRITE,),
@@ -120,6 +128,24 @@ SOURCE_OPTIONS: Final = (
 )
 _BY_KEY: Final = {option.key.lower(): option for option in SOURCE_OPTIONS}
 _CHECKPOINT: Final = "checkpointlocation"
+# What Spark tells of a CREATE TABLE, besides the table's own options, each once more with a prefix.
+_PROVIDER: Final = "provider"
+_OF_CREATE: Final = frozenset(
+    {
+        _PROVIDER,
+        PATH,
+        "owner",
+        "location",
+        "external",
+        "is_managed_location",
+        "comment",
+        "collation",
+    }
+)
+HOW_TO_NAME: Final = (
+    "Make it with widetable.Catalog(warehouse).create_table; then CREATE TABLE name USING widetable LOCATION 'path', "
+    "or widetable_spark.register_catalog(spark, warehouse), gives it a name in SQL."
+)
 _OF_SPARK: Final = frozenset(
     {
         _CHECKPOINT,
@@ -161,6 +187,7 @@ class SourceOptions:
     commit_user: str | None
     checkpoint: str | None
     row_kind: str
+    columns: tuple[str, ...] | None
     read_changelog: bool
     watermark: WatermarkOptions | None
     stream: StreamOptions
@@ -195,8 +222,10 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
             "option 'path'",
             found="nothing",
             expected="the table's directory",
-            action="Set .option('path', ...).",
+            action="Set .option('path', ...), in SQL INSERT INTO name WITH (path = '...'). A table that CREATE TABLE "
+            f"declared with columns is not there. {HOW_TO_NAME}",
         )
+    columns = _value(texts, COLUMNS, str)
     return SourceOptions(
         path=path,
         snapshot_id=_value(texts, SNAPSHOT_ID, int),
@@ -205,11 +234,38 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         commit_user=_value(texts, COMMIT_USER, str),
         checkpoint=texts.get(_CHECKPOINT),
         row_kind=_value(texts, ROW_KIND, str) or "_row_kind",
+        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
         read_changelog=_value(texts, READ_CHANGELOG, bool) or False,
         watermark=_watermark(texts),
         stream=_stream(texts),
         given=tuple(key for key in texts if key in _BY_KEY),
     )
+
+
+def is_created(options: Mapping[str, str]) -> bool:
+    """Whether a CREATE TABLE asks, of which the source hears only when no columns are declared."""
+    return _PROVIDER in {key.lower() for key in options}
+
+
+def created_path(options: Mapping[str, str]) -> str:
+    """The table's directory in a CREATE TABLE. Raises InvalidError without it, and for all that Spark would forget."""
+    texts = {key.lower(): text for key, text in options.items()}
+    for key in texts:
+        if key not in _OF_CREATE and not key.startswith("option."):
+            raise InvalidError(
+                f"option or property {key!r} of CREATE TABLE ... USING widetable",
+                found="what Spark forgets",
+                expected="LOCATION alone",
+                action="Give options of the table to widetable.Catalog.create_table, those of a read or write to it.",
+            )
+    if not texts.get(PATH):
+        raise InvalidError(
+            "CREATE TABLE ... USING widetable",
+            found="no LOCATION",
+            expected="that of a table which is there",
+            action=HOW_TO_NAME,
+        )
+    return texts[PATH]
 
 
 def _stream(texts: Mapping[str, str]) -> StreamOptions:

@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 
 from widetable import CommitMessage, InvalidError, Table
 from widetable_spark.event_time import check_event_time, largest_event_time
-from widetable_spark.source_options import SourceOptions, WatermarkOptions
+from widetable_spark.inserted_nulls import check_inserted, may_be_insert
+from widetable_spark.source_options import COLUMNS, SourceOptions, WatermarkOptions
 from widetable_spark.spark_types import arrow_schema
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
@@ -27,13 +28,15 @@ QUERY_ID_PROPERTY = "sql.streaming.queryId"
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
     """Files of one task. query_id: the streaming query's id, None in batch writes. rows: input rows of the task.
-    event_millis: the largest event time, None without one.
+    event_millis: the largest event time, None without one. null_columns: those that are null in
+    all rows, where that may not be meant (`inserted_nulls`), else None.
     """
 
     files: tuple[CommitMessage, ...]
     query_id: str | None
     rows: int
     event_millis: int | None
+    null_columns: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class TaskWriter:
     row_kind: str
     sequence_base: int
     watermark: WatermarkOptions | None
+    may_be_insert: bool
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         context = TaskContext.get()
@@ -60,14 +64,21 @@ class TaskWriter:
         )
         rows = 0
         event_times: list[int] = []
+        null_columns = frozenset(self.columns) if self.may_be_insert else None
         try:
             for batch in iterator:
                 rows += batch.num_rows
-                writer.write(batch)
+                writer.write(batch.select(self.columns))
+                if null_columns is not None:
+                    null_columns = _null_in(batch, null_columns)
                 if self.watermark is not None:
                     event_times += largest_event_time(batch.column(self.watermark.column))
             return TaskMessage(
-                tuple(writer.finish()), query_id, rows, max(event_times, default=None)
+                tuple(writer.finish()),
+                query_id,
+                rows,
+                max(event_times, default=None),
+                null_columns,
             )
         except BaseException:
             writer.abort()
@@ -77,9 +88,10 @@ class TaskWriter:
 def plan_writer(options: SourceOptions, schema: StructType) -> TaskWriter:
     """Checks in the planner, before any row is read, that a DataFrame of `schema` may be written.
 
+    schema: of the DataFrame, of which option `columns` may take a part.
     Raises InvalidError for unknown, missing or duplicate columns and for column sets that break a sequence group.
     """
-    columns = tuple(field.name for field in schema)
+    columns = options.columns or tuple(field.name for field in schema)
     if len(set(columns)) != len(columns):
         twice = sorted({name for name in columns if columns.count(name) > 1})
         raise InvalidError(
@@ -89,12 +101,42 @@ def plan_writer(options: SourceOptions, schema: StructType) -> TaskWriter:
             action="Drop or rename one.",
         )
     table = Table.open(options.path)
-    table.check_write_columns(arrow_schema(schema), row_kind=options.row_kind)
+    given = StructType([schema[name] for name in columns if name in schema.names])
+    if len(given) < len(columns):
+        raise InvalidError(
+            f"option {COLUMNS!r}",
+            found=next(name for name in columns if name not in schema.names),
+            expected=f"columns of the DataFrame: {', '.join(schema.names)}",
+            action="Correct the names.",
+        )
+    table.check_write_columns(arrow_schema(given), row_kind=options.row_kind)
     if options.watermark is not None:
         check_event_time(arrow_schema(schema), options.watermark.column)
     return TaskWriter(
-        options.path, columns, options.row_kind, table.sequence_base(), options.watermark
+        options.path,
+        columns,
+        options.row_kind,
+        table.sequence_base(),
+        options.watermark,
+        options.columns is None and may_be_insert(schema, options.path),
     )
+
+
+def _null_in(batch: pa.RecordBatch, columns: frozenset[str]) -> frozenset[str]:
+    return frozenset(name for name in columns if batch.column(name).null_count == batch.num_rows)
+
+
+def check_nulls(table: Table, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Raises InvalidError for nulls that an INSERT may not have meant, after deleting the tasks' files."""
+    tasks = [message for message in messages if isinstance(message, TaskMessage) and message.rows]
+    found = [task.null_columns for task in tasks if task.null_columns is not None]
+    if not found:
+        return
+    try:
+        check_inserted(table.schema, frozenset.intersection(*found))
+    except InvalidError:
+        table.discard(files_of(messages))  # certainly not in
+        raise
 
 
 def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[CommitMessage]:

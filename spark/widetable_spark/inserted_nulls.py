@@ -1,0 +1,49 @@
+"""Nulls that an INSERT in SQL may not have meant: Spark fills the columns that it does not name, and does not say so.
+
+An INSERT is known by the metadata of its columns, which are the table's own (`column_path`). A column that is null in
+all of its rows may be one that Spark filled. Where such nulls would take effect, the write is refused by name before
+anything is committed; the option `columns` says what is meant.
+
+    deduplicate      nulls of all columns outside the key take effect: a row replaces the row before it
+    partial-update   those of a sequence group, where the group has sequence numbers; others leave the value as it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from pyspark.sql.types import StructType
+
+from widetable import InvalidError
+from widetable import options as opt
+from widetable.schema import TableSchema
+from widetable.storage.locate import locate
+from widetable_spark.column_path import path_of
+from widetable_spark.source_options import COLUMNS
+
+
+def may_be_insert(schema: StructType, path: str) -> bool:
+    """Whether columns of a write to the table at `path` are that table's own."""
+    named = path_of(schema)
+    return named is not None and locate(named)[1] == locate(path)[1]
+
+
+def check_inserted(schema: TableSchema, null_columns: Set[str]) -> None:
+    """null_columns: of the write, those that are null in all rows. Raises InvalidError."""
+    empty = effective_nulls(schema, null_columns)
+    if empty:
+        raise InvalidError(
+            f"column {empty[0]!r}",
+            found="nulls alone in an INSERT; Spark fills the columns that it does not name with them",
+            expected=f"option {COLUMNS!r} with the columns that are meant, with it or without it",
+            action="INSERT INTO name WITH (path = '...', columns = 'key, ...') ..., or set the option for the write.",
+        )
+
+
+def effective_nulls(schema: TableSchema, null_columns: Set[str]) -> list[str]:
+    """Those of the columns whose nulls are seen after a merge."""
+    names = [name for name in schema.names if name in null_columns]
+    if schema.typed_options.get(opt.MERGE_ENGINE) != "partial-update":
+        return names
+    ordered = [group for group in schema.sequence_groups if not null_columns >= set(group.sequence)]
+    return [name for name in names if any(name in group.columns for group in ordered)]

@@ -1,0 +1,63 @@
+"""`register_catalog`: the tables of a warehouse by name in Spark SQL.
+
+Each is a table of Spark's session catalog, `database.table`, that refers to the directory (`column_path`): a query
+plans it afresh, which a temporary view of `format("widetable")` does not (spark.md sections 1 and 5). Dropping such a
+table in Spark drops the name alone.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from widetable import Catalog, InvalidError
+from widetable_spark.column_path import path_of
+from widetable_spark.spark_session import session_of
+
+
+def register_catalog(spark: SparkSession, warehouse: str | os.PathLike[str]) -> list[str]:
+    """Make `SELECT ... FROM db.table` mean the tables of `warehouse`; their names, sorted.
+
+    Call it again after a table was made or altered. Databases that Spark lacks are made. Raises InvalidError for a name
+    that Spark does not take, that differs from another one by case only, or that means another table in Spark.
+    """
+    session = session_of(spark)
+    catalog = Catalog(warehouse)
+    names = catalog.list_tables()
+    seen: dict[str, str] = {}
+    for name in names:
+        if seen.setdefault(name.lower(), name) != name:
+            raise _refused(
+                name, f"{seen[name.lower()]!r} as well", "names that differ by more than case"
+            )
+    for name in names:
+        try:
+            _register(session, name, catalog.table(name).path)
+        except PySparkException as error:
+            raise _refused(
+                name, str(error).partition("\n")[0], "a name that Spark takes"
+            ) from error
+    return names
+
+
+def _register(session: SparkSession, name: str, path: str) -> None:
+    database, table = name.split(".")
+    quoted = f"`{database}`.`{table}`"  # neither has a backtick, or Spark refuses it
+    session.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
+    if session.catalog.tableExists(quoted):
+        if path_of(session.table(quoted).schema) is None:
+            raise _refused(name, "another table of that name in Spark", "a name that is free")
+        session.sql(f"DROP TABLE {quoted}")
+    location = path.replace("\\", "\\\\").replace("'", "\\'")
+    session.sql(f"CREATE TABLE {quoted} USING widetable LOCATION '{location}'")
+
+
+def _refused(name: str, found: str, expected: str) -> InvalidError:
+    return InvalidError(
+        f"table {name!r}",
+        found=found,
+        expected=expected,
+        action="Name it yourself: CREATE TABLE name USING widetable LOCATION 'path'.",
+    )
