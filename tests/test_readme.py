@@ -15,7 +15,7 @@ import pytest
 README = Path(__file__).resolve().parent.parent / "README.md"
 
 # Of a driver that was started by its path: .venv/bin/python job.py.
-UNSET = ("PATH", "SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+UNSET = ("PATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 SUBMIT = "--master local[1] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=1"
 SHOW = """
 print(sorted(tuple(row) for row in users.collect()))
