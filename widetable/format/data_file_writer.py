@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 
 from widetable import options as opt
 from widetable.errors import InvalidError, StorageError
+from widetable.format.arrow_version import LATER_OPTIONS, check_times
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.column_stats import KeyStats, value_stats
 from widetable.format.data_file_meta import DataFileMeta
@@ -223,6 +224,7 @@ class DataFileWriter:
     def _open(self, first_group: pa.Table) -> pq.ParquetWriter:
         codec = self._codec
         level = self._options.get(opt.FILE_COMPRESSION_ZSTD_LEVEL) if codec == "zstd" else None
+        check_times(self._file_schema)
         self._out = self._file_io.open_output(self._path)
         schema = pa.schema([stored_field(field) for field in self._file_schema])
         self._has_int96 = schema != self._file_schema
@@ -236,8 +238,7 @@ class DataFileWriter:
                 use_dictionary=dictionary_columns(first_group) or False,
                 write_statistics=statistics_columns(schema, self._key),
                 write_page_checksum=True,
-                max_rows_per_page=ROW_GROUP_ROWS,  # pages end by bytes: more of them only cost time
-                write_time_adjusted_to_utc=True,
+                **LATER_OPTIONS,
                 store_decimal_as_integer=True,
                 store_schema=False,
             )

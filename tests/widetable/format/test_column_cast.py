@@ -279,6 +279,9 @@ def test_value_that_does_not_fit_its_stored_type_is_damage(path: Path) -> None:
         read(path, replace(meta, file_size=path.stat().st_size), old, old)
 
 
+@pytest.mark.skipif(
+    int(pa.__version__.split(".")[0]) < 25, reason="its writer of int96 wraps such years around"
+)
 @pytest.mark.parametrize("digits", [0, 3, 6])
 def test_int96_is_read_in_the_column_s_unit(path: Path, digits: int) -> None:
     schema = table_schema({"k": "INT", "t": f"TIMESTAMP({digits})", "z": LTZ})
