@@ -11,7 +11,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
 )
 from pyspark.sql.types import StructType
@@ -33,6 +32,7 @@ from widetable_spark.source_options import (
     parse_options,
 )
 from widetable_spark.spark_types import spark_schema
+from widetable_spark.spark_version import StreamArrowWriter
 from widetable_spark.stream_reader import StreamReader
 from widetable_spark.stream_sink import StreamSink
 
@@ -57,18 +57,18 @@ class WidetableDataSource(DataSource):
         return with_path(spark_schema(columns), options.path)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(self._options(READ, path_of(schema)), schema)
+        return BatchReader(self._options_of(READ, path_of(schema)), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        return BatchWriter(self._options(WRITE), schema, overwrite=overwrite)
+        return BatchWriter(self._options_of(WRITE), schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        return StreamSink(self._options(WRITE), schema, overwrite=overwrite)
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamArrowWriter:
+        return StreamSink(self._options_of(WRITE), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(self._options(STREAM, path_of(schema)), schema)
+        return StreamReader(self._options_of(STREAM, path_of(schema)), schema)
 
-    def _options(self, use: str, path: str | None = None) -> SourceOptions:
+    def _options_of(self, use: str, path: str | None = None) -> SourceOptions:
         """path: where no option names one."""
         options = parse_options(self.options if path is None else {PATH: path, **self.options})
         options.check_use(use)

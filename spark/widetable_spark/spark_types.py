@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from widetable import InvalidError
+from widetable import InvalidError, UnsupportedError
+from widetable_spark.spark_version import HAS_TIME, IN_UTC, VERSION
 
 
 def spark_schema(arrow: pa.Schema) -> StructType:
@@ -21,12 +22,12 @@ def spark_schema(arrow: pa.Schema) -> StructType:
     zone) or TIMESTAMP_NTZ.
     """
     fields = [pa.field(f.name, _spark_side(f.type), f.nullable) for f in arrow]
-    return from_arrow_schema(pa.schema(fields))
+    return from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema of the batches that Spark expects from a reader of `schema`."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, **IN_UTC)
 
 
 def cast_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
@@ -61,6 +62,13 @@ def _spark_side(t: pa.DataType) -> Any:
     if pa.types.is_timestamp(t):
         return pa.timestamp("us", tz=t.tz)
     if pa.types.is_time(t):
+        if not HAS_TIME:
+            raise UnsupportedError(
+                "a column of type TIME",
+                found=f"Spark {VERSION}, which has no such type",
+                expected="Spark 4.1 or newer",
+                action="Leave the column out: name the others in widetable_spark.read, or in .schema(...).",
+            )
         return pa.time64("ns")
     if pa.types.is_list(t):
         return pa.list_(t.value_field.with_type(_spark_side(t.value_type)))

@@ -38,6 +38,8 @@ class StreamPosition:
         self._progress = StreamProgress(state.file_io, state.paths, options.consumer_id)
         self._initial: Offset | None = None
         self._target: int | None = None
+        self._bound: int | None = None
+        self._reached: Mapping[str, Any] | None = None
         self._last: int | None = None
         self._looked_at = float("-inf")
         self._newest: tuple[int, dict[str, Any]] | None = None
@@ -46,9 +48,9 @@ class StreamPosition:
     def initial(self) -> dict[str, Any]:
         """Where a query without a checkpoint starts. Spark asks twice; the answer stays."""
         if self._initial is None:
-            self._initial = start_stream(
-                self._source, self._progress, self._options.start, self._target
-            )
+            bound = self._bound if self._target is None else self._target
+            self._initial = start_stream(self._source, self._progress, self._options.start, bound)
+        self._reached = self._reached or self._initial.to_json()
         return self._initial.to_json()
 
     def stop_at_newest(self) -> None:
@@ -69,6 +71,15 @@ class StreamPosition:
         # An offset of an older version stays as it is until there is something to read.
         return dict(start) if self._found[1] == offset else self._found[1].to_json()
 
+    def unguided_end(self) -> dict[str, Any]:
+        """Where the next batch ends, when Spark does not say where it begins: known here but for the first batch, whose
+        end is asked for before its start. That start is not after this end.
+        """
+        if self._reached is not None:
+            return self.next_end(self._reached, Limits())
+        self._bound = self._newest_id() or 0
+        return self.newest() or self.initial()
+
     def newest(self) -> dict[str, Any] | None:
         """The offset behind the newest snapshot, None for a table without one."""
         last = self._newest_id()
@@ -84,6 +95,7 @@ class StreamPosition:
         newest = self._source.latest_id()
         first, last = self._checked(start, newest), self._checked(end, newest)
         self._progress.keep(first)
+        self._reached = end
         found = pieces(first, last, self._source.step)
         groups: dict[Any, list[StreamRead]] = {}
         reads = [read for piece in found for read in self._source.reads(piece)]

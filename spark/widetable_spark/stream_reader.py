@@ -19,16 +19,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
+from widetable import UnsupportedError
 from widetable.derived_value import derived_value
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.read.change_source import StreamRead
@@ -37,6 +30,16 @@ from widetable.write.write_batch import ROW_KIND_COLUMN
 from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, cast_batch
+from widetable_spark.spark_version import (
+    HAS_LIMITS,
+    VERSION,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from widetable_spark.stream_position import StreamPosition
 
 # Stands for limits that Spark has no class for; those of the options count.
@@ -56,6 +59,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        if not HAS_LIMITS and options.stream.limits != Limits():
+            raise UnsupportedError(
+                "options read.stream.max*",
+                found=f"one of them in Spark {VERSION}",
+                expected="Spark 4.2 or newer, which limits batches of a Python data source",
+                action="Remove the option, or install a newer pyspark.",
+            )
 
     @derived_value
     def _position(self) -> StreamPosition:
@@ -82,7 +92,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(limits.bytes)
         return ReadMaxRows(limits.rows or _ANY_ROWS)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        if start is None:  # before Spark 4.2
+            return self._position.unguided_end()
         limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.stream.limits
         return self._position.next_end(start, limits)
 

@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable import InvalidError, Table
 from widetable_spark.batch_digest import batch_digest
 from widetable_spark.source_options import SourceOptions
+from widetable_spark.spark_version import StreamArrowWriter
 from widetable_spark.task_writer import (
     TaskMessage,
     discard_failed,
@@ -30,7 +31,7 @@ from widetable_spark.task_writer import (
 )
 
 
-class StreamSink(DataSourceStreamArrowWriter):
+class StreamSink(StreamArrowWriter):
     """Made anew for every micro-batch, so its sequence numbers sort after all that was published before."""
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:

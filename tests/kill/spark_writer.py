@@ -17,10 +17,12 @@ from pathlib import Path
 
 import psutil
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable_spark import WidetableDataSource
+from widetable_spark.source_options import WRITE
+from widetable_spark.spark_version import StreamArrowWriter
 from widetable_spark.stream_sink import StreamSink
 
 DRIVER, MARKS = "WIDETABLE_KILL_DRIVER", "WIDETABLE_KILL_MARKS"
@@ -52,8 +54,8 @@ class KillingSource(WidetableDataSource):
     def name(cls) -> str:
         return "killing"
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        return KillingSink(self._options, schema, overwrite=overwrite)
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamArrowWriter:
+        return KillingSink(self._options_of(WRITE), schema, overwrite=overwrite)
 
 
 def main() -> None:

@@ -10,11 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 import widetable as wt
 from widetable_spark import WidetableDataSource
+from widetable_spark.source_options import WRITE
+from widetable_spark.spark_version import StreamArrowWriter
 from widetable_spark.stream_sink import StreamSink
 
 DDL = "k long, a_seq long, a string"
@@ -126,8 +128,8 @@ def test_a_replay_commits_nothing_and_the_query_goes_on(
         def name(cls) -> str:
             return "failing"
 
-        def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-            return FailingSink(self._options, schema, overwrite=overwrite)
+        def streamWriter(self, schema: StructType, overwrite: bool) -> StreamArrowWriter:
+            return FailingSink(self._options_of(WRITE), schema, overwrite=overwrite)
 
     spark.dataSource.register(FailingSource)
     query = Query(spark, wide_table, tmp_path, mode)

@@ -1,0 +1,74 @@
+"""What the Spark that is installed lacks, of what newer ones have: 4.0 is the oldest that has Python data sources.
+
+4.1   writers of streams that take Arrow: before, a batch writer that takes Arrow serves a stream as well
+      the type TIME
+4.2   streaming reads with limits, whose latestOffset is told where the batch begins; before, these limits are
+      refused, and a batch takes all there is
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+import pyspark
+from pyspark.sql import datasource, types
+from pyspark.sql.pandas.types import to_arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxFiles,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+else:
+    try:
+        StreamArrowWriter = datasource.DataSourceStreamArrowWriter
+    except AttributeError:
+
+        class StreamArrowWriter(
+            datasource.DataSourceArrowWriter, datasource.DataSourceStreamWriter
+        ):
+            """Known as one that takes Arrow by its first base."""
+
+    try:
+        from pyspark.sql.streaming.datasource import (
+            ReadAllAvailable,
+            ReadLimit,
+            ReadMaxBytes,
+            ReadMaxFiles,
+            ReadMaxRows,
+            SupportsTriggerAvailableNow,
+        )
+    except ImportError:
+
+        class SupportsTriggerAvailableNow:
+            """Spark asks once for the end of such a query, by itself."""
+
+        ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxFiles = ReadMaxRows = None
+
+VERSION: Final = pyspark.__version__
+HAS_LIMITS: Final = ReadLimit is not None
+HAS_TIME: Final = hasattr(types, "TimeType")
+# Of pyspark's to_arrow_schema: timestamps in UTC, which is the default of those that cannot be told.
+IN_UTC: Final[dict[str, Any]] = (
+    {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+)
+
+__all__ = [
+    "HAS_LIMITS",
+    "HAS_TIME",
+    "IN_UTC",
+    "VERSION",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxBytes",
+    "ReadMaxFiles",
+    "ReadMaxRows",
+    "StreamArrowWriter",
+    "SupportsTriggerAvailableNow",
+]
