@@ -6,13 +6,15 @@ SHELL := bash
 
 VENV := .venv/bin/python
 STAMP := .venv/setup.stamp
+FLOOR := .venv-floor/bin/python
+FLOOR_STAMP := .venv-floor/setup.stamp
 SOURCES := $(wildcard widetable lookup/widetable_lookup spark/widetable_spark spark/pyspark_widetable tests benchmarks examples)
 ARGS ?=
 
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test campaign check format bench docs wheel clean
+.PHONY: help setup demo test floor campaign check format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +29,16 @@ demo: $(STAMP) ## Four Spark streams fill one table of flights, checked cell by 
 
 test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
 	@$(VENV) -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+
+floor: $(FLOOR_STAMP) ## Tests of the engine and of Spark with the oldest versions that are allowed (.ci/floor.txt)
+	@WIDETABLE_FLOOR=1 NUMBA_CACHE_DIR=.venv-floor/numba $(FLOOR) -m pytest --numprocesses 2 --dist worksteal -m "not slow and not interop" \
+	  tests/widetable tests/lookup tests/spark tests/regressions tests/test_conformance.py $(ARGS)
+
+$(FLOOR_STAMP): pyproject.toml .ci/floor.txt $(STAMP)
+	@echo "floor  setting up .venv-floor with the versions of .ci/floor.txt (about 800 MB)"
+	@test -x $(FLOOR) || $(VENV) -m venv .venv-floor
+	@$(FLOOR) -m pip install --quiet --no-compile --constraint .ci/floor.txt --editable '.[dev]'
+	@touch $@
 
 campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of which make test has a short version
 	@WIDETABLE_CAMPAIGN=1 HYPOTHESIS_PROFILE=thorough WIDETABLE_LAYOUTS=5 WIDETABLE_KILLS=600 WIDETABLE_SPARK_KILLS=40 \
@@ -57,5 +69,5 @@ wheel: $(STAMP) ## Build the wheel into dist/, and a copy named .zip, which Spar
 	@$(VENV) -m build --wheel --no-isolation --outdir dist .
 	@for wheel in dist/*.whl; do cp "$$wheel" "$${wheel%-py3-none-any.whl}.zip"; done; ls -l dist
 
-clean: ## Remove what was built, but .venv
+clean: ## Remove what was built, but .venv and .venv-floor
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse

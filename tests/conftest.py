@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -67,6 +68,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """How many examples a test of Hypothesis takes."""
     if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
         note_of(lambda *noted: item.user_properties.append(noted))(cases=settings().max_examples)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """With the versions of `make floor`, what a newer one is asked for by name is no failure."""
+    try:
+        yield
+    except Exception as error:
+        refusal = re.search(r"expected (pyarrow \d+|Spark \d\.\d) or newer", str(error))
+        if refusal is None or not os.environ.get("WIDETABLE_FLOOR"):
+            raise
+        pytest.skip(refusal[0])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
