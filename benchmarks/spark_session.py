@@ -1,9 +1,6 @@
-"""The Spark session of the benchmarks: local[2], no UI, this interpreter for the workers."""
+"""The Spark session of the benchmarks: local[2], no UI, this interpreter for the workers (as the import says)."""
 
 from __future__ import annotations
-
-import os
-import sys
 
 from pyspark.sql import SparkSession
 
@@ -12,7 +9,6 @@ from widetable_spark.java_home import ensure
 
 def session() -> SparkSession:
     ensure()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("widetable-bench")
