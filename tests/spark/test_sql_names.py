@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import widetable as wt
 import widetable_spark
 from tests.spark.conftest import GROUPS, WIDE
+from widetable_spark.spark_version import VERSION
 
 PLAIN = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -138,12 +139,16 @@ def test_an_insert_without_a_path_is_refused_as_it_could_go_to_the_table_it_read
     assert len(users.snapshots()) == 1
 
 
+FILLS = pytest.mark.skipif(
+    VERSION.startswith("4.0."), reason="Spark 4.0 itself refuses an INSERT that leaves columns out"
+)
 BY_NAME = (
     "INSERT INTO mine WITH (path = '{0}'{1}) BY NAME SELECT 2L AS a_seq, 1L AS k",
     "INSERT INTO mine WITH (path = '{0}'{1}) (a_seq, k) VALUES (2, 1)",
 )
 
 
+@FILLS
 @pytest.mark.parametrize("statement", BY_NAME)
 def test_an_insert_that_would_null_a_column_is_refused_by_name(
     spark: SparkSession, users: wt.Table, statement: str
@@ -161,6 +166,7 @@ def test_an_insert_that_would_null_a_column_is_refused_by_name(
     assert row == {"k": 1, "a_seq": 2, "a": None, "b_seq": 1, "b": 0.5}
 
 
+@FILLS
 @pytest.mark.parametrize("extra", ["", ", columns = 'k, a_seq, a'"])
 def test_an_insert_of_one_group_leaves_the_others(
     spark: SparkSession, users: wt.Table, extra: str
@@ -173,6 +179,7 @@ def test_an_insert_of_one_group_leaves_the_others(
     assert row == {"k": 1, "a_seq": 2, "a": "y", "b_seq": 1, "b": 0.5}
 
 
+@FILLS
 def test_through_a_temporary_view_the_same_rules_hold(
     spark: SparkSession, warehouse: wt.Catalog
 ) -> None:
