@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import widetable as wt
 from examples.flights.carrier_hourly import HOURLY_NAME, HOURLY_SCHEMA
+from examples.flights.charts import chart_library
 from examples.flights.console import Console
 from examples.flights.dataset import read_dataset, store_dataset
 from examples.flights.facts import join_facts
@@ -58,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     console.line("Four Spark streams fill one wide table of all flights from New York City, 2013.")
     workspace.clean()
     findings = _run(workspace, console, options)
-    workspace.report.write_text(render_report(findings), encoding="utf-8")
+    workspace.report.write_text(render_report(findings, chart_library()), encoding="utf-8")
     _summarise(console, findings, workspace)
     return 0 if findings.verdict.passed else 1
 

@@ -1,24 +1,57 @@
-"""Charts as SVG text: lines, lanes of events, stacked areas and bars, ways through stages, a map of cells.
+"""Charts as Vega-Lite specifications: curves, lanes of events, stacked bars, ways through stages, a map of cells.
 
-In: plain values. Out: one `<svg>` element that stands by itself in a page: no script, no style sheet,
-no network. Colours come from the caller, text is escaped here, details are in `<title>` elements,
-which browsers show under the pointer. Nothing is raised for empty series; they draw nothing.
+In: plain values, and colours as CSS gives them (`var(--name)`), so that a chart follows the page into dark mode.
+Out: a JSON object per chart, which holds its data. What draws them in a browser, at whatever width it has, is
+`chart_library`: Vega itself as one script, which asks for nothing from the network.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from typing import Any, TypeAlias
 
-INK = "#1f2933"
-MUTED = "#6b7785"
-GRID = "#e6e9ed"
-WIDTH = 960
+import vl_convert
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 132, 14, 42
-_MIN_LABEL_GAP = 16.0
+Spec: TypeAlias = dict[str, Any]
+
+_MUTED, _LINE = "var(--muted)", "var(--line)"
+_IS_NARROW = "windowSize()[0] < 640"
+_LAST_SHARE = 0.03  # of the time axis: how long the last value of a step is shown
+_LONG_NAME = 16
+_LANE_HEIGHT, _CELL_HEIGHT = 44, 26
+_WAYS_HEIGHT, _WAY_HEIGHTS = 460, (4, 12)
+_CONFIG = {
+    "background": None,
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": _MUTED,
+        "titleColor": _MUTED,
+        "domainColor": _LINE,
+        "gridColor": _LINE,
+        "ticks": False,
+        "labelPadding": 6,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 10,
+        "labelLimit": 240,
+    },
+    "legend": {
+        "orient": "top",
+        "title": None,
+        "labelColor": _MUTED,
+        "titleColor": _MUTED,
+        "labelFontSize": 13,
+        "titleFontWeight": "normal",
+        "labelLimit": 0,
+        "symbolType": "square",
+        "symbolOpacity": 1,
+        "symbolStrokeWidth": 0,
+        "rowPadding": 4,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +67,7 @@ class Series:
 class Event:
     """Something on a lane between two moments (seconds; equal for an instant); size is 0 to 1."""
 
+    lane: str
     start: float
     end: float
     size: float
@@ -41,311 +75,316 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Lane:
-    """One writer's events."""
-
-    name: str
-    color: str
-    events: Sequence[Event]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A stack: its label below, and a value per layer, bottom first."""
-
-    label: str
-    values: Sequence[float]
-    title: str
-
-
-@dataclass(frozen=True)
 class Way:
     """Something that went through stages: when it began and when each stage ended, ascending."""
 
-    color: str
+    name: str
     times: Sequence[float]
     title: str
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A coloured field with a short text."""
+    """A field of a map, coloured by its value."""
 
-    text: str
-    color: str
-    ink: str
+    row: str
+    column: str
+    value: float | None
     title: str
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """The plot area and its scales; pixels grow to the right and down."""
-
-    height: int
-    x_max: float
-    y_max: float
-
-    def x(self, value: float) -> float:
-        return _LEFT + (WIDTH - _LEFT - _RIGHT) * (value / self.x_max if self.x_max else 0.0)
-
-    def y(self, value: float) -> float:
-        inner = self.height - _TOP - _BOTTOM
-        return _TOP + inner * (1 - (value / self.y_max if self.y_max else 0.0))
+def chart_library() -> str:
+    """The script that gives a page `vegaEmbed`. Takes a few seconds."""
+    script: str = vl_convert.javascript_bundle()
+    return script.replace("</script", "<\\/script")
 
 
-def line_chart(
+def curve_chart(
     series: Sequence[Series],
     *,
     x_title: str,
-    y_suffix: str = "",
+    y_title: str,
     y_max: float | None = None,
     steps: bool = False,
-    height: int = 320,
-) -> str:
-    """Lines with their names at their ends; `steps` keeps a value until the next point."""
-    points = [point for line in series for point in line.points]
-    top = y_max or _nice_ceiling(max((y for _, y in points), default=1.0))
-    frame = _Frame(height, max((x for x, _ in points), default=1.0), top)
-    drawn = [*_y_axis(frame, y_suffix), *_x_axis(frame, x_title)]
-    for line in series:
-        if line.points:
-            path = _path(frame, line.points, steps=steps)
-            drawn.append(
-                f'<path d="{path}" fill="none" stroke="{line.color}" stroke-width="2.2" '
-                f'stroke-linejoin="round"/>'
-            )
-    ends = [(line, frame.y(line.points[-1][1])) for line in series if line.points]
-    for (line, _), label_y in zip(ends, _spread([y for _, y in ends], frame), strict=True):
-        drawn.append(_text(WIDTH - _RIGHT + 10, label_y + 4, line.name, line.color, weight=600))
-    return _svg(height, drawn, ", ".join(line.name for line in series))
+    stacked: bool = False,
+) -> Spec:
+    """Lines, or areas on top of each other, the first at the bottom: then all series have the same x.
+
+    steps: a value is kept until the next point, and the last one for a moment more: else it could not be seen.
+    """
+    last = max((x for each in series for x, _ in each.points), default=1.0)
+    values = [
+        {"name": each.name, "order": order, "x": x, "y": y}
+        for order, each in enumerate(series)
+        for x, y in ([*each.points, (_beyond(last), each.points[-1][1])] if steps else each.points)
+    ]
+    mark: Spec = {
+        "type": "area" if stacked else "line",
+        "interpolate": "step-after" if steps else "linear",
+        "clip": True,
+    }
+    if not stacked:
+        mark |= {"strokeWidth": 2.2, "point": {"opacity": 0, "size": 120}, "tooltip": True}
+    return _chart(
+        values,
+        height=280,
+        mark=mark,
+        encoding={
+            "x": _time(x_title, _beyond(last) if steps else last),
+            "y": {
+                "field": "y",
+                "type": "quantitative",
+                "title": y_title,
+                "stack": "zero" if stacked else None,
+                "axis": {"format": "~s", "tickCount": 5},
+                "scale": {"nice": True} if y_max is None else {"domain": [0, y_max]},
+            },
+            "color": _colors("name", {each.name: each.color for each in series}),
+            "order": {"field": "order" if stacked else "x"},
+        },
+    )
 
 
 def lane_chart(
-    lanes: Sequence[Lane], *, x_max: float, x_title: str, marks: Sequence[tuple[float, str]] = ()
-) -> str:
-    """One lane per writer: instants as discs whose area is their size, spans as bars; `marks` across all lanes."""
-    lane_height = 46
-    height = _TOP + lane_height * len(lanes) + _BOTTOM
-    frame = _Frame(height, x_max, 1.0)
-    drawn = [*_x_axis(frame, x_title), *(_mark(frame, x, text) for x, text in marks)]
-    for number, lane in enumerate(lanes):
-        middle = _TOP + lane_height * (number + 0.5)
-        drawn.append(_rule(_LEFT, middle, WIDTH - _RIGHT, middle))
-        drawn.append(_text(WIDTH - _RIGHT + 10, middle + 4, lane.name, lane.color, weight=600))
-        drawn.extend(_event(frame, lane.color, middle, event) for event in lane.events)
-    return _svg(height, drawn, ", ".join(lane.name for lane in lanes))
-
-
-def area_chart(
-    series: Sequence[Series], *, x_title: str, height: int = 260, y_suffix: str = ""
-) -> str:
-    """Stacked step areas, first series at the bottom; all series share their x values."""
-    if not series or not series[0].points:
-        return _svg(height, [], "empty")
-    xs = [x for x, _ in series[0].points]
-    base = [0.0] * len(xs)
-    stacks: list[tuple[Series, list[float], list[float]]] = []
-    for line in series:
-        upper = [low + y for low, (_, y) in zip(base, line.points, strict=True)]
-        stacks.append((line, base, upper))
-        base = upper
-    frame = _Frame(height, max(xs) or 1.0, _nice_ceiling(max(base)))
-    drawn = [*_y_axis(frame, y_suffix), *_x_axis(frame, x_title)]
-    for line, lower, upper in stacks:
-        there = _path(frame, list(zip(xs, upper, strict=True)), steps=True)
-        back = _path(frame, list(zip(xs, lower, strict=True)), steps=True, reverse=True)
-        drawn.append(f'<path d="{there} L{back[1:]} Z" fill="{line.color}" fill-opacity="0.85"/>')
-    return _svg(height, drawn, ", ".join(line.name for line in series))
+    events: Sequence[Event], colors: Mapping[str, str], *, x_title: str, marks: Sequence[float] = ()
+) -> Spec:
+    """A lane per colour: instants as discs whose area is their size, spans as bars; a dashed line per mark."""
+    encoding = {
+        "x": _time(x_title, _beyond(max((event.end for event in events), default=1.0)), "start"),
+        "y": {
+            "field": "lane",
+            "type": "nominal",
+            "title": None,
+            "sort": list(colors),
+            "scale": {"domain": list(colors)},
+            "axis": {"grid": True, "tickBand": "center", "labelFontSize": 13},
+        },
+        "color": _colors("lane", colors, legend=None),
+        "tooltip": {"field": "title"},
+    }
+    size = {
+        "field": "size",
+        "type": "quantitative",
+        "legend": None,
+        "scale": {"domain": [0, 1], "range": [20, 500]},
+    }
+    return _chart(
+        [vars(event) for event in events],
+        height=_LANE_HEIGHT * len(colors),
+        encoding=encoding,
+        layer=[
+            {
+                "data": {"values": [{"start": mark} for mark in marks]},
+                "mark": {"type": "rule", "strokeDash": [3, 4]},
+                "encoding": {"y": None, "tooltip": None, "color": {"value": _MUTED}},
+            },
+            {
+                "transform": [{"filter": "datum.end > datum.start"}],
+                "mark": {"type": "bar", "height": 14, "cornerRadius": 3, "opacity": 0.75},
+                "encoding": {"x2": {"field": "end"}},
+            },
+            {
+                "transform": [{"filter": "datum.end == datum.start"}],
+                "mark": {"type": "circle", "opacity": 0.6},
+                "encoding": {"size": size},
+            },
+        ],
+    )
 
 
 def bar_chart(
-    bars: Sequence[Bar], colors: Sequence[str], *, y_max: float, height: int = 200
-) -> str:
-    """Stacked bars over a common y scale; `colors` per layer, bottom first."""
-    frame = _Frame(height, max(len(bars), 1), y_max)
-    drawn = _y_axis(frame, "")
-    for number, bar in enumerate(bars):
-        left, right = frame.x(number + 0.14), frame.x(number + 0.86)
-        base = 0.0
-        for value, color in zip(bar.values, colors, strict=True):
-            if value:
-                top = frame.y(base + value)
-                drawn.append(
-                    f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" '
-                    f'height="{frame.y(base) - top:.1f}" fill="{color}" stroke="#fff">'
-                    f"<title>{escape(bar.title)}</title></rect>"
-                )
-            base += value
-        drawn.append(_text((left + right) / 2, height - _BOTTOM + 18, bar.label, anchor="middle"))
-    return _svg(height, drawn, "stacked bars")
+    counts: Sequence[tuple[str, str, float]], colors: Mapping[str, str], *, y_max: float
+) -> Spec:
+    """Stacked bars of (bar, layer, count); colors: per layer, bottom first."""
+    order = {name: number for number, name in enumerate(colors)}
+    return _chart(
+        [
+            {"bar": bar, "layer": layer, "order": order[layer], "count": count}
+            for bar, layer, count in counts
+        ],
+        height=150,
+        mark={"type": "bar", "tooltip": True},
+        encoding={
+            "x": {
+                "field": "bar",
+                "type": "ordinal",
+                "title": None,
+                "axis": {
+                    "labelAngle": 0,
+                    "labelExpr": f"{_IS_NARROW} ? peek(split(datum.label, '-')) : datum.label",
+                },
+            },
+            "y": {
+                "field": "count",
+                "type": "quantitative",
+                "title": "files",
+                "scale": {"domain": [0, y_max]},
+                "axis": {"tickMinStep": 1, "tickCount": 4},
+            },
+            "color": _colors("layer", colors),
+            "order": {"field": "order"},
+        },
+    )
 
 
-def way_chart(ways: Sequence[Way], colors: Sequence[str], *, x_max: float, x_title: str) -> str:
-    """A thin row per way, first on top: a dot of its own colour, then a bar per stage; `colors` per stage."""
-    row_height = max(4.0, min(12.0, 460.0 / max(len(ways), 1)))
-    height = math.ceil(_TOP + row_height * len(ways) + _BOTTOM)
-    frame = _Frame(height, x_max, 1.0)
-    drawn = [
-        *(_rule(frame.x(tick), _TOP, frame.x(tick), height - _BOTTOM) for tick in ticks(x_max, 8)),
-        *_x_axis(frame, x_title),
+def way_chart(
+    ways: Sequence[Way], stages: Mapping[str, str], names: Mapping[str, str], *, x_title: str
+) -> Spec:
+    """A thin row per way, first on top: a dot of its name's colour, then a bar per stage."""
+    values: list[Spec] = [
+        {
+            "row": row,
+            "name": way.name,
+            "stage": stage,
+            "start": start,
+            "end": end,
+            "title": way.title,
+        }
+        for row, way in enumerate(ways)
+        for stage, start, end in zip(stages, way.times[:-1], way.times[1:], strict=True)
     ]
-    for number, way in enumerate(ways):
-        top = _TOP + row_height * number
-        drawn.append(f"<g><title>{escape(way.title)}</title>")
-        drawn.append(
-            f'<circle cx="{_LEFT - 12}" cy="{top + row_height / 2:.1f}" '
-            f'r="{min(row_height * 0.38, 3.5):.1f}" fill="{way.color}"/>'
-        )
-        for start, end, color in zip(way.times, way.times[1:], colors, strict=False):
-            drawn.append(
-                f'<rect x="{frame.x(start):.1f}" y="{top + row_height * 0.12:.1f}" '
-                f'width="{max(frame.x(end) - frame.x(start), 0.0):.1f}" '
-                f'height="{row_height * 0.76:.1f}" fill="{color}"/>'
-            )
-        drawn.append("</g>")
-    return _svg(height, drawn, x_title)
+    least, most = _WAY_HEIGHTS
+    height = max(least, min(most, _WAYS_HEIGHT // max(len(ways), 1))) * len(ways)
+    first = next(iter(stages))
+    return _chart(
+        values,
+        height=height,
+        encoding={
+            "x": _time(
+                x_title, _beyond(max((each["end"] for each in values), default=1.0)), "start"
+            ),
+            "y": {"field": "row", "type": "ordinal", "axis": None},
+            "tooltip": {"field": "title"},
+        },
+        layer=[
+            {
+                "mark": "bar",
+                "encoding": {"x2": {"field": "end"}, "color": _colors("stage", stages)},
+            },
+            {
+                "transform": [{"filter": {"field": "stage", "equal": first}}],
+                "mark": {"type": "circle", "xOffset": -7, "size": 30, "opacity": 1, "clip": False},
+                "encoding": {"color": _colors("name", names, legend="bottom")},
+            },
+        ],
+        resolve={"scale": {"color": "independent"}},
+    )
 
 
 def cell_chart(
-    rows: Sequence[tuple[str, Sequence[Cell | None]]], columns: Sequence[str], *, x_title: str
-) -> str:
-    """A map: a row of cells per name, a column per text below; None leaves a field empty."""
-    left, cell_height = 196, 26
-    width = (WIDTH - left - 8) / max(len(columns), 1)
-    height = _TOP + cell_height * len(rows) + _BOTTOM
-    drawn: list[str] = []
-    for number, (name, cells) in enumerate(rows):
-        top = _TOP + cell_height * number
-        drawn.append(_text(left - 12, top + cell_height / 2 + 4.5, name, INK, anchor="end"))
-        for position, cell in enumerate(cells):
-            if cell is not None:
-                x = left + width * position
-                drawn.append(
-                    f'<g><title>{escape(cell.title)}</title><rect x="{x + 1:.1f}" y="{top + 1}" '
-                    f'width="{width - 2:.1f}" height="{cell_height - 2}" rx="4" fill="{cell.color}"/>'
-                )
-                middle = _text(
-                    x + width / 2, top + cell_height / 2 + 4.5, cell.text, cell.ink, "middle"
-                )
-                drawn.append(f"{middle}</g>")
-    bottom = height - _BOTTOM
-    for position, column in enumerate(columns):
-        drawn.append(_text(left + width * (position + 0.5), bottom + 18, column, anchor="middle"))
-    drawn.append(_text((left + WIDTH - 8) / 2, height - 4, x_title, anchor="middle"))
-    return _svg(height, drawn, x_title)
-
-
-def blend(low: str, high: str, share: float) -> str:
-    """The colour between two (#rrggbb): 0 gives the first, 1 the second."""
-    inside = min(max(share, 0.0), 1.0)
-    channels = [(int(low[at : at + 2], 16), int(high[at : at + 2], 16)) for at in (1, 3, 5)]
-    return "#" + "".join(f"{round(a + (b - a) * inside):02x}" for a, b in channels)
-
-
-def ticks(maximum: float, count: int = 5) -> list[float]:
-    """Round numbers from 0 to `maximum`, about `count` of them; whole ones where it is above 4."""
-    if maximum <= 0:
-        return [0.0]
-    rough = max(maximum / count, 1.0) if maximum > 4 else maximum / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
-    return [step * index for index in range(int(maximum / step + 1e-9) + 1)]
-
-
-def _nice_ceiling(maximum: float) -> float:
-    steps = ticks(maximum)
-    if len(steps) < 2 or steps[-1] >= maximum:
-        return steps[-1] or 1.0
-    return steps[-1] + steps[1]
-
-
-def _spread(label_ys: Sequence[float], frame: _Frame) -> list[float]:
-    """The label positions moved apart so far that none covers another, in the given order."""
-    order = sorted(range(len(label_ys)), key=lambda index: label_ys[index])
-    placed = [0.0] * len(label_ys)
-    lowest = float("-inf")
-    for index in order:
-        placed[index] = max(label_ys[index], lowest + _MIN_LABEL_GAP)
-        lowest = placed[index]
-    overflow = max(0.0, lowest - (frame.height - _BOTTOM))
-    return [y - overflow for y in placed]
-
-
-def _path(
-    frame: _Frame,
-    points: Sequence[tuple[float, float]],
+    cells: Sequence[Cell],
+    columns: Sequence[str],
     *,
-    steps: bool,
-    reverse: bool = False,
-) -> str:
-    corners: list[tuple[float, float]] = []
-    for x, y in points:
-        if steps and corners:
-            corners.append((x, corners[-1][1]))
-        corners.append((x, y))
-    if reverse:
-        corners.reverse()
-    return "M" + " L".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in corners)
+    x_title: str,
+    value_title: str,
+    least: float,
+    most: float,
+) -> Spec:
+    """A map; rows in the order in which they come. least, most: values of the strongest colours.
 
-
-def _event(frame: _Frame, color: str, middle: float, event: Event) -> str:
-    title = f"<title>{escape(event.title)}</title>"
-    if event.end > event.start:
-        left, width = frame.x(event.start), max(frame.x(event.end) - frame.x(event.start), 2.0)
-        return (
-            f'<rect x="{left:.1f}" y="{middle - 7:.1f}" width="{width:.1f}" height="14" rx="3" '
-            f'fill="{color}" fill-opacity="0.75">{title}</rect>'
-        )
-    radius = 3.0 + 10.0 * math.sqrt(event.size)
-    return (
-        f'<circle cx="{frame.x(event.start):.1f}" cy="{middle:.1f}" r="{radius:.1f}" '
-        f'fill="{color}" fill-opacity="0.55" stroke="{color}">{title}</circle>'
+    On a narrow screen a row is named by its last word, and values are told by their colour.
+    """
+    rows = list(dict.fromkeys(cell.row for cell in cells))
+    share = f"(datum.value > 0 ? datum.value / {most} : datum.value / {least})"
+    return _chart(
+        [vars(cell) for cell in cells],
+        height=_CELL_HEIGHT * len(rows),
+        encoding={
+            "x": {
+                "field": "column",
+                "type": "ordinal",
+                "scale": {"domain": list(columns)},
+                "title": x_title,
+                "axis": {"labelAngle": 0, "labelOverlap": True, "domain": False},
+            },
+            "y": {
+                "field": "row",
+                "type": "ordinal",
+                "sort": rows,
+                "title": None,
+                "axis": {
+                    "domain": False,
+                    "labelFontSize": 13,
+                    "labelExpr": f"{_IS_NARROW} ? peek(split(datum.label, ' ')) : datum.label",
+                },
+            },
+            "tooltip": {"field": "title"},
+        },
+        layer=[
+            {
+                "mark": {"type": "rect", "cornerRadius": 4, "stroke": "var(--paper)"},
+                "encoding": {
+                    "color": {
+                        "field": "value",
+                        "type": "quantitative",
+                        "scale": {
+                            "domain": [least, 0, most],
+                            "range": [
+                                "#1b7f8c",
+                                {"expr": "dark ? '#3a424c' : '#f4f1ea'"},
+                                "#b3361f",
+                            ],
+                            "clamp": True,
+                            "interpolate": "rgb",
+                        },
+                        "legend": {"title": value_title, "gradientThickness": 10},
+                    }
+                },
+            },
+            {
+                "mark": {
+                    "type": "text",
+                    "fontSize": 12,
+                    "opacity": {"expr": f"{_IS_NARROW} ? 0 : 1"},
+                },
+                "encoding": {
+                    "text": {
+                        "condition": {"test": "datum.value === null", "value": "·"},
+                        "field": "value",
+                        "format": ".0f",
+                    },
+                    "color": {
+                        "condition": {"test": f"dark || {share} > 0.55", "value": "#ffffff"},
+                        "value": "#1f2933",
+                    },
+                },
+            },
+        ],
     )
 
 
-def _mark(frame: _Frame, x: float, text: str) -> str:
-    left, bottom = frame.x(x), frame.height - _BOTTOM
-    line = (
-        f'<line x1="{left:.1f}" y1="{_TOP}" x2="{left:.1f}" y2="{bottom}" stroke="{MUTED}" '
-        f'stroke-dasharray="3 4"/>'
-    )
-    return line + _text(left + 6, _TOP + 4, text)
+def _chart(values: Sequence[Mapping[str, Any]], *, height: float, **rest: Any) -> Spec:
+    """As wide as the page. `dark` is set by the page."""
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "padding": 2,
+        "params": [{"name": "dark", "value": False}],
+        "config": _CONFIG,
+        "data": {"values": list(values)},
+        **rest,
+    }
 
 
-def _y_axis(frame: _Frame, suffix: str) -> list[str]:
-    drawn: list[str] = []
-    for tick in ticks(frame.y_max):
-        drawn.append(_rule(_LEFT, frame.y(tick), WIDTH - _RIGHT, frame.y(tick)))
-        label = f"{tick:,.10g}{suffix}"
-        drawn.append(_text(_LEFT - 10, frame.y(tick) + 4, label, anchor="end"))
-    return drawn
+def _time(title: str, end: float, field: str = "x") -> Spec:
+    scale = {"domain": [0, end], "nice": False}
+    axis = {"tickCount": {"expr": f"{_IS_NARROW} ? 5 : 10"}}
+    return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
 
-def _x_axis(frame: _Frame, title: str) -> list[str]:
-    bottom = frame.height - _BOTTOM
-    drawn = [_rule(_LEFT, bottom, WIDTH - _RIGHT, bottom, color="#c3c9d1")]
-    for tick in ticks(frame.x_max, 8):
-        drawn.append(_text(frame.x(tick), bottom + 18, f"{tick:,.10g}", anchor="middle"))
-    middle = (_LEFT + WIDTH - _RIGHT) / 2
-    drawn.append(_text(middle, frame.height - 4, title, anchor="middle"))
-    return drawn
+def _beyond(last: float) -> float:
+    return last * (1 + _LAST_SHARE) if last > 0 else 1.0
 
 
-def _rule(x1: float, y1: float, x2: float, y2: float, color: str = GRID) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}"/>'
-
-
-def _text(
-    x: float, y: float, text: str, color: str = MUTED, anchor: str = "start", weight: int = 400
-) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" fill="{color}" text-anchor="{anchor}" '
-        f'font-weight="{weight}">{escape(text)}</text>'
-    )
-
-
-def _svg(height: int, drawn: Sequence[str], label: str) -> str:
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}" '
-        f'font-size="13" xmlns="http://www.w3.org/2000/svg">{"".join(drawn)}</svg>'
-    )
+def _colors(field: str, colors: Mapping[str, str], *, legend: str | None = "top") -> Spec:
+    """legend: where it stands, with as many columns on a narrow screen as names of this length allow."""
+    columns = 1 if max(map(len, colors), default=0) > _LONG_NAME else 2
+    return {
+        "field": field,
+        "type": "nominal",
+        "scale": {"domain": list(colors), "range": list(colors.values())},
+        "legend": legend
+        and {"orient": legend, "columns": {"expr": f"{_IS_NARROW} ? {columns} : 0"}},
+    }

