@@ -12,6 +12,8 @@ what compaction raises: DamagedError only for what is not of a bucket.
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -68,13 +70,15 @@ def compact_table(
     full: bool = False,
     share: Share = Share.ALL,
     caches: Caches | None = None,
+    group_seconds: float = math.inf,
 ) -> CompactionResult:
     """Compact every bucket that the rules (or `full`) pick. live_entries, commit: see the module text. share: of the
-    work that is due. caches: for rows before (compaction.compact_bucket).
+    work that is due. caches: for rows before (compaction.compact_bucket). group_seconds: after which what is done is
+    committed, so that who waits for its changes does not wait for the other buckets.
 
     An error of `commit` other than ConflictError leaves the new files: the commit may have gone through.
     """
-    job = _Job(state, commit, caches, full=full, share=share)
+    job = _Job(state, commit, caches, group_seconds, full=full, share=share)
     lost: ConflictError | None = None
     wanted: set[_BucketKey] | None = None
     for _ in range(_MAX_ROUNDS):
@@ -92,6 +96,7 @@ class _Job:
         state: TableState,
         commit: Callable[[list[CommitMessage]], object],
         caches: Caches | None,
+        group_seconds: float,
         *,
         full: bool,
         share: Share,
@@ -100,6 +105,8 @@ class _Job:
         self._state = state
         self._commit = commit
         self._caches = caches
+        self._group_seconds = group_seconds
+        self._group_began = 0.0
         self._full = full
         self._share = share
         self._group: dict[_BucketKey, CommitMessage] = {}
@@ -113,6 +120,7 @@ class _Job:
     ) -> tuple[set[_BucketKey], ConflictError | None]:
         """Compact the wanted buckets (None: all) once; those that lost, and the last conflict."""
         self._lost_buckets, self._lost = set(), None
+        self._group_began = time.monotonic()
         try:
             for key, files in _by_bucket(entries).items():
                 choice = plan_bucket(self._state, files, full=self._full, share=self._share)
@@ -156,8 +164,10 @@ class _Job:
             return
         self._group[key] = message
         written = (file.file_size for m in self._group.values() for file in m.written_files())
-        if len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
+        is_old = time.monotonic() - self._group_began >= self._group_seconds
+        if is_old or len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
             self._commit_group()
+            self._group_began = time.monotonic()
 
     def raise_refusal(self) -> None:
         """What kept buckets from being compacted although nothing is damaged."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,14 +53,19 @@ class Compacted:
     damage: tuple[DamagedError, ...] = ()
 
 
-def compact_all(state: TableState, committer: Committer, *, full: bool) -> Compacted:
+def compact_all(
+    state: TableState, committer: Committer, *, full: bool, group_seconds: float = math.inf
+) -> Compacted:
     """Compact every bucket that the rules of its producer pick, or that is not one bottom run (full).
 
-    It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it lost in every round.
+    group_seconds: after which what is done is committed, before the other buckets are. It does not wait for a lease:
+    who asks for a compaction gets it. Raises ConflictError when it lost in every round.
     """
     wait_for_compactions(state.paths.root)
     with held_lease(state), answered(state):
-        return _compact(state, committer, _live_entries(committer), full=full)
+        return _compact(
+            state, committer, _live_entries(committer), full=full, group_seconds=group_seconds
+        )
 
 
 @contextlib.contextmanager
@@ -239,6 +245,7 @@ def _compact(
     *,
     full: bool,
     share: Share = Share.ALL,
+    group_seconds: float = math.inf,
 ) -> Compacted:
     started = time.monotonic()
     commits: list[CommitResult] = []
@@ -249,7 +256,15 @@ def _compact(
             caches.forget(state, _replaced(state, messages))
 
     caches = caches_of(state) if _makes_lookups(state) else None
-    done = compact_table(state, live_entries, commit, full=full, share=share, caches=caches)
+    done = compact_table(
+        state,
+        live_entries,
+        commit,
+        full=full,
+        share=share,
+        caches=caches,
+        group_seconds=group_seconds,
+    )
     result = CommitResult(
         committed=bool(commits),
         snapshot_id=commits[-1].snapshot_id if commits else None,

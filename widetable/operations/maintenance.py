@@ -50,6 +50,7 @@ from widetable.operations.supported import check_writable
 from widetable.write.table_state import TableState
 
 INTERVAL_MILLIS: Final = 1000
+GROUP_SECONDS: Final = 0.5
 _log = logging.getLogger("widetable")
 # What a round survives when another one may be better off: a fault of ours too.
 _SURVIVED: Final = Exception
@@ -59,8 +60,8 @@ Compact: TypeAlias = Callable[[TableState, Committer, bool], Compacted]
 
 
 def compact_here(state: TableState, committer: Committer, full: bool) -> Compacted:
-    """In this process, one bucket after the other."""
-    return compact_all(state, committer, full=full)
+    """In this process, one bucket after the other; readers of changes wait for few of them."""
+    return compact_all(state, committer, full=full, group_seconds=GROUP_SECONDS)
 
 
 @dataclass(frozen=True)

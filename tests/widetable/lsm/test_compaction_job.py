@@ -93,6 +93,16 @@ def test_many_buckets_are_committed_in_groups(
     table.check(1)
 
 
+def test_what_is_done_is_committed_before_all_buckets_are(tmp_path: Path) -> None:
+    table = CommittedTable(tmp_path, buckets=5)
+    table.append(1)
+    result = compact_table(
+        table.files.state, table.live_entries, table.commit, full=True, group_seconds=0
+    )
+    assert (result.commits, result.buckets) == (5, 5)
+    table.check(1)
+
+
 def test_an_append_meanwhile_does_not_disturb(tmp_path: Path) -> None:
     table = CommittedTable(tmp_path)
     for value in range(3):

@@ -16,6 +16,7 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.patience import PATIENCE_SECONDS, wait_for
+from widetable.operations import maintenance
 from widetable.operations.maintenance import Maintainer, MaintenanceResult, Upkeep
 from widetable.storage.local import LocalFileIO
 
@@ -106,6 +107,18 @@ def test_once_makes_the_changelog_of_all_that_waits(make: Callable[..., wt.Table
     }
     assert table.maintain(once=True).is_idle
     assert not lease_file(table).exists()
+
+
+def test_changes_of_a_bucket_are_there_before_all_buckets_are_done(
+    make: Callable[..., wt.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "GROUP_SECONDS", 0.0)
+    table = make(bucket="4")
+    table.write(a_side(*range(100)))
+    table.maintain(once=True)
+    compactions = table.snapshots()[1:]
+    assert [snapshot.commit_kind for snapshot in compactions] == ["COMPACT"] * 4
+    assert sum(snapshot.changelog_record_count or 0 for snapshot in compactions) == 100
 
 
 def test_it_follows_a_table_and_stops(make: Callable[..., wt.Table]) -> None:
