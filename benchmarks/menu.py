@@ -10,6 +10,7 @@ from benchmarks import (
     bench_compact,
     bench_contention,
     bench_freshness,
+    bench_freshness_demo,
     bench_growth,
     bench_lookup,
     bench_lookup_cache,
@@ -81,5 +82,9 @@ MENU: dict[str, Workload] = {
     "freshness": Workload(
         "How old a record is when a Spark stream reader sees its changelog row.",
         bench_freshness.run,
+    ),
+    "freshness_demo": _full(
+        "How old a record of the demo is in the changelog and in the second layer, all queries running.",
+        bench_freshness_demo.run,
     ),
 }

@@ -50,18 +50,29 @@ _SAMPLE_ROWS = 12
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo, or check what a run left; return its exit status."""
     options = _parse(arguments)
-    workspace = Workspace(options.root)
-    # By default all tables of a host share one directory; the demo keeps to its own.
-    os.environ["WIDETABLE_CACHE_DIR"] = str(workspace.lookup_caches.resolve())
     if options.check:
-        return 0 if _judge(workspace, Console(1)).verdict.passed else 1
-    console = Console(_STEP_COUNT)
+        return 0 if _judge(_workspace(options), Console(1)).verdict.passed else 1
+    return 0 if run_demo(arguments).verdict.passed else 1
+
+
+def run_demo(arguments: list[str] | None = None) -> Findings:
+    """Run the demo; return all that it found out."""
+    options = _parse(arguments)
+    workspace, console = _workspace(options), Console(_STEP_COUNT)
     console.line("Four Spark streams fill one wide table of all flights from New York City, 2013.")
     workspace.clean()
     findings = _run(workspace, console, options)
-    workspace.report.write_text(render_report(findings, chart_library()), encoding="utf-8")
+    page = render_report(findings, chart_library())
+    workspace.report.write_text(page, encoding="utf-8")
     _summarise(console, findings, workspace)
-    return 0 if findings.verdict.passed else 1
+    return findings
+
+
+def _workspace(options: argparse.Namespace) -> Workspace:
+    workspace = Workspace(options.root)
+    # By default all tables of a host share one directory; the demo keeps to its own.
+    os.environ["WIDETABLE_CACHE_DIR"] = str(workspace.lookup_caches.resolve())
+    return workspace
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -140,6 +151,7 @@ def _fill(
             workspace,
             create_table(workspace),
             create_hourly_table(workspace),
+            sum(profile.record_count for profile in profiles),
             console.progress,
         )
     finally:

@@ -2,7 +2,8 @@
 
 A record's way is read from what happened, not measured beside it:
 
-    taken    the trigger of its stream's micro-batch began: Spark took the record from the source
+    arrived  its file came to where Spark looks for files
+    taken    the trigger of its stream's micro-batch began: Spark took the record from the source; each takes one file
     stored   the snapshot of that micro-batch's commit, whose files hold it in level 0
     told     the COMPACT snapshot that moved its file up from level 0, with the changelog of its rows
     counted  the commit of the second layer's first micro-batch that read that snapshot's changes
@@ -33,14 +34,15 @@ class Journey:
     group: str
     snapshot_id: int
     row_count: int
+    arrived: float
     taken: float
     stored: float
     told: float
     counted: float
 
     def age(self, stage: str) -> float:
-        """Seconds from when the rows were taken until they were there."""
-        seconds: float = getattr(self, stage) - self.taken
+        """Seconds from when the rows arrived until they were there."""
+        seconds: float = getattr(self, stage) - self.arrived
         return seconds
 
 
@@ -53,10 +55,10 @@ class Freshness:
     def without_first_batches(self) -> Freshness:
         """Without the first batch of each stream, in which Spark starts its Python processes."""
         first = {
-            group: min(each.taken for each in self.journeys if each.group == group)
+            group: min(each.arrived for each in self.journeys if each.group == group)
             for group in {journey.group for journey in self.journeys}
         }
-        return Freshness(tuple(each for each in self.journeys if each.taken > first[each.group]))
+        return Freshness(tuple(each for each in self.journeys if each.arrived > first[each.group]))
 
     def ages(self, stage: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Ages in seconds, ascending; and which share of all rows was not older than that."""
@@ -87,6 +89,7 @@ def measure_freshness(wide: wt.Table, hourly: wt.Table, run: PipelineRun) -> Fre
                 group=stream.group,
                 snapshot_id=stored_id,
                 row_count=row_count,
+                arrived=stream.arrivals[stored.commit_identifier],
                 taken=stream.batch(stored.commit_identifier).started,
                 stored=stored.time_millis / 1000,
                 told=snapshots[told_id].time_millis / 1000,

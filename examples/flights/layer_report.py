@@ -73,47 +73,48 @@ def seconds_text(seconds: float) -> str:
 
 
 def freshness_sentence(freshness: Freshness) -> str:
-    """Median and 99th percentile of each stage."""
+    """Median and 99th percentile of each stage, without the first batches and with them."""
+    later = freshness.without_first_batches()
     parts = [
-        f"{STAGE_TEXTS[stage]} after {seconds_text(freshness.quantile(stage, 0.5))} "
-        f"(99 %: {seconds_text(freshness.quantile(stage, 0.99))})"
+        f"{STAGE_TEXTS[stage]} after {seconds_text(later.quantile(stage, 0.5))} "
+        f"(99 %: {seconds_text(later.quantile(stage, 0.99))})"
         for stage in STAGES
     ]
-    later = freshness.without_first_batches()
-    told, counted = (seconds_text(later.quantile(stage, 0.99)) for stage in ("told", "counted"))
+    told, counted = (seconds_text(freshness.quantile(stage, 0.99)) for stage in ("told", "counted"))
     return (
-        f"Half of all records were {', '.join(parts[:-1])} and {parts[-1]}. The first batch of each stream "
-        f"waits for Spark to start its Python processes; without it, 99 % were in the changelog within {told} "
+        f"After the first batch of each stream, half of all records were {', '.join(parts[:-1])} and {parts[-1]}. "
+        f"In the first batches Spark starts its Python processes; with them, 99 % were in the changelog within {told} "
         f"and in the second layer within {counted}."
     )
 
 
 def _freshness_chart(freshness: Freshness) -> Spec:
-    """The share of records that had arrived after so many seconds, by stage."""
+    """The share of records that were there after so many seconds, by stage, without the first batches."""
+    later = freshness.without_first_batches()
     series = []
     for stage in STAGES:
-        ages, shares = freshness.ages(stage)
+        ages, shares = later.ages(stage)
         points = zip(ages.tolist(), (100 * shares).tolist(), strict=True)
         series.append(Series(STAGE_TEXTS[stage], f"var(--{stage})", [(0.0, 0.0), *points]))
-    x_title = "seconds since Spark took the record"
+    x_title = "seconds since the file came"
     return curve_chart(series, x_title=x_title, y_title="% of records", y_max=100, steps=True)
 
 
 def _way_chart(freshness: Freshness, run: PipelineRun, colors: Mapping[str, str]) -> Spec:
-    """The way of every commit's records, in the order in which they were taken. colors: of the streams."""
-    journeys = sorted(freshness.journeys, key=lambda each: (each.taken, each.group, each.told))
+    """The way of every commit's records, in the order in which they came. colors: of the streams."""
+    journeys = sorted(freshness.journeys, key=lambda each: (each.arrived, each.group, each.told))
+    stages = {
+        "until Spark took it": "var(--taken)",
+        **{f"until {STAGE_TEXTS[stage]}": f"var(--{stage})" for stage in STAGES},
+    }
     ways = [
         Way(
             journey.group,
-            [
-                time - run.started
-                for time in (journey.taken, journey.stored, journey.told, journey.counted)
-            ],
+            [getattr(journey, stage) - run.started for stage in ("arrived", "taken", *STAGES)],
             _way_told(journey),
         )
         for journey in journeys
     ]
-    stages = {f"until {STAGE_TEXTS[stage]}": f"var(--{stage})" for stage in STAGES}
     streams = {stream.group: colors[stream.group] for stream in run.streams}
     return way_chart(ways, stages, streams, x_title="seconds since the first batch began")
 

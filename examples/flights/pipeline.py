@@ -1,7 +1,7 @@
 """Four streaming queries fill one table at the same time, and a fifth keeps a second table from its changes.
 
-In: a Spark session, the files of the streams, the two empty tables. Each of the four takes one file
-per micro-batch, as if files came in while it runs, and writes its own columns with
+In: a Spark session, the files of the streams, the two empty tables. Files come
+while the queries run (`arrivals`); each of the four takes one per micro-batch and writes its own columns with
 `format("widetable")`. No query knows of the others: there is no join and no lock, and each has its own
 checkpoint. A maintainer compacts meanwhile, which is also what tells the changes; the second layer
 reads them, fails once in the middle and goes on. Out: a `PipelineRun` with what each query
@@ -10,6 +10,7 @@ did. A query that fails ends the demo with its own error.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
-from examples.flights.inputs import FILE_COUNTS
+from examples.flights.arrivals import Arrivals
 from examples.flights.maintainer import CompactionRound, Maintainer
 from examples.flights.micro_batch import MicroBatch, last_batch, micro_batches
 from examples.flights.second_layer import LayerRun, SecondLayer
@@ -29,20 +30,23 @@ from examples.flights.wide_table import (
     TABLE_NAME,
     TABLE_OPTIONS,
     TABLE_SCHEMA,
+    ColumnGroup,
 )
 from examples.flights.workspace import Workspace
 
-COMPACTION_PAUSE_SECONDS = 0.5
+COMPACTION_PAUSE_SECONDS = 0.1
+_TRIGGER = "250 milliseconds"
 _POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class StreamRun:
-    """What one streaming query did: its batches, in order."""
+    """What one streaming query did: its batches, in order; each took one file. arrivals: when the files came."""
 
     group: str
     query_id: str
     batches: tuple[MicroBatch, ...]
+    arrivals: tuple[float, ...]
 
     def batch(self, batch_id: int) -> MicroBatch:
         """Raises KeyError for a batch that is not among them."""
@@ -64,7 +68,8 @@ class StreamRun:
 
     @property
     def seconds(self) -> float:
-        return self.ended - self.started
+        """That its batches took, without the time in which it waited for files."""
+        return sum(batch.ended - batch.started for batch in self.batches)
 
     @property
     def rows_per_second(self) -> float:
@@ -120,35 +125,42 @@ def run_pipeline(
     workspace: Workspace,
     wide: wt.Table,
     hourly: wt.Table,
+    record_count: int,
     on_progress: OnProgress,
 ) -> PipelineRun:
     """Run the four queries to the end of their files and the second layer to the end of their changes.
 
-    In the middle the second layer fails once; at the end everything is compacted once more, fully.
+    The steady arrival of files begins when the first file of every stream has gone all the way. In the middle the
+    second layer fails once; at the end everything is compacted once more, fully. record_count: of all streams.
     """
     called = time.time()
     maintainer = Maintainer(wide, COMPACTION_PAUSE_SECONDS)
     layer = SecondLayer(spark, workspace, wide, hourly)
+    queries: dict[str, StreamingQuery] = {}
 
     def watch(shares: dict[str, float]) -> None:
         on_progress(shares)
+        if not arrivals.has_begun and all(shares.values()) and layer.has_read(_last_change(wide)):
+            arrivals.begin()
         if sum(shares.values()) >= len(shares) / 2:
             layer.fail_once()
         layer.check()
 
-    queries: dict[str, StreamingQuery] = {}
     try:
-        with maintainer:
+        with Arrivals(workspace, record_count) as arrivals, maintainer:
             layer.start()
             for group in GROUPS:
-                queries[group.name] = _start_query(spark, workspace, wide, group.name)
-            _wait_for(queries, watch)
+                queries[group.name] = _start_query(spark, workspace, wide, group)
+            _wait_for(queries, arrivals.counts, watch)
         maintainer.compact_fully()
         layer_run = layer.finish(_last_change(wide))
     finally:
         for query in spark.streams.active:
             query.stop()
-    streams = tuple(_outcome(name, query) for name, query in queries.items())
+    streams = tuple(
+        StreamRun(name, str(query.id), tuple(micro_batches(query)), tuple(arrivals.times[name]))
+        for name, query in queries.items()
+    )
     return PipelineRun(
         startup_seconds=min(stream.started for stream in streams) - called,
         streams=streams,
@@ -158,49 +170,46 @@ def run_pipeline(
 
 
 def _start_query(
-    spark: SparkSession, workspace: Workspace, table: wt.Table, name: str
+    spark: SparkSession, workspace: Workspace, table: wt.Table, group: ColumnGroup
 ) -> StreamingQuery:
-    folder = str(workspace.stream(name))
-    schema = spark.read.parquet(folder).schema
-    spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)  # a fair share for each query
-    files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(folder)
+    schema = spark.read.parquet(str(workspace.stream(group.name))).schema
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", group.name)  # a fair share for each
+    files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     return (
-        files.writeStream.format("widetable")
+        files.parquet(str(workspace.arrived(group.name)))
+        .writeStream.format("widetable")
         .option("path", str(table.path))
-        .option("checkpointLocation", str(workspace.checkpoint(name).resolve()))
-        .queryName(name)
-        .trigger(availableNow=True)
+        .option("checkpointLocation", str(workspace.checkpoint(group.name).resolve()))
+        .queryName(group.name)
+        .trigger(processingTime=_TRIGGER)
         .start()
     )
 
 
-def _wait_for(queries: dict[str, StreamingQuery], on_progress: OnProgress) -> None:
-    """Wait until all queries have come to the end of their files."""
-    waiting = set(queries)
-    while waiting:
+def _wait_for(
+    queries: dict[str, StreamingQuery], file_counts: dict[str, int], watch: OnProgress
+) -> None:
+    """Wait until all queries have come to the end of their files, and stop them."""
+    shares = dict.fromkeys(queries, 0.0)
+    while any(share < 1 for share in shares.values()):
         time.sleep(_POLL_SECONDS)
-        for name in sorted(waiting):
-            if not queries[name].isActive:
-                queries[name].awaitTermination()  # raises the query's own error, if it failed
-                waiting.remove(name)
-        on_progress(
-            {
-                name: 1.0 if name not in waiting else _share(name, query)
-                for name, query in queries.items()
-            }
-        )
+        for name, query in queries.items():
+            failure = query.exception()
+            if failure is not None:
+                raise failure
+            shares[name] = _files_taken(query) / file_counts[name]
+        watch(shares)
+    for query in queries.values():
+        query.stop()
 
 
-def _share(name: str, query: StreamingQuery) -> float:
-    """Of the files of a stream; a batch takes one."""
+def _files_taken(query: StreamingQuery) -> int:
+    """By the batches that are done; each takes one."""
     last = last_batch(query)
-    return 0.0 if last is None else min((last.batch_id + 1) / FILE_COUNTS[name], 1.0)
-
-
-def _outcome(name: str, query: StreamingQuery) -> StreamRun:
-    return StreamRun(name, str(query.id), tuple(micro_batches(query)))
+    return 0 if last is None else int(json.loads(last.end_offset)["logOffset"]) + 1
 
 
 def _last_change(table: wt.Table) -> int:
-    """The newest snapshot that has a changelog."""
-    return max(snapshot.id for snapshot in table.snapshots() if snapshot.changelog_record_count)
+    """The newest snapshot that has a changelog; 0 when none has."""
+    told = [snapshot.id for snapshot in table.snapshots() if snapshot.changelog_record_count]
+    return max(told, default=0)

@@ -136,9 +136,10 @@ class SecondLayer:
 
     def finish(self, last_snapshot: int) -> LayerRun:
         """Wait until the changes of `last_snapshot` are in, stop, and tell what was done."""
-        while self._query is None or not _has_read(self._query, last_snapshot):
+        while not self.has_read(last_snapshot):
             self.check()
             time.sleep(_POLL_SECONDS)
+        assert self._query is not None
         self._query.stop()
         self._keep_batches(self._query)
         at = self._restarted_at
@@ -146,6 +147,11 @@ class SecondLayer:
             batches=tuple(self._done[id] for id in sorted(self._done)),
             restart=None if at is None else Restart(at, tuple(self._again)),
         )
+
+    def has_read(self, snapshot_id: int) -> bool:
+        """Whether the changes of the wide table up to this snapshot, at least one, are in."""
+        last = None if self._query is None else last_batch(self._query)
+        return last is not None and next_snapshot(last) > snapshot_id > 0
 
     def _keep_batches(self, query: StreamingQuery) -> None:
         self._done.update({batch.batch_id: batch for batch in micro_batches(query)})
@@ -192,8 +198,3 @@ def add_once(hourly: wt.Table, batch_id: int, deltas: Callable[[], pa.Table]) ->
     present = hourly.lookup(added.select(HOURLY_KEY))
     result = hourly.write(changed_rows(added, present), COMMIT_USER, batch_id)
     return Added.NOW if result.committed else Added.NOTHING
-
-
-def _has_read(query: StreamingQuery, snapshot_id: int) -> bool:
-    last = last_batch(query)
-    return last is not None and next_snapshot(last) > snapshot_id

@@ -30,8 +30,12 @@ class Workspace:
         return self.root / "input" / "facts"
 
     def stream(self, group: str) -> Path:
-        """The folder whose files are the input of the streaming query of `group`."""
+        """The folder with all files of a stream."""
         return self.root / "input" / "streams" / group
+
+    def arrived(self, group: str) -> Path:
+        """The folder that the streaming query of `group` watches: the files that have come so far."""
+        return self.root / "input" / "arrived" / group
 
     @property
     def warehouse(self) -> Path:

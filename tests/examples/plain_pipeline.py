@@ -88,7 +88,10 @@ def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> Pip
     _count_changes(wide, hourly, layer)
     return PipelineRun(
         startup_seconds=time.time() - started,
-        streams=tuple(StreamRun(name, f"id-{name}", tuple(done)) for name, done in batches.items()),
+        streams=tuple(
+            StreamRun(name, f"id-{name}", tuple(done), tuple(batch.started for batch in done))
+            for name, done in batches.items()
+        ),
         compactions=tuple(rounds),
         layer=LayerRun(tuple(layer), None),
     )

@@ -37,8 +37,9 @@ from examples.flights.wide_table import GROUPS
 KINDS = ("+I", "-U", "+U", "-D")
 VEGA_LITE = "https://vega.github.io/schema/vega-lite/v6.json"
 JOURNEYS = [
-    Journey(group.name, id, 110, 1_000.0, 1_000.5, 1_002.0, 1_003.5)
+    Journey(group.name, 2 * id + late, 55, *(1_000.0 + 9 * late + age for age in ages))
     for id, group in enumerate(GROUPS, 1)
+    for late, ages in enumerate([(0, 1, 5, 7, 8), (0, 0.25, 0.5, 2, 3.5)])
 ]
 RIGHT = Audit(100, 3_700, 0, ())
 LAYER_RIGHT = Audit(10, 90, 0, ())
@@ -105,10 +106,8 @@ def test_the_chart_of_changes_says_what_the_text_says(rng: random.Random) -> Non
 def test_the_chart_of_freshness_crosses_a_share_where_the_text_says(rng: random.Random) -> None:
     journeys = []
     for id in range(1, 60):
-        stored, told, counted = (1_000.0 + age for age in sorted(rng.uniform(0, 50) for _ in "123"))
-        journeys.append(
-            Journey("arrival", id, rng.randrange(1, 999), 1_000.0, stored, told, counted)
-        )
+        times = [1_000.0 + id, *sorted(1_000.0 + id + rng.uniform(0, 50) for _ in "1234")]
+        journeys.append(Journey("arrival", id, rng.randrange(1, 999), *times))
     page = render_report(_findings(RIGHT, LAYER_RIGHT, journeys=journeys), "")
     values = _charts(page)["freshness_chart"]["data"]["values"]
     for text in ("in the table", "in the changelog", "in the second layer"):
@@ -141,8 +140,8 @@ def _charts(page: str) -> dict[str, Any]:
 
 def test_the_page_tells_how_fresh_the_second_layer_was_and_that_it_was_restarted() -> None:
     page = render_report(_findings(RIGHT, LAYER_RIGHT), "")
-    assert "<b>2.0 s</b><span>source to changelog, median; 99&nbsp;% within 2.0 s" in page
-    assert "<b>3.5 s</b><span>source to second layer, median; 99&nbsp;% within 3.5 s" in page
+    assert "<b>2.0 s</b><span>file to changelog, median; 99&nbsp;% within 2.0 s" in page
+    assert "<b>3.5 s</b><span>file to second layer, median; 99&nbsp;% within 3.5 s" in page
     assert "It took 1 micro-batches and wrote 10 rows in 1 commits" in page
     assert "ran batch 0 again, found its commit in the table, and wrote nothing" in page
     assert "UA at 8: 9 flights, 11.1 % cancelled, mean delay -2.5 minutes" in page
@@ -186,7 +185,7 @@ def _findings(
         profiles=[InputProfile(name, 2, 110, 5, 4, 3, 2) for name in names],
         run=PipelineRun(
             startup_seconds=3.0,
-            streams=tuple(StreamRun(name, f"id-{name}", batches) for name in names),
+            streams=tuple(StreamRun(name, f"id-{name}", batches, (1_000.0,)) for name in names),
             compactions=(CompactionRound(1_004.0, 0.5, full=False, snapshot_id=5),),
             layer=LayerRun((layer_batch,), Restart(1_004.0, (0,))),
         ),

@@ -247,7 +247,7 @@ def test_every_row_that_was_stored_is_told_and_counted_in_this_order(filled: Fil
 
 def test_ages_are_weighted_by_rows() -> None:
     def journey(rows: int, told: float) -> Journey:
-        return Journey("departure", 1, rows, 100.0, 100.5, 100.0 + told, 100.0 + 2 * told)
+        return Journey("departure", 1, rows, 100.0, 100.2, 100.5, 100.0 + told, 100.0 + 2 * told)
 
     freshness = Freshness((journey(98, 4.0), journey(1, 9.0), journey(1, 1.0)))
     assert [freshness.quantile("told", share) for share in (0.01, 0.5, 0.99, 1.0)] == [1, 4, 4, 9]
