@@ -89,7 +89,7 @@ def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> Pip
     return PipelineRun(
         startup_seconds=time.time() - started,
         streams=tuple(
-            StreamRun(name, f"id-{name}", tuple(done), tuple(batch.started for batch in done))
+            StreamRun(name, f"id-{name}", tuple(done), tuple(batch.started - 1 for batch in done))
             for name, done in batches.items()
         ),
         compactions=tuple(rounds),

@@ -238,6 +238,9 @@ def test_every_row_that_was_stored_is_told_and_counted_in_this_order(filled: Fil
     journeys = Counter[int]()
     for journey in freshness.journeys:
         journeys[journey.snapshot_id] += journey.row_count
+        assert journey.age("taken") == pytest.approx(
+            1
+        )  # its own file's, as the plain pipeline has it
         assert journey.taken - 0.001 <= journey.stored <= journey.told <= journey.counted
     # A commit has one row per key; its records may be more.
     assert journeys.keys() == stored.keys()
