@@ -285,7 +285,6 @@ def cell_chart(
     On a narrow screen a row is named by its last word, and values are told by their colour.
     """
     rows = list(dict.fromkeys(cell.row for cell in cells))
-    share = f"(datum.value > 0 ? datum.value / {most} : datum.value / {least})"
     return _chart(
         [vars(cell) for cell in cells],
         height=_CELL_HEIGHT * len(rows),
@@ -310,47 +309,44 @@ def cell_chart(
             },
             "tooltip": {"field": "title"},
         },
-        layer=[
-            {
-                "mark": {"type": "rect", "cornerRadius": 4, "stroke": "var(--paper)"},
-                "encoding": {
-                    "color": {
-                        "field": "value",
-                        "type": "quantitative",
-                        "scale": {
-                            "domain": [least, 0, most],
-                            "range": [
-                                "#1b7f8c",
-                                {"expr": "dark ? '#3a424c' : '#f4f1ea'"},
-                                "#b3361f",
-                            ],
-                            "clamp": True,
-                            "interpolate": "rgb",
-                        },
-                        "legend": {"title": value_title, "gradientThickness": 10},
-                    }
-                },
-            },
-            {
-                "mark": {
-                    "type": "text",
-                    "fontSize": 12,
-                    "opacity": {"expr": f"{_IS_NARROW} ? 0 : 1"},
-                },
-                "encoding": {
-                    "text": {
-                        "condition": {"test": "datum.value === null", "value": "·"},
-                        "field": "value",
-                        "format": ".0f",
-                    },
-                    "color": {
-                        "condition": {"test": f"dark || {share} > 0.55", "value": "#ffffff"},
-                        "value": "#1f2933",
-                    },
-                },
-            },
-        ],
+        layer=_cell_layers(value_title, least, most),
     )
+
+
+def _cell_layers(value_title: str, least: float, most: float) -> list[Spec]:
+    """The fields, and their values on them."""
+    share = f"(datum.value > 0 ? datum.value / {most} : datum.value / {least})"
+    color = {
+        "field": "value",
+        "type": "quantitative",
+        "scale": {
+            "domain": [least, 0, most],
+            "range": ["#1b7f8c", {"expr": "dark ? '#3a424c' : '#f4f1ea'"}, "#b3361f"],
+            "clamp": True,
+            "interpolate": "rgb",
+        },
+        "legend": {"title": value_title, "gradientThickness": 10},
+    }
+    text = {
+        "condition": {"test": "datum.value === null", "value": "·"},
+        "field": "value",
+        "format": ".0f",
+    }
+    ink = {
+        "condition": {"test": f"dark || {share} > 0.55", "value": "#ffffff"},
+        "value": "#1f2933",
+    }
+    is_wide = {"expr": f"{_IS_NARROW} ? 0 : 1"}
+    return [
+        {
+            "mark": {"type": "rect", "cornerRadius": 4, "stroke": "var(--paper)"},
+            "encoding": {"color": color},
+        },
+        {
+            "mark": {"type": "text", "fontSize": 12, "opacity": is_wide},
+            "encoding": {"text": text, "color": ink},
+        },
+    ]
 
 
 def _chart(values: Sequence[Mapping[str, Any]], *, height: float, **rest: Any) -> Spec:
