@@ -110,7 +110,10 @@ def _way_chart(freshness: Freshness, run: PipelineRun, colors: Mapping[str, str]
     ways = [
         Way(
             journey.group,
-            [getattr(journey, stage) - run.started for stage in ("arrived", "taken", *STAGES)],
+            [
+                max(getattr(journey, stage) - run.started, 0.0)  # the first files waited for Spark
+                for stage in ("arrived", "taken", *STAGES)
+            ],
             _way_told(journey),
         )
         for journey in journeys
