@@ -95,7 +95,7 @@ class Cell:
 
 def chart_library() -> str:
     """The script that gives a page `vegaEmbed`. Takes a few seconds."""
-    script: str = vl_convert.javascript_bundle()
+    script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return script.replace("</script", "<\\/script")
 
 
