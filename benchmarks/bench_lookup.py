@@ -146,7 +146,7 @@ def _cache_alone(table: wt.Table, batch: int, calls: int, rng: np.random.Generat
     state = table._state(table.schema)
     split = table.scan().splits()[0]
     file = max(split.files, key=lambda each: each.row_count)
-    path = state.data_file(split.partition, split.bucket, file.file_name)
+    path = state.data_file(split.bucket, file.file_name)
     held = pq.read_table(path, columns=["k"]).column("k").combine_chunks()
     caches = caches_of(state)
     if caches is None:

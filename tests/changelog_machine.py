@@ -23,7 +23,6 @@ from tests.plain_rows import plain, python_rows
 from tests.random_table import (
     CHANGELOG_LAYOUT,
     NAME,
-    Place,
     base_commits,
     changelog_specs,
     check_levels,
@@ -41,6 +40,7 @@ from tests.random_table import (
     texts,
 )
 from tests.strategies import Commit, drawn_snapshot
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.snapshot import Snapshot
 from widetable.write.commit_message import CommitMessage
@@ -67,7 +67,7 @@ class ChangelogMachine(RuleBasedStateMachine):
         self.seen = 0
         self.changes: dict[int, list[str]] = {}
         self.settled: set[int] = set()
-        self.places: dict[Key, Place] = {}
+        self.places: dict[Key, BucketId] = {}
 
     def teardown(self) -> None:
         self.folder.cleanup()
@@ -295,7 +295,7 @@ class ChangelogMachine(RuleBasedStateMachine):
         self.told.catch_up(self.model, lambda row: self._place(row) not in untold)
         return sorted(changes, key=lambda change: self._order(change[1]))
 
-    def _untold(self, snapshot: Snapshot | None = None) -> set[Place]:
+    def _untold(self, snapshot: Snapshot | None = None) -> set[BucketId]:
         """The buckets that have rows at a snapshot, the newest by default, that are yet to be told."""
         files = live_files(self.table.path, snapshot)
         return {place for place, found in files.items() if not self.is_told(found)}
@@ -318,7 +318,7 @@ class ChangelogMachine(RuleBasedStateMachine):
     def _draw(self, data: st.DataObject) -> Commit:
         return data.draw(stamped_commits(self.model.schema, self.spec.keys), label="commit")
 
-    def _place(self, row: Row) -> Place:
+    def _place(self, row: Row) -> BucketId:
         key = self.model.key_of(row)
         if key not in self.places:
             self.places[key] = place_of(self.model.schema, row)

@@ -23,6 +23,7 @@ from tests.model import ADDS, Model, Record, Row
 from tests.plain_rows import plain, python_rows
 from tests.strategies import Commit, commits, keys_of, tables, values_of
 from widetable.commit.committer import Committer
+from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.snapshot import Snapshot
@@ -38,7 +39,6 @@ from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
 NAME: Final = "db.t"
-Place = tuple[bytes, int]
 _ROW_KIND_FIELD: Final = "rk"
 _PAD: Final = "pad"
 _PARTITION_TYPES: Final = (pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
@@ -269,22 +269,20 @@ def check_levels(path: str, schema: TableSchema) -> None:
             assert all(a[1] < b[0] for a, b in pairwise(ranges))
 
 
-def live_files(path: str, snapshot: Snapshot | None = None) -> dict[Place, list[DataFileMeta]]:
+def live_files(path: str, snapshot: Snapshot | None = None) -> dict[BucketId, list[DataFileMeta]]:
     """The files of each bucket at a snapshot, the newest by default."""
     committer = Committer(LocalFileIO(), TablePaths(path))
-    found: dict[Place, list[DataFileMeta]] = {}
-    for entry in committer.live_files.live_entries(snapshot or committer.snapshots.latest()):
-        found.setdefault((entry.partition, entry.bucket), []).append(entry.file)
-    return found
+    entries = committer.live_files.live_entries(snapshot or committer.snapshots.latest())
+    return {bucket: [entry.file for entry in held] for bucket, held in by_bucket(entries).items()}
 
 
-def place_of(schema: TableSchema, row: Row) -> Place:
+def place_of(schema: TableSchema, row: Row) -> BucketId:
     """Where a row with this key lies."""
     names = schema.primary_keys
     key = {name: math.nan if row[name] != row[name] else row[name] for name in names}  # one NaN
     keys = pa.RecordBatch.from_pylist([key], schema.arrow_schema(names))
     ((place, _),) = split_by_bucket(keys, schema)
-    return place.partition, place.bucket
+    return place
 
 
 def stored_rows(path: str) -> Iterator[Row]:
@@ -298,7 +296,7 @@ def stored_rows(path: str) -> Iterator[Row]:
         for file in sorted(files, key=lambda file: -file.level):
             if file.level == 0:
                 continue
-            where = state.data_file(*place, file.file_name)
+            where = state.data_file(place, file.file_name)
             with open_data_file(
                 file_io, where, file, schema, committer.schemas.load(file.schema_id)
             ) as data:

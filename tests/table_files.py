@@ -17,6 +17,7 @@ from tests.model import Record, Row, ordered
 from tests.plain_rows import python_rows, python_values
 from widetable import options as opt
 from widetable.format.binary_row import encode_rows, with_arity
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_budget import BATCH_BYTES
@@ -32,8 +33,6 @@ from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
 from widetable.write.table_writer import TableWriter
 from widetable.write.write_batch import ROW_KIND_COLUMN
-
-BucketKey = tuple[bytes, int]
 
 
 def with_more_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
@@ -57,7 +56,7 @@ class TableFiles:
     root: Path
     schema: TableSchema
     file_io: FileIO = field(default_factory=lambda: LocalFileIO(fsync=False))
-    buckets: dict[BucketKey, list[DataFileMeta]] = field(default_factory=dict)
+    buckets: dict[BucketId, list[DataFileMeta]] = field(default_factory=dict)
     next_number: int = 1
 
     @property
@@ -85,7 +84,7 @@ class TableFiles:
 
     def apply(self, messages: Sequence[CommitMessage]) -> None:
         for message in messages:
-            live = self.buckets.setdefault((message.partition, message.bucket), [])
+            live = self.buckets.setdefault(message.bucket_id, [])
             for gone in (*message.deleted_files, *message.compact_before):
                 live.remove(gone)
             live.extend([*message.new_files, *message.compact_after])
@@ -95,7 +94,7 @@ class TableFiles:
         found = [row for key in self.buckets for row in self.bucket_rows(key)]
         return sorted(found, key=lambda row: [ordered(row[k]) for k in self.schema.primary_keys])
 
-    def bucket_rows(self, key: BucketKey) -> Iterator[Row]:
+    def bucket_rows(self, key: BucketId) -> Iterator[Row]:
         for section in sections(self.buckets[key], self.schema):
             runs = [(b for f in run.files for b in self.batches(key, f)) for run in section.runs]
             for batch in merge_runs(
@@ -108,8 +107,8 @@ class TableFiles:
             ):
                 yield from python_rows(batch.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]))
 
-    def batches(self, key: BucketKey, file: DataFileMeta) -> list[pa.RecordBatch]:
-        path = self.state.data_file(*key, file.file_name)
+    def batches(self, key: BucketId, file: DataFileMeta) -> list[pa.RecordBatch]:
+        path = self.state.data_file(key, file.file_name)
         with open_data_file(self.file_io, path, file, self.schema, self.schema) as data:
             return list(data.batches())
 
@@ -121,7 +120,7 @@ class TableFiles:
             for level in {file.level for file in files} - {0}:
                 self._check_disjoint([file for file in files if file.level == level])
 
-    def _check_file(self, key: BucketKey, file: DataFileMeta) -> None:
+    def _check_file(self, key: BucketId, file: DataFileMeta) -> None:
         batches = self.batches(key, file)
         table = pa.Table.from_batches(batches)
         assert table.num_rows == file.row_count > 0
@@ -137,7 +136,7 @@ class TableFiles:
         assert all(a < b for a, b in pairwise(keys))
         assert file.min_key == self._key_bytes(table.slice(0, 1))
         assert file.max_key == self._key_bytes(table.slice(table.num_rows - 1))
-        assert self.file_io.size(self.state.data_file(*key, file.file_name)) == file.file_size
+        assert self.file_io.size(self.state.data_file(key, file.file_name)) == file.file_size
         if file.level > 0 or self.state.options.get(opt.LEVEL0_COLUMNS) == "all":
             assert tuple(table.column_names[2:]) == self.schema.names
 

@@ -328,9 +328,7 @@ class Table(TableChanges):
         """Readers of changes pass overwrites by, as in Paimon: their changelog files go."""
         kept = []
         for message in messages:
-            discard_files(
-                self._state(self.schema), message.partition, message.bucket, message.changelog_files
-            )
+            discard_files(self._state(self.schema), message.bucket_id, message.changelog_files)
             kept.append(replace(message, changelog_files=()))
         return kept
 

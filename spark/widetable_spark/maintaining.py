@@ -45,6 +45,7 @@ from widetable import (
 )
 from widetable.arguments import LONGEST_MILLIS, text, whole_number
 from widetable.arguments import path as checked_path
+from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.damaged_file import missing_file
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.compaction import compact_bucket, plan_bucket
@@ -178,21 +179,19 @@ def _end(maintainer: Maintainer, executors: _Executors, temporary: str | None) -
 class _Work:
     """A bucket to compact."""
 
-    partition: bytes
-    bucket: int
+    bucket: BucketId
     total_buckets: int
     choice: Choice
 
     def slot(self, slots: int) -> int:
-        return (zlib.crc32(self.partition) + self.bucket) % slots
+        return (zlib.crc32(self.bucket.partition) + self.bucket.number) % slots
 
 
 @dataclass(frozen=True)
 class _Outcome:
     """Of one bucket: a message, None when there was nothing to do, or an error."""
 
-    partition: bytes
-    bucket: int
+    bucket: BucketId
     message: CommitMessage | None
     error: Exception | None = None
 
@@ -214,12 +213,12 @@ class _Executors:
         messages = [o.message for o in outcomes if o.message is not None and not o.message.is_empty]
         commits, lost = _committed(state, committer, messages)
         errors = []
-        choices = {(work.partition, work.bucket): work.choice for work in works}
+        choices = {work.bucket: work.choice for work in works}
         for outcome in outcomes:
             error = self._judged(state, outcome.error)
             if isinstance(error, DamagedError) and is_of_bucket(state, error):
-                place = outcome.partition, outcome.bucket
-                damage.append(SICK_BUCKETS.note(state, *place, choices[place], error).error)
+                choice = choices[outcome.bucket]
+                damage.append(SICK_BUCKETS.note(state, outcome.bucket, choice, error).error)
             elif error is not None:
                 errors.append(error)
         for error in errors[1:]:
@@ -290,17 +289,14 @@ def _planned(
 ) -> tuple[list[_Work], list[DamagedError]]:
     """What is due, and the damage of buckets that are known to be sick."""
     entries = committer.live_files.live_entries(committer.snapshots.latest())
-    files = defaultdict(list)
-    for entry in entries:
-        files[entry.partition, entry.bucket, entry.total_buckets].append(entry.file)
     works, damage = [], []
-    for bucket, of_bucket in files.items():
-        choice = plan_bucket(state, of_bucket, full=full)
+    for bucket, members in by_bucket(entries).items():
+        choice = plan_bucket(state, [entry.file for entry in members], full=full)
         if choice is None:
             continue
-        sick = SICK_BUCKETS.known(state, bucket[0], bucket[1], choice)
+        sick = SICK_BUCKETS.known(state, bucket, choice)
         if sick is None:
-            works.append(_Work(*bucket, choice))
+            works.append(_Work(bucket, members[0].total_buckets, choice))
         else:
             damage.append(sick.error)
     return works, damage
@@ -310,13 +306,15 @@ def _outcome(state: TableState, work: _Work) -> _Outcome:
     """Runs in a task. Errors travel as values: as a task's failure they would lose their kind, and others' work."""
     try:
         message = compact_bucket(
-            state, work.partition, work.bucket, work.total_buckets, work.choice, caches_of(state)
+            state, work.bucket, work.total_buckets, work.choice, caches_of(state)
         )
     except Exception as error:  # noqa: BLE001
         if not isinstance(error, WidetableError):
-            _log.exception("bucket %d of %s was not compacted", work.bucket, state.paths.root)
-        return _Outcome(work.partition, work.bucket, None, error)
-    return _Outcome(work.partition, work.bucket, message)
+            _log.exception(
+                "bucket %d of %s was not compacted", work.bucket.number, state.paths.root
+            )
+        return _Outcome(work.bucket, None, error)
+    return _Outcome(work.bucket, message)
 
 
 def _committed(

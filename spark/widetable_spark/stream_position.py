@@ -101,7 +101,7 @@ class StreamPosition:
         reads = [read for piece in found for read in self._source.reads(piece)]
         for number, read in enumerate(reads):
             # Splits of one step are disjoint in keys; changes of a key in several steps must stay in order.
-            bucket = (read.split.partition, read.split.bucket) if len(found) > 1 else number
+            bucket = read.split.bucket if len(found) > 1 else number
             groups.setdefault(bucket, []).append(read)
         return _packed(list(groups.values()))
 

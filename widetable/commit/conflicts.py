@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 from widetable.format.binary_row import decode_row
+from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
 from widetable.format.plain_value import row_order
 from widetable.types import DataType
@@ -91,7 +92,7 @@ def _overlap(
 ) -> Conflict | None:
     """Only levels that the commit adds to are looked at: the others are as they were."""
     touched = {_run(entry) for entry in delta if entry.kind == ADD and entry.file.level > 0}
-    runs: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    runs: dict[tuple[BucketId, int], list[ManifestEntry]] = {}
     for entry in after:
         if _run(entry) in touched:
             runs.setdefault(_run(entry), []).append(entry)
@@ -105,19 +106,19 @@ def _overlap(
         )
         return order(low), order(high)
 
-    for (_, bucket, level), entries in runs.items():
+    for (bucket, level), entries in runs.items():
         ranges = sorted(
             ((bounds(entry), entry.file.file_name) for entry in entries), key=lambda range: range[0]
         )
         for ((_, high), name), ((low, _), following) in pairwise(ranges):
             if low <= high:
-                detail = f"key ranges overlap at level {level} of bucket {bucket}"
+                detail = f"key ranges overlap at level {level} of bucket {bucket.number}"
                 return Conflict("overlap", (name, following), detail)
     return None
 
 
-def _run(entry: ManifestEntry) -> tuple[bytes, int, int]:
-    return entry.partition, entry.bucket, entry.file.level
+def _run(entry: ManifestEntry) -> tuple[BucketId, int]:
+    return entry.bucket_id, entry.file.level
 
 
 def _names(entries: Iterable[ManifestEntry]) -> tuple[str, ...]:

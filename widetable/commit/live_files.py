@@ -30,6 +30,7 @@ from widetable.commit.recorded import (
 )
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
+from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, combine
 from widetable.format.manifest_file import ManifestFileMeta, read_manifest
 from widetable.format.manifest_list import read_manifest_list
@@ -244,12 +245,12 @@ def _wanted(
         and buckets is not None
         and len(partitions) * len(buckets) < len(grouped)
     ):
-        keys = [(partition, bucket) for partition in partitions for bucket in buckets]
+        keys = [BucketId(partition, bucket) for partition in partitions for bucket in buckets]
     else:
         keys = [
             key
             for key in grouped
-            if (partitions is None or key[0] in partitions)
-            and (buckets is None or key[1] in buckets)
+            if (partitions is None or key.partition in partitions)
+            and (buckets is None or key.number in buckets)
         ]
     return [entry for key in keys for entry in grouped.get(key, ())]

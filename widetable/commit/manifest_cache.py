@@ -11,13 +11,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from widetable.forked_child import SharedByThreads
+from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 
-BucketKey: TypeAlias = tuple[bytes, int]
 DEFAULT_BUDGET_BYTES: Final = 256 << 20
 MOST_HELD: Final = 2048
 # What the Python objects of one entry or one line of a list take, measured, besides the bytes of keys and stats.
@@ -37,7 +37,7 @@ class DecodedManifest:
         self.added: Final = sum(entry.kind == ADD for entry in self.entries)
         self.buckets: Final = _range(entry.bucket for entry in self.entries)
         self.levels: Final = _range(entry.file.level for entry in self.entries)
-        self._by_bucket: dict[BucketKey, list[ManifestEntry]] | None = None
+        self._by_bucket: Mapping[BucketId, list[ManifestEntry]] | None = None
 
     @property
     def deleted(self) -> int:
@@ -45,13 +45,10 @@ class DecodedManifest:
         return len(self.entries) - self.added
 
     @property
-    def by_bucket(self) -> Mapping[BucketKey, list[ManifestEntry]]:
-        """(partition, bucket) to its entries, in file order."""
+    def by_bucket(self) -> Mapping[BucketId, list[ManifestEntry]]:
+        """The entries of each bucket, in file order."""
         if self._by_bucket is None:
-            grouped: dict[BucketKey, list[ManifestEntry]] = {}
-            for entry in self.entries:
-                grouped.setdefault((entry.partition, entry.bucket), []).append(entry)
-            self._by_bucket = grouped
+            self._by_bucket = by_bucket(self.entries)
         return self._by_bucket
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from widetable.errors import DamagedError
+from widetable.format.bucket_id import BucketId
 from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta
 
@@ -32,6 +33,10 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFileMeta
+
+    @property
+    def bucket_id(self) -> BucketId:
+        return BucketId(self.partition, self.bucket)
 
     @property
     def identity(self) -> Identity:

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import (
     FILE_SOURCE_APPEND,
     FILE_SOURCE_COMPACT,
@@ -68,26 +69,24 @@ def plan_bucket(
 
 def compact_bucket(
     state: TableState,
-    partition: bytes,
-    bucket: int,
+    bucket: BucketId,
     total_buckets: int,
     choice: Choice,
     caches: Caches | None = None,
 ) -> CommitMessage:
     """Perform the choice. The message is empty when nothing had to be done.
 
-    partition: BinaryRow, arity in front. caches: where rows are looked up, and caches of new files are built.
+    caches: where rows are looked up, and caches of new files are built.
     """
     prefer_system_pool()
-    task = _Task(state, partition, bucket, choice, caches)
+    task = _Task(state, bucket, choice, caches)
     try:
         task.run()
     except BaseException:
         task.abort()
         raise
     return CommitMessage(
-        partition,
-        bucket,
+        *bucket,
         total_buckets,
         compact_before=tuple(task.before),
         compact_after=tuple(task.after),
@@ -101,8 +100,7 @@ class _Task:
     def __init__(
         self,
         state: TableState,
-        partition: bytes,
-        bucket: int,
+        bucket: BucketId,
         choice: Choice,
         caches: Caches | None,
     ) -> None:
@@ -111,7 +109,6 @@ class _Task:
         self.changelog: list[DataFileMeta] = []
         self._written: list[DataFileMeta] = []
         self._state = state
-        self._partition = partition
         self._bucket = bucket
         self._choice = choice
         self._caches = caches
@@ -142,7 +139,7 @@ class _Task:
             self._move(file, level)
 
     def abort(self) -> None:
-        discard_files(self._state, self._partition, self._bucket, self._written)
+        discard_files(self._state, self._bucket, self._written)
 
     def _merges(self) -> bool:
         has_deletes = any(file.delete_row_count != 0 for file in self._choice.files)
@@ -215,7 +212,6 @@ class _Task:
     def _writer(self, file_source: int, *, is_changelog: bool = False) -> RollingWriter:
         return RollingWriter(
             self._state,
-            self._partition,
             self._bucket,
             self._state.schema.names,
             level=self._choice.output_level,
@@ -255,7 +251,6 @@ class _Task:
         return [
             find_rows(
                 self._state,
-                self._partition,
                 self._bucket,
                 runs,
                 self._keys(new, batch_bytes),
@@ -284,12 +279,12 @@ class _Task:
     ) -> Iterator[pa.RecordBatch]:
         """A sorted run's row batches; each file is open only while it is read."""
         names = self._state.schema.names if columns is None else columns
-        opener = RowsOpener(self._state, self._partition, self._bucket, names, self._caches)
+        opener = RowsOpener(self._state, self._bucket, names, self._caches)
         for file in run.files:
             yield from opener.batches(file, batch_bytes)
 
     def _path(self, file: DataFileMeta) -> str:
-        return self._state.data_file(self._partition, self._bucket, file.file_name)
+        return self._state.data_file(self._bucket, file.file_name)
 
 
 def _numbered(rows: pa.RecordBatch, number: int) -> pa.RecordBatch:

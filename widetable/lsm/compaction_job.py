@@ -14,14 +14,13 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from widetable.errors import ConflictError, DamagedError, NotFoundError, StorageError
+from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.damaged_file import missing_file
-from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.changelog_compaction import Share
 from widetable.lsm.compaction import compact_bucket, plan_bucket
@@ -55,13 +54,6 @@ class CompactionResult:
     sick: tuple[SickBucket, ...] = ()
 
 
-@dataclass(frozen=True)
-class _BucketKey:
-    partition: bytes
-    bucket: int
-    total_buckets: int
-
-
 def compact_table(
     state: TableState,
     live_entries: Callable[[], Sequence[ManifestEntry]],
@@ -80,7 +72,7 @@ def compact_table(
     """
     job = _Job(state, commit, caches, group_seconds, full=full, share=share)
     lost: ConflictError | None = None
-    wanted: set[_BucketKey] | None = None
+    wanted: set[BucketId] | None = None
     for _ in range(_MAX_ROUNDS):
         wanted, lost = job.round(live_entries(), wanted)
         if not wanted:
@@ -109,26 +101,27 @@ class _Job:
         self._group_began = 0.0
         self._full = full
         self._share = share
-        self._group: dict[_BucketKey, CommitMessage] = {}
-        self._lost_buckets: set[_BucketKey] = set()
+        self._group: dict[BucketId, CommitMessage] = {}
+        self._lost_buckets: set[BucketId] = set()
         self._lost: ConflictError | None = None
         self._gone: set[str] = set()
         self._refusal: StorageError | None = None
 
     def round(
-        self, entries: Sequence[ManifestEntry], wanted: set[_BucketKey] | None
-    ) -> tuple[set[_BucketKey], ConflictError | None]:
+        self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None
+    ) -> tuple[set[BucketId], ConflictError | None]:
         """Compact the wanted buckets (None: all) once; those that lost, and the last conflict."""
         self._lost_buckets, self._lost = set(), None
         self._group_began = time.monotonic()
         try:
-            for key, files in _by_bucket(entries).items():
+            for bucket, members in by_bucket(entries).items():
+                files = [entry.file for entry in members]
                 choice = plan_bucket(self._state, files, full=self._full, share=self._share)
-                if choice is None or (wanted is not None and key not in wanted):
+                if choice is None or (wanted is not None and bucket not in wanted):
                     continue
-                sick = SICK_BUCKETS.known(self._state, key.partition, key.bucket, choice)
+                sick = SICK_BUCKETS.known(self._state, bucket, choice)
                 if sick is None:
-                    self._perform(key, choice)
+                    self._perform(bucket, members[0].total_buckets, choice)
                 else:
                     self.result = replace(self.result, sick=(*self.result.sick, sick))
         except BaseException:
@@ -137,23 +130,21 @@ class _Job:
         self._commit_group()
         return self._lost_buckets, self._lost
 
-    def _perform(self, key: _BucketKey, choice: Choice) -> None:
+    def _perform(self, bucket: BucketId, total_buckets: int, choice: Choice) -> None:
         if choice.repairs:
             _log.info(
                 "bucket %d of %s: files above level 0 were compacted without a lookup changelog; all its rows are "
                 "merged once before the changelog goes on",
-                key.bucket,
+                bucket.number,
                 self._state.paths.root,
             )
         try:
-            message = compact_bucket(
-                self._state, key.partition, key.bucket, key.total_buckets, choice, self._caches
-            )
+            message = compact_bucket(self._state, bucket, total_buckets, choice, self._caches)
         except NotFoundError as gone:
-            self._lose_input(key, choice, gone)
+            self._lose_input(bucket, choice, gone)
             return
         except DamagedError as damage:
-            self._pass_by(key, choice, damage)
+            self._pass_by(bucket, choice, damage)
             return
         except StorageError as refusal:
             if not any(name in refusal.subject for name in names_of(choice)):
@@ -162,7 +153,7 @@ class _Job:
             return
         if message.is_empty:
             return
-        self._group[key] = message
+        self._group[bucket] = message
         written = (file.file_size for m in self._group.values() for file in m.written_files())
         is_old = time.monotonic() - self._group_began >= self._group_seconds
         if is_old or len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
@@ -174,17 +165,17 @@ class _Job:
         if self._refusal is not None:
             raise self._refusal
 
-    def _pass_by(self, key: _BucketKey, choice: Choice, damage: DamagedError) -> None:
+    def _pass_by(self, bucket: BucketId, choice: Choice, damage: DamagedError) -> None:
         if not is_of_bucket(self._state, damage):
             raise damage
-        sick = SICK_BUCKETS.note(self._state, key.partition, key.bucket, choice, damage)
+        sick = SICK_BUCKETS.note(self._state, bucket, choice, damage)
         self.result = replace(self.result, sick=(*self.result.sick, sick))
 
-    def _lose_input(self, key: _BucketKey, choice: Choice, gone: NotFoundError) -> None:
+    def _lose_input(self, bucket: BucketId, choice: Choice, gone: NotFoundError) -> None:
         """Another compactor was faster, and an expiry took what it left. A file that is planned again is missing."""
         if gone.subject in self._gone:
             damage = missing_file(self._state.paths, gone.subject, "the newest snapshot")
-            self._pass_by(key, choice, damage)
+            self._pass_by(bucket, choice, damage)
             return
         self._gone.add(gone.subject)
         lost = ConflictError(
@@ -194,7 +185,7 @@ class _Job:
             action="Compact again.",
         )
         lost.__cause__ = gone
-        self._lost_buckets.add(key)
+        self._lost_buckets.add(bucket)
         self._lost = lost
         self.result = replace(self.result, conflicts=self.result.conflicts + 1)
 
@@ -216,13 +207,6 @@ class _Job:
     def _drop_group(self) -> None:
         discard(self._state, self._group.values())
         self._group = {}
-
-
-def _by_bucket(entries: Sequence[ManifestEntry]) -> dict[_BucketKey, list[DataFileMeta]]:
-    buckets: dict[_BucketKey, list[DataFileMeta]] = defaultdict(list)
-    for entry in entries:
-        buckets[_BucketKey(entry.partition, entry.bucket, entry.total_buckets)].append(entry.file)
-    return buckets
 
 
 def _add(result: CompactionResult, messages: Sequence[CommitMessage]) -> CompactionResult:

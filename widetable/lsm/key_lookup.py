@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from widetable.format.bucket_id import BucketId
 from widetable.format.row_batch import row_batch_schema
 from widetable.format.row_budget import RowBudget
 from widetable.kernels.key_match import Positions
@@ -33,8 +34,7 @@ _FIRST_PIECE_KEYS: Final = 256
 
 def find_rows(
     table: TableState,
-    partition: bytes,
-    bucket: int,
+    bucket: BucketId,
     runs: Sequence[SortedRun],
     keys: Iterable[pa.RecordBatch],
     columns: Sequence[str],
@@ -44,13 +44,11 @@ def find_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the keys, as the module text says.
 
-    partition: BinaryRow, arity in front. keys: key batches (lsm.file_rows) that ascend, also from one to the next.
+    keys: key batches (lsm.file_rows) that ascend, also from one to the next.
     columns: table columns wanted, any. expected_keys: about how many keys there will be; it decides whether a cache
     is worth building.
     """
-    with RowFinder(
-        table, partition, bucket, runs, columns, caches, expected_keys=expected_keys
-    ) as finder:
+    with RowFinder(table, bucket, runs, columns, caches, expected_keys=expected_keys) as finder:
         budget = piece_budget()
         for batch in keys:
             for piece in key_pieces(batch, budget):
@@ -80,8 +78,7 @@ class RowFinder:
     def __init__(
         self,
         table: TableState,
-        partition: bytes,
-        bucket: int,
+        bucket: BucketId,
         runs: Sequence[SortedRun],
         columns: Sequence[str],
         caches: Caches | None,
@@ -89,7 +86,7 @@ class RowFinder:
         expected_keys: int | None = None,
     ) -> None:
         schema = table.schema
-        opener = RowsOpener(table, partition, bucket, columns, caches)
+        opener = RowsOpener(table, bucket, columns, caches)
         self._runs = [RunRows(opener, run, schema, expected_keys) for run in runs]
         self.schema: Final = row_batch_schema(schema, [*schema.trimmed_primary_key, *columns])
 

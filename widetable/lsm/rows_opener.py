@@ -18,6 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_budget import BATCH_BYTES
@@ -41,15 +42,13 @@ class RowsOpener:
     def __init__(
         self,
         table: TableState,
-        partition: bytes,
-        bucket: int,
+        bucket: BucketId,
         columns: Sequence[str],
         caches: Caches | None,
         *,
         use_threads: bool = False,
     ) -> None:
         self._table = table
-        self._partition = partition
         self._bucket = bucket
         self._columns = tuple(columns)
         self._use_threads = use_threads
@@ -58,7 +57,7 @@ class RowsOpener:
 
     def open(self, file: DataFileMeta, keys: int) -> FileRows:
         """The rows of a file. keys: about how many will be looked for."""
-        path = self._table.data_file(self._partition, self._bucket, file.file_name)
+        path = self._table.data_file(self._bucket, file.file_name)
         caches = self._caches if file.level > 0 else None
         cached = None if caches is None else self._cached(caches, path, file)
         lookup = FileLookup(
@@ -82,7 +81,7 @@ class RowsOpener:
 
     def batches(self, file: DataFileMeta, batch_bytes: int) -> Iterator[pa.RecordBatch]:
         """All rows of a file in file order, about batch_bytes at once; no cache is built for them."""
-        path = self._table.data_file(self._partition, self._bucket, file.file_name)
+        path = self._table.data_file(self._bucket, file.file_name)
         caches = self._caches if file.level > 0 else None
         cached = None if caches is None else self._cached(caches, path, file)
         rows = 0

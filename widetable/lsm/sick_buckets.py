@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from widetable.errors import DamagedError
+from widetable.format.bucket_id import BucketId
 from widetable.lsm.universal_compaction import Choice
 from widetable.storage.file_io import FileStatus
 from widetable.write.table_state import TableState
@@ -31,10 +32,8 @@ _Lie = dict[str, FileStatus | None]
 
 @dataclass(frozen=True)
 class SickBucket:
-    """A bucket that was passed by, and the parts of its error."""
+    """The parts of the error of a bucket that was passed by."""
 
-    partition: bytes
-    bucket: int
     subject: str
     found: str
     expected: str
@@ -62,29 +61,29 @@ class SickBuckets:
         self._noted: dict[tuple[str, str], _Noted] = {}
 
     def note(
-        self, table: TableState, partition: bytes, bucket: int, choice: Choice, error: DamagedError
+        self, table: TableState, bucket: BucketId, choice: Choice, error: DamagedError
     ) -> SickBucket:
         """Remember, and say in the log, that performing the choice met the error."""
         taken = names_of(choice)
         names = [name for name in taken if name in error.subject] or taken
-        parts = error.subject, error.found, error.expected, error.action
-        sick = SickBucket(partition, bucket, *parts)
-        directory = table.bucket_dir(partition, bucket)
+        sick = SickBucket(error.subject, error.found, error.expected, error.action)
+        directory = table.bucket_dir(bucket)
         while len(self._noted) >= _MOST_BUCKETS:
             self._noted.pop(next(iter(self._noted)))
         self._noted[table.paths.root, directory] = _Noted(
             sick, _lie(table, directory, names), time.monotonic() + LOOK_AGAIN_SECONDS
         )
         _log.warning(
-            "bucket %d of %s is not compacted, the others are: %s", bucket, table.paths.root, error
+            "bucket %d of %s is not compacted, the others are: %s",
+            bucket.number,
+            table.paths.root,
+            error,
         )
         return sick
 
-    def known(
-        self, table: TableState, partition: bytes, bucket: int, choice: Choice
-    ) -> SickBucket | None:
+    def known(self, table: TableState, bucket: BucketId, choice: Choice) -> SickBucket | None:
         """The bucket when performing the choice would meet an error that is noted; looks at the files it is about."""
-        key = table.paths.root, table.bucket_dir(partition, bucket)
+        key = table.paths.root, table.bucket_dir(bucket)
         noted = self._noted.get(key)
         if noted is None or not noted.files.keys() <= set(names_of(choice)):
             return None

@@ -12,11 +12,11 @@ from typing import Final
 
 from widetable import options as opt
 from widetable.commit.live_files import LiveFiles
+from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.lsm.levels import levels_of
-from widetable.operations.snapshot_audit import BucketKey
 from widetable.schema import TableSchema
 
 
@@ -38,8 +38,7 @@ class Step:
 class BucketHistory:
     """base: told files at the start. steps: snapshots that did anything, in order."""
 
-    partition: bytes
-    bucket: int
+    bucket: BucketId
     base: tuple[DataFileMeta, ...] = ()
     steps: list[Step] = field(default_factory=list)
 
@@ -78,16 +77,15 @@ def bucket_histories(
     snapshots: Sequence[Snapshot],
 ) -> list[BucketHistory]:
     """start: the snapshot before the first one, None for the empty table. By partition and bucket."""
-    live: dict[BucketKey, _Files] = {}
+    live: dict[BucketId, _Files] = {}
     for entry in live_files.live_entries(start):
-        _apply(live.setdefault((entry.partition, entry.bucket), {}), entry)
+        _apply(live.setdefault(entry.bucket_id, {}), entry)
     found = {
-        key: BucketHistory(*key, tuple(_told(files, schema).values()))
-        for key, files in live.items()
+        key: BucketHistory(key, tuple(_told(files, schema).values())) for key, files in live.items()
     }
     for snapshot in snapshots:
-        delta = _by_bucket(live_files.delta_entries(snapshot))
-        changes = _by_bucket(live_files.changelog_entries(snapshot))
+        delta = by_bucket(live_files.delta_entries(snapshot))
+        changes = by_bucket(live_files.changelog_entries(snapshot))
         for key in delta.keys() | changes.keys():
             files = live.setdefault(key, {})
             before = _told(files, schema)
@@ -102,7 +100,7 @@ def bucket_histories(
                 snapshot.commit_kind == COMMIT_KIND_OVERWRITE,
             )
             if step.added or step.removed or step.changelog:
-                found.setdefault(key, BucketHistory(*key)).steps.append(step)
+                found.setdefault(key, BucketHistory(key)).steps.append(step)
     return [found[key] for key in sorted(found)]
 
 
@@ -119,10 +117,3 @@ def _apply(files: _Files, entry: ManifestEntry) -> None:
         files[name] = entry.file
     else:
         files.pop(name, None)
-
-
-def _by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketKey, list[ManifestEntry]]:
-    found: dict[BucketKey, list[ManifestEntry]] = {}
-    for entry in entries:
-        found.setdefault((entry.partition, entry.bucket), []).append(entry)
-    return found

@@ -19,6 +19,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import encode_rows
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.printed_value import printed_rows
@@ -101,14 +102,14 @@ class ChangelogAudit:
         try:
             self._look_at(history)
         except (DamagedError, NotFoundError) as error:
-            self._findings.skip(f"changelog laws of bucket {history.bucket}: {error}")
+            self._findings.skip(f"changelog laws of bucket {history.bucket.number}: {error}")
 
     def _look_at(self, history: BucketHistory) -> None:
         for start_id, span in self._spans(history):
             folded = self._chosen_folds(span)
             parts = 1 + span.size_bytes() // self._budget_bytes
             for part in range(parts):
-                one = _Part(self._table, history, self._compared, part, parts)
+                one = _Part(self._table, history.bucket, self._compared, part, parts)
                 timeline = one.timeline(start_id, span)
                 self._findings.checked("chain", timeline.count(Source.CHANGE))
                 self._findings.checked("merged-rows", timeline.count(Source.WRITTEN))
@@ -194,8 +195,8 @@ class ChangelogAudit:
                 law,
                 snapshot_id,
                 *texts,
-                partition_text(history.partition, self._table.schema),
-                history.bucket,
+                partition_text(history.bucket.partition, self._table.schema),
+                history.bucket.number,
                 key={name: row[name] for name in self._key},
             )
         )
@@ -221,13 +222,13 @@ class _Part:
     def __init__(
         self,
         table: TableState,
-        history: BucketHistory,
+        bucket: BucketId,
         compared: tuple[str, ...],
         part: int,
         parts: int,
     ) -> None:
         self._table = table
-        self._history = history
+        self._bucket = bucket
         self._compared = compared
         self._part = part
         self._parts = parts
@@ -239,8 +240,7 @@ class _Part:
         """What readers of the table see of these files, in key order."""
         read = read_bucket(
             self._table,
-            self._history.partition,
-            self._history.bucket,
+            self._bucket,
             files,
             self._schema.names,
             None,
@@ -278,8 +278,8 @@ class _Part:
                 facts.add(kept, source, snapshot_id, kinds, places)
 
     def _batches(self, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
-        table, history = self._table, self._history
-        path = table.data_file(history.partition, history.bucket, file.file_name)
+        table = self._table
+        path = table.data_file(self._bucket, file.file_name)
         with open_data_file(
             table.file_io, path, file, table.schema, table.schema_of(file.schema_id)
         ) as data:

@@ -29,6 +29,7 @@ from widetable import options as opt
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.errors import ConflictError, DamagedError, StorageError
+from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.changelog_compaction import Share, rewrites_much
@@ -84,7 +85,7 @@ def compact_after_append(
 
     With `lookup-wait=false` a thread does the work of the producer `lookup`.
     """
-    touched = {(message.partition, message.bucket) for message in messages}
+    touched = {message.bucket_id for message in messages}
     _compact_after(state, committer, touched)
 
 
@@ -97,9 +98,7 @@ def compact_after_replay(state: TableState, committer: Committer) -> None:
         _compact_after(state, committer, None)
 
 
-def _compact_after(
-    state: TableState, committer: Committer, touched: set[tuple[bytes, int]] | None
-) -> None:
+def _compact_after(state: TableState, committer: Committer, touched: set[BucketId] | None) -> None:
     def work() -> None:
         _unless_it_fails(state, lambda: _compact_touched(state, committer, touched))
 
@@ -137,9 +136,9 @@ def _unless_it_fails(state: TableState, compact: Callable[[], None]) -> None:
 
 
 def _compact_touched(
-    state: TableState, committer: Committer, touched: set[tuple[bytes, int]] | None
+    state: TableState, committer: Committer, touched: set[BucketId] | None
 ) -> None:
-    """touched: partitions and buckets, None for all."""
+    """touched: None for all."""
     live_entries = _live_entries(committer, touched)
     choices = _choices(state, live_entries(), Share.COMMIT)
     if any(rewrites_much(choice, state.options) for choice in choices):
@@ -207,9 +206,9 @@ def _compact_rest(
 
 
 def _live_entries(
-    committer: Committer, touched: set[tuple[bytes, int]] | None = None
+    committer: Committer, touched: set[BucketId] | None = None
 ) -> Callable[[], list[ManifestEntry]]:
-    """Reads the live entries of the newest snapshot; touched: of these partitions and buckets."""
+    """Reads the live entries of the newest snapshot; touched: of these buckets."""
     if touched is None:
         return lambda: newest_files(committer)[1]
     partitions = frozenset(partition for partition, _ in touched)
@@ -217,7 +216,7 @@ def _live_entries(
 
     def live_entries() -> list[ManifestEntry]:
         _, entries = newest_files(committer, partitions, buckets)
-        return [entry for entry in entries if (entry.partition, entry.bucket) in touched]
+        return [entry for entry in entries if entry.bucket_id in touched]
 
     return live_entries
 
@@ -228,12 +227,9 @@ def _makes_lookups(state: TableState) -> bool:
 
 def _choices(state: TableState, entries: Sequence[ManifestEntry], share: Share) -> list[Choice]:
     """What is due in the buckets of these live files."""
-    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in entries:
-        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
     choices = (
         plan_bucket(state, [entry.file for entry in members], full=False, share=share)
-        for members in buckets.values()
+        for members in by_bucket(entries).values()
     )
     return [choice for choice in choices if choice is not None]
 
@@ -280,7 +276,7 @@ def _compact(
 def _replaced(state: TableState, messages: Sequence[CommitMessage]) -> list[str]:
     """The data files that are not live any more. One that only changed its level is."""
     return [
-        state.data_file(message.partition, message.bucket, file.file_name)
+        state.data_file(message.bucket_id, file.file_name)
         for message in messages
         for file in message.compact_before
         if all(file.file_name != after.file_name for after in message.compact_after)

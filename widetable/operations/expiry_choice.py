@@ -117,7 +117,7 @@ def unread_files(
     """
     deleted = [entry for entry in deltas if entry.kind == DELETE]
     found = {
-        (entry.partition, entry.bucket, entry.file.file_name): entry
+        (entry.bucket_id, entry.file.file_name): entry
         for entry in (*deleted, *changelogs)
         if entry.file.file_name not in kept
     }

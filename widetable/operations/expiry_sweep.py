@@ -73,7 +73,7 @@ class ExpirySweep:
                 continue
             for name in file_names(entry):
                 if name not in waste.kept:
-                    path = self._state.data_file(entry.partition, entry.bucket, name)
+                    path = self._state.data_file(entry.bucket_id, name)
                     size = entry.file.file_size if name == entry.file.file_name else 0
                     self._delete(path, size, swept)
         for path, size in waste.sizes.items():

@@ -19,6 +19,7 @@ from widetable import options as opt
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.manifest_entry import ManifestEntry
@@ -44,11 +45,11 @@ class FileAudit:
         self._table = table
         self._findings = findings
         self._all_columns = all_columns
-        self._seen: set[tuple[bytes, int, str]] = set()
+        self._seen: set[tuple[BucketId, str]] = set()
 
     def look_at(self, entry: ManifestEntry, snapshot_id: int, *, is_changelog: bool) -> None:
         """Check one file. snapshot_id: a snapshot that names it."""
-        identity = (entry.partition, entry.bucket, entry.file.file_name)
+        identity = (entry.bucket_id, entry.file.file_name)
         if identity in self._seen:
             return
         self._seen.add(identity)
@@ -147,7 +148,7 @@ class _OneFile:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         table, entry = self._table, self._entry
         file: DataFileMeta = entry.file
-        path = table.data_file(entry.partition, entry.bucket, file.file_name)
+        path = table.data_file(entry.bucket_id, file.file_name)
         with open_data_file(
             table.file_io, path, file, table.schema, table.schema_of(file.schema_id), self._columns
         ) as data:

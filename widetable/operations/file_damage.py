@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from widetable.format.bucket_id import by_bucket
 from widetable.format.damaged_file import damaged_file, missing_file
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.sick_buckets import SICK_BUCKETS
@@ -75,12 +76,9 @@ def damaged_files(
     if not table.schema.primary_keys or OTHER_DIRECTORY in table.schema.options:
         return
     look = _Look(table, snapshot_id, is_deep=deep, is_changelog=is_changelog)
-    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in entries:
-        if entry.bucket >= 0 and entry.file.external_path is None:
-            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    for (partition, bucket), members in buckets.items():
-        there = table.file_io.list(table.bucket_dir(partition, bucket))
+    placed = (entry for entry in entries if entry.bucket >= 0 and entry.file.external_path is None)
+    for bucket, members in by_bucket(placed).items():
+        there = table.file_io.list(table.bucket_dir(bucket))
         sizes = {found.name: found.size_bytes for found in there}
         missing = [entry for entry in members if entry.file.file_name not in sizes]
         if missing and not is_named(table, snapshot_id, is_changelog=is_changelog):
@@ -104,7 +102,7 @@ class _Look:
     def at(self, entry: ManifestEntry, size_bytes: int | None) -> tuple[str, str] | None:
         """(found, expected) of a damaged file."""
         table, file = self._table, entry.file
-        path = table.data_file(entry.partition, entry.bucket, file.file_name)
+        path = table.data_file(entry.bucket_id, file.file_name)
         if size_bytes is None:
             error = missing_file(table.paths, path, f"snapshot {self._snapshot_id}")
         elif size_bytes != file.file_size:
@@ -120,7 +118,7 @@ class _Look:
     def told(self, entry: ManifestEntry, found: str, expected: str) -> DamagedFile:
         table, file = self._table, entry.file
         return DamagedFile(
-            table.data_file(entry.partition, entry.bucket, file.file_name),
+            table.data_file(entry.bucket_id, file.file_name),
             self._snapshot_id,
             partition_text(entry.partition, table.schema),
             entry.bucket,

@@ -11,14 +11,12 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from widetable.commit.committer import Committer
 from widetable.errors import DamagedError, NotFoundError
+from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
-
-_Bucket: TypeAlias = tuple[bytes, int]
 
 
 @dataclass(frozen=True)
@@ -52,12 +50,12 @@ def origins(committer: Committer) -> Mapping[str, Origin]:
 
 def _follow(found: dict[str, Origin], snapshot: Snapshot, delta: list[ManifestEntry]) -> None:
     own = WritingCommit(snapshot.id, snapshot.commit_user, snapshot.commit_identifier)
-    gone: dict[_Bucket, set[str]] = defaultdict(set)
+    gone: dict[BucketId, set[str]] = defaultdict(set)
     for entry in delta:
         if entry.kind != ADD:
-            gone[entry.partition, entry.bucket].add(entry.file.file_name)
+            gone[entry.bucket_id].add(entry.file.file_name)
     for entry in delta:
-        name, inputs = entry.file.file_name, gone[entry.partition, entry.bucket]
+        name, inputs = entry.file.file_name, gone[entry.bucket_id]
         if entry.kind != ADD or name in inputs:  # moved
             continue
         if snapshot.commit_kind != COMMIT_KIND_COMPACT:

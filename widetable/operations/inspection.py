@@ -190,7 +190,7 @@ def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:
 
 def _backlog(entries: Sequence[ManifestEntry], began_millis: int | None) -> Backlog:
     fresh = [entry for entry in entries if entry.file.level == 0]
-    per_bucket = Counter((entry.partition, entry.bucket) for entry in fresh)
+    per_bucket = Counter(entry.bucket_id for entry in fresh)
     # By times of snapshots: those of files are local times of whoever wrote them.
     age_millis = None if began_millis is None else max(int(time.time() * 1000) - began_millis, 0)
     return Backlog(

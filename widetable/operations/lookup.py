@@ -22,6 +22,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.commit.live_files import LiveFiles
 from widetable.errors import InvalidError
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.row_batch import in_schema_order, row_batch_schema
@@ -40,13 +41,12 @@ from widetable.lsm.run_rows import RunRows
 from widetable.merge.sorted_merge import merge_runs
 from widetable.operations.lookup_keys import key_rows
 from widetable.read.expired import files_of
-from widetable.read.scan_plan import check_entry
+from widetable.read.scan_plan import placed
 from widetable.read.split import needs_merge
 from widetable.schema import TableSchema, check_fixed_buckets
 from widetable.worker_thread import in_threads
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.table_state import TableState
-from widetable.write.write_buffer import BucketId
 
 _THREADS: Final = 2
 # Reserved: no table has a column of this name. Holds the number of a key as it was given.
@@ -120,12 +120,12 @@ def _parts(
     if not rescaled:
         split = list(split_by_bucket(keys, schema))
         partitions = frozenset(bucket.partition for bucket, _ in split)
-        buckets = frozenset(bucket.bucket for bucket, _ in split)
+        buckets = frozenset(bucket.number for bucket, _ in split)
         entries = live_files.live_entries(snapshot, partitions, buckets) if split else []
-        return _with_files(split, _by_bucket(entries))
+        return _with_files(split, placed(entries))
     whole = _with_buckets(schema, 1)
     partitions = frozenset(bucket.partition for bucket, _ in split_by_bucket(keys, whole))
-    live = _by_bucket(live_files.live_entries(snapshot, partitions) if partitions else [])
+    live = placed(live_files.live_entries(snapshot, partitions) if partitions else [])
     found = []
     for total in sorted({members[0].total_buckets for members in live.values()}):
         members_of = {b: each for b, each in live.items() if each[0].total_buckets == total}
@@ -135,14 +135,6 @@ def _parts(
 
 def _with_buckets(schema: TableSchema, number: int) -> TableSchema:
     return replace(schema, options={**schema.options, opt.BUCKET.key: str(number)})
-
-
-def _by_bucket(entries: Sequence[ManifestEntry]) -> dict[BucketId, list[ManifestEntry]]:
-    found: dict[BucketId, list[ManifestEntry]] = {}
-    for entry in entries:
-        check_entry(entry)
-        found.setdefault(BucketId(entry.partition, entry.bucket), []).append(entry)
-    return found
 
 
 def _with_files(
@@ -190,7 +182,7 @@ class _BucketReader:
         complete = row_batch_schema(schema, wanted)
         merges = needs_merge(part.files)
         loaded = engine.needed_columns(schema, wanted) if merges else wanted
-        opener = RowsOpener(table, *part.bucket, loaded, self.caches, use_threads=self.use_threads)
+        opener = RowsOpener(table, part.bucket, loaded, self.caches, use_threads=self.use_threads)
         newest_first = levels_of(part.files, table.options).sorted_runs()
         runs = [RunRows(opener, run, schema, keys.num_rows) for run in reversed(newest_first)]
         try:

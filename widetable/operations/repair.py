@@ -110,8 +110,7 @@ def _salvaged(table: TableState, found: Sequence[Damage], *, dry_run: bool) -> l
 def _messages(found: Sequence[Damage], salvaged: Sequence[Salvaged]) -> list[CommitMessage]:
     return [
         CommitMessage(
-            entry.partition,
-            entry.bucket,
+            *entry.bucket_id,
             entry.total_buckets,
             new_files=kept.files,
             deleted_files=(entry.file,),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -25,6 +24,7 @@ from widetable.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
@@ -160,17 +160,17 @@ def _committed(table: TableState, committer: Committer, plan: _Plan) -> int | No
 
 def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:
     """The files to come back under new names, by bucket. What was linked is removed when one fails."""
-    renamed = [(entry, _renamed(entry.file)) for entry in restored]
-    by_bucket: dict[tuple[bytes, int, int], list[DataFileMeta]] = defaultdict(list)
-    for entry, file in renamed:
-        by_bucket[entry.partition, entry.bucket, entry.total_buckets].append(file)
-    messages = [CommitMessage(*place, new_files=tuple(files)) for place, files in by_bucket.items()]
+    renamed = [(entry, replace(entry, file=_renamed(entry.file))) for entry in restored]
+    messages = [
+        CommitMessage(
+            *bucket, members[0].total_buckets, new_files=tuple(entry.file for entry in members)
+        )
+        for bucket, members in by_bucket(entry for _, entry in renamed).items()
+    ]
     try:
-        for entry, file in renamed:
-            source = table.data_file(entry.partition, entry.bucket, entry.file.file_name)
-            table.file_io.link(
-                source, table.data_file(entry.partition, entry.bucket, file.file_name)
-            )
+        for old, new in renamed:
+            source = table.data_file(old.bucket_id, old.file.file_name)
+            table.file_io.link(source, table.data_file(new.bucket_id, new.file.file_name))
     except BaseException:
         discard(table, messages)
         raise

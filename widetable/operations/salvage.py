@@ -63,7 +63,7 @@ class Salvaged:
 def salvage(table: TableState, entry: ManifestEntry, *, dry_run: bool) -> Salvaged:
     """Read a damaged file as far as it goes, and write that down unless it is a dry run."""
     file, schema = entry.file, table.schema
-    path = table.data_file(entry.partition, entry.bucket, file.file_name)
+    path = table.data_file(entry.bucket_id, file.file_name)
     file_schema = table.schema_of(file.schema_id)
     try:
         data = open_data_file(table.file_io, path, file, schema, file_schema)
@@ -85,7 +85,7 @@ class _Salvage:
         columns = data.columns if file.level == 0 else table.schema.names
         source = FILE_SOURCE_APPEND if file.file_source is None else file.file_source
         self.writer: Final = RollingWriter(
-            table, entry.partition, entry.bucket, columns, level=file.level, file_source=source
+            table, entry.bucket_id, columns, level=file.level, file_source=source
         )
         self._table = table
         self._file = file

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Final
 
 from widetable.commit.live_files import LiveFiles, live
 from widetable.errors import DamagedError, UnsupportedError
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, Identity, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
@@ -22,8 +23,6 @@ from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from widetable.lsm.sorted_run import key_types, sort_key
 from widetable.operations.audit_report import Finding, Findings
 from widetable.schema import TableSchema
-
-BucketKey: TypeAlias = tuple[bytes, int]
 
 
 def partition_text(partition: bytes, schema: TableSchema) -> str:
@@ -43,7 +42,7 @@ class SnapshotAudit:
         self._schema: Final = schema
         self._findings = findings
         self._key_types = key_types(schema)
-        self._live: dict[BucketKey, dict[Identity, ManifestEntry]] = {}
+        self._live: dict[BucketId, dict[Identity, ManifestEntry]] = {}
         self._live_rows = 0
         self._manifests: tuple[ManifestFileMeta, ...] | None = None
         self._last_id: int | None = None
@@ -143,17 +142,16 @@ class SnapshotAudit:
     def _take(self, entries: Iterable[ManifestEntry]) -> None:
         self._live, self._live_rows = {}, 0
         for entry in entries:
-            self._live.setdefault((entry.partition, entry.bucket), {})[entry.identity] = entry
+            self._live.setdefault(entry.bucket_id, {})[entry.identity] = entry
             self._live_rows += entry.file.row_count
 
-    def _apply(self, snapshot: Snapshot, delta: Sequence[ManifestEntry]) -> set[BucketKey]:
+    def _apply(self, snapshot: Snapshot, delta: Sequence[ManifestEntry]) -> set[BucketId]:
         """Carry the live files on; the buckets that have other files now."""
         touched = set()
         for entry in delta:
             self._findings.checked("delta")
-            key = (entry.partition, entry.bucket)
-            bucket = self._live.setdefault(key, {})
-            touched.add(key)
+            bucket = self._live.setdefault(entry.bucket_id, {})
+            touched.add(entry.bucket_id)
             is_live = entry.identity in bucket
             if is_live is (entry.kind == ADD):
                 texts = ("a file that is not live", "a live file")
@@ -186,7 +184,7 @@ class SnapshotAudit:
                 texts = (f"a {name} record count of {expected}", f"{found}")
                 self._find("record-counts", snapshot, *texts)
 
-    def _check_levels(self, snapshot: Snapshot, bucket: BucketKey) -> None:
+    def _check_levels(self, snapshot: Snapshot, bucket: BucketId) -> None:
         entries = list(self._live[bucket].values())
         for level, files in Counter(entry.file.level for entry in entries).items():
             if level == 0:

@@ -17,17 +17,18 @@ UnsupportedError for files that this version cannot place, NotFoundError for an 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from widetable.commit.live_files import LiveFiles
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.lsm.levels import levels_of
 from widetable.lsm.sorted_run import key_types, sections, sort_key
-from widetable.read.scan_plan import check_entry, partition_order
+from widetable.read.scan_plan import bucket_order, placed
 from widetable.read.split import Split, needs_merge
 from widetable.schema import TableSchema
 
@@ -41,8 +42,7 @@ class ChangeSplit:
     """
 
     snapshot_id: int
-    partition: bytes
-    bucket: int
+    bucket: BucketId
     files: tuple[DataFileMeta, ...]
     by_sequence: bool = False
 
@@ -53,11 +53,11 @@ def plan_changes(
     """The changes of one snapshot. schema: the one that rows are read with."""
     entries = _entries(live_files, snapshot, producer)
     splits = []
-    for partition, bucket, files in _by_bucket(entries, schema):
+    for bucket, files in _in_order(entries, schema):
         # A compaction names its files in the order of events.
         by_sequence = snapshot.commit_kind == COMMIT_KIND_APPEND
         for group in _overlapping(files, schema):
-            splits.append(ChangeSplit(snapshot.id, partition, bucket, group, by_sequence))
+            splits.append(ChangeSplit(snapshot.id, bucket, group, by_sequence))
     return tuple(splits)
 
 
@@ -66,8 +66,8 @@ def plan_rows(
 ) -> tuple[Split, ...]:
     """The rows at `snapshot` that the changes after it follow on. schema: the one that rows are read with."""
     return tuple(
-        Split(snapshot.id, partition, bucket, section.files, needs_merge(section.files))
-        for partition, bucket, files in _by_bucket(live_files.live_entries(snapshot), schema)
+        Split(snapshot.id, bucket, section.files, needs_merge(section.files))
+        for bucket, files in _in_order(live_files.live_entries(snapshot), schema)
         for section in sections(_seen(files, schema, producer), schema)
     )
 
@@ -83,20 +83,16 @@ def _seen(files: Sequence[DataFileMeta], schema: TableSchema, producer: str) -> 
     return [file for file in files if file.level >= lowest]
 
 
-def _by_bucket(
-    entries: Iterable[ManifestEntry], schema: TableSchema
-) -> Iterator[tuple[bytes, int, list[DataFileMeta]]]:
-    """(partition, bucket, files) in the order of partition values and bucket; files in the order of entries."""
-    buckets: dict[tuple[bytes, int], list[DataFileMeta]] = {}
-    for entry in entries:
-        check_entry(entry)
-        buckets.setdefault((entry.partition, entry.bucket), []).append(entry.file)
-    order = partition_order(schema)
-    for partition, bucket in sorted(buckets, key=lambda key: (order(key[0]), key[1])):
-        yield partition, bucket, buckets[partition, bucket]
+def _in_order(
+    entries: Sequence[ManifestEntry], schema: TableSchema
+) -> Iterator[tuple[BucketId, list[DataFileMeta]]]:
+    """The buckets in `bucket_order`, the files of each in the order of entries."""
+    members = placed(entries)
+    for bucket in sorted(members, key=bucket_order(schema)):
+        yield bucket, [entry.file for entry in members[bucket]]
 
 
-def _entries(live_files: LiveFiles, snapshot: Snapshot, producer: str) -> Iterable[ManifestEntry]:
+def _entries(live_files: LiveFiles, snapshot: Snapshot, producer: str) -> Sequence[ManifestEntry]:
     if snapshot.commit_kind == COMMIT_KIND_OVERWRITE:
         return ()
     if producer != "none":

@@ -76,7 +76,7 @@ class ChangeRead:
         self, file: DataFileMeta, columns: tuple[str, ...], size: int, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         table, split = self.table, self.split
-        path = table.data_file(split.partition, split.bucket, file.file_name)
+        path = table.data_file(split.bucket, file.file_name)
         with open_data_file(
             table.file_io,
             path,

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.parquet_statistics import KeyRange
@@ -29,8 +30,7 @@ from widetable.write.table_state import TableState
 
 def read_bucket(
     table: TableState,
-    partition: bytes,
-    bucket: int,
+    bucket: BucketId,
     files: Sequence[DataFileMeta],
     columns: Sequence[str],
     predicate: Predicate | None,
@@ -44,7 +44,7 @@ def read_bucket(
     use_threads: let Arrow decode the columns of a file on several cores.
     """
     needed = tuple(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
-    bucket_read = _BucketRead(table, partition, bucket, needed, predicate, use_threads=use_threads)
+    bucket_read = _BucketRead(table, bucket, needed, predicate, use_threads=use_threads)
     shape = _Shape(table, columns, needed, predicate)
     for section in sections(files, table.schema):
         if not merge:
@@ -72,8 +72,7 @@ class _BucketRead:
     def __init__(
         self,
         table: TableState,
-        partition: bytes,
-        bucket: int,
+        bucket: BucketId,
         needed: Sequence[str],
         predicate: Predicate | None,
         *,
@@ -81,7 +80,6 @@ class _BucketRead:
     ) -> None:
         self._use_threads = use_threads
         self._table = table
-        self._partition = partition
         self._bucket = bucket
         self._needed = needed
         self._predicate = predicate
@@ -109,7 +107,7 @@ class _BucketRead:
         self, file: DataFileMeta, columns: Sequence[str], batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         table = self._table
-        path = table.data_file(self._partition, self._bucket, file.file_name)
+        path = table.data_file(self._bucket, file.file_name)
         with open_data_file(
             table.file_io, path, file, table.schema, table.schema_of(file.schema_id), columns
         ) as opened:

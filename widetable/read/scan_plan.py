@@ -23,6 +23,7 @@ from widetable.commit.live_files import LiveFiles
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.bucket_hash import bucket_ids
+from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
@@ -58,25 +59,28 @@ def plan(
         None if buckets is None else frozenset(buckets),
         pruner.may_hold if schema.partition_keys and predicate is not None else None,
     )
-    grouped: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in entries:
-        check_entry(entry)
-        grouped.setdefault((entry.partition, entry.bucket), []).append(entry)
     splits: list[Split] = []
     if snapshot is None:
         return splits
-    for (partition, bucket), members in grouped.items():
-        if not pruner.wants(partition, bucket, members[0].total_buckets):
+    for bucket, members in placed(entries).items():
+        if not pruner.wants(bucket, members[0].total_buckets):
             continue
         files = tuple(entry.file for entry in members)
-        wanted = pruner.files(partition, files)
+        wanted = pruner.files(bucket.partition, files)
         if wanted:
-            splits.append(Split(snapshot.id, partition, bucket, wanted, needs_merge(files)))
-    return sorted(splits, key=_split_order(schema))
+            splits.append(Split(snapshot.id, bucket, wanted, needs_merge(files)))
+    order = bucket_order(schema)
+    return sorted(splits, key=lambda split: order(split.bucket))
 
 
-def check_entry(entry: ManifestEntry) -> None:
-    """Refuse a file that this version cannot place."""
+def placed(entries: Sequence[ManifestEntry]) -> dict[BucketId, list[ManifestEntry]]:
+    """The entries by bucket. Raises UnsupportedError for a file that this version cannot place."""
+    for entry in entries:
+        _check(entry)
+    return by_bucket(entries)
+
+
+def _check(entry: ManifestEntry) -> None:
     if entry.bucket < 0:
         raise UnsupportedError(
             f"data file {entry.file.file_name!r}",
@@ -93,21 +97,17 @@ def check_entry(entry: ManifestEntry) -> None:
         )
 
 
-def _split_order(schema: TableSchema) -> Callable[[Split], Any]:
-    order = partition_order(schema)
-    return lambda split: (order(split.partition), split.bucket)
-
-
-def partition_order(schema: TableSchema) -> Callable[[bytes], Any]:
-    """Sorts partitions (BinaryRow, arity in front) by their values, null first."""
+def bucket_order(schema: TableSchema) -> Callable[[BucketId], Any]:
+    """Sorts buckets by the values of their partitions, null first, then by their numbers."""
     types = _partition_types(schema)
     order = row_order(types)
     memo: dict[bytes, tuple[Any, ...]] = {}
 
-    def key(partition: bytes) -> Any:
+    def key(bucket: BucketId) -> Any:
+        partition = bucket.partition
         if partition not in memo:
             memo[partition] = order(decode_row(partition, types) if types else ())
-        return memo[partition]
+        return memo[partition], bucket.number
 
     return key
 
@@ -201,10 +201,11 @@ class _Pruner:
         }
         return self._predicate.may_match(bounds)
 
-    def wants(self, partition: bytes, bucket: int, total_buckets: int) -> bool:
-        """Whether a bucket of a partition may have kept rows."""
+    def wants(self, bucket: BucketId, total_buckets: int) -> bool:
+        """Whether a bucket may have kept rows."""
         if self._predicate is None:
             return True
+        partition = bucket.partition
         if partition not in self._partition_wanted:
             self._partition_wanted[partition] = self._predicate.may_match(
                 self._bounds_of(partition)
@@ -212,7 +213,7 @@ class _Pruner:
         if not self._partition_wanted[partition]:
             return False
         buckets = self.buckets(total_buckets)
-        return buckets is None or bucket in buckets
+        return buckets is None or bucket.number in buckets
 
     def files(self, partition: bytes, files: tuple[DataFileMeta, ...]) -> tuple[DataFileMeta, ...]:
         """The files whose key range may have kept keys."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.read.expired import files_of
 from widetable.read.merge_read import read_bucket
@@ -21,13 +22,12 @@ from widetable.write.table_state import TableState
 
 @dataclass(frozen=True)
 class Split:
-    """snapshot_id: whose files they are. partition: BinaryRow with its arity in front. files: without those that the
-    filter rules out. needs_merge: of the whole bucket.
+    """snapshot_id: whose files they are. files: without those that the filter rules out. needs_merge: of the whole
+    bucket.
     """
 
     snapshot_id: int
-    partition: bytes
-    bucket: int
+    bucket: BucketId
     files: tuple[DataFileMeta, ...]
     needs_merge: bool
 
@@ -76,7 +76,7 @@ class SplitRead:
             return None
         table, split = self.table, self.split
         return tuple(
-            RawFile(table.data_file(split.partition, split.bucket, file.file_name), file.schema_id)
+            RawFile(table.data_file(split.bucket, file.file_name), file.schema_id)
             for file in split.files
         )
 
@@ -89,7 +89,6 @@ class SplitRead:
         with files_of(self.table, split.snapshot_id):
             yield from read_bucket(
                 self.table,
-                split.partition,
                 split.bucket,
                 split.files,
                 self.columns,

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from widetable.format.binary_row import EMPTY_ROW, encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
+from widetable.format.bucket_id import BucketId
 from widetable.kernels.key_lanes import key_lanes
 from widetable.schema import TableSchema
-from widetable.write.write_buffer import BucketId
 
 
 def split_by_bucket(

@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any, Final
 
 from widetable.errors import UnsupportedError
+from widetable.format.bucket_id import BucketId
 from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta
 
@@ -37,6 +38,10 @@ class CommitMessage:
     compact_before: tuple[DataFileMeta, ...] = ()
     compact_after: tuple[DataFileMeta, ...] = ()
     changelog_files: tuple[DataFileMeta, ...] = ()
+
+    @property
+    def bucket_id(self) -> BucketId:
+        return BucketId(self.partition, self.bucket)
 
     @property
     def is_empty(self) -> bool:

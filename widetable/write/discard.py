@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.storage.leftover import delete_leftover
 from widetable.write.commit_message import CommitMessage
@@ -16,12 +17,10 @@ from widetable.write.table_state import TableState
 def discard(state: TableState, messages: Iterable[CommitMessage]) -> None:
     """Delete the files that came to be with these messages; moved ones stay."""
     for message in messages:
-        discard_files(state, message.partition, message.bucket, message.written_files())
+        discard_files(state, message.bucket_id, message.written_files())
 
 
-def discard_files(
-    state: TableState, partition: bytes, bucket: int, files: Iterable[DataFileMeta]
-) -> None:
-    """Delete files of one bucket. partition: BinaryRow, arity in front."""
+def discard_files(state: TableState, bucket: BucketId, files: Iterable[DataFileMeta]) -> None:
+    """Delete files of one bucket."""
     for file in files:
-        delete_leftover(state.file_io, state.data_file(partition, bucket, file.file_name))
+        delete_leftover(state.file_io, state.data_file(bucket, file.file_name))

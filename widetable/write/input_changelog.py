@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.merge.gather import gather
 from widetable.merge.key_order import KeyOrder
@@ -22,7 +23,6 @@ from widetable.merge.window import window_of_arrivals
 from widetable.write.discard import discard_files
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
-from widetable.write.write_buffer import BucketId
 
 
 class InputChangelog:
@@ -54,7 +54,7 @@ class InputChangelog:
         self._records.clear()
         self._bytes.clear()
         for bucket, files in self._files.items():
-            discard_files(self._state, bucket.partition, bucket.bucket, files)
+            discard_files(self._state, bucket, files)
         self._files.clear()
 
     def _write(self, bucket: BucketId) -> None:
@@ -66,8 +66,7 @@ class InputChangelog:
         names = [name for name in self._state.schema.names if any(window.presence(name))]
         writer = RollingWriter(
             self._state,
-            bucket.partition,
-            bucket.bucket,
+            bucket,
             self._columns,
             level=0,
             file_source=FILE_SOURCE_APPEND,

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_writer import DataFileWriter
 from widetable.format.row_budget import pieces
@@ -36,8 +37,7 @@ class RollingWriter:
     def __init__(
         self,
         state: TableState,
-        partition: bytes,
-        bucket: int,
+        bucket: BucketId,
         columns: Sequence[str],
         *,
         level: int,
@@ -49,7 +49,6 @@ class RollingWriter:
         self._caches = caches
         self._cache: CacheWriter | None = None
         self._state = state
-        self._partition = partition
         self._bucket = bucket
         self._columns = tuple(columns)
         self._level = level
@@ -82,13 +81,13 @@ class RollingWriter:
         if self._current is not None:
             self._current.abort()
             self._current = None
-        discard_files(self._state, self._partition, self._bucket, self._finished)
+        discard_files(self._state, self._bucket, self._finished)
         self._finished.clear()
 
     def _write_piece(self, piece: pa.RecordBatch) -> None:
         if self._current is None:
             name = new_file_name("changelog" if self._is_changelog else "data", ".parquet")
-            path = self._state.data_file(self._partition, self._bucket, name)
+            path = self._state.data_file(self._bucket, name)
             if self._caches is not None:
                 self._cache = self._caches.writer(self._state, path)
             self._current = DataFileWriter(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from widetable.derived_value import derived_value
+from widetable.format.bucket_id import BucketId
 from widetable.format.partition_value import partition_texts
 from widetable.merge.engine import MergeEngine, engine_of
 from widetable.options import TableOptions
@@ -34,14 +35,11 @@ class TableState:
     def engine(self) -> MergeEngine:
         return engine_of(self.schema)
 
-    def check_bucket(self, partition: bytes, bucket: int) -> None:
-        """Raises InvalidError or UnsupportedError for a partition that can have no directory."""
-        self.paths.bucket_dir(partition_texts(partition, self.schema), bucket)
+    def data_file(self, bucket: BucketId, name: str) -> str:
+        """The path of a data file of one bucket."""
+        texts = partition_texts(bucket.partition, self.schema)
+        return self.paths.data_file(texts, bucket.number, name)
 
-    def data_file(self, partition: bytes, bucket: int, name: str) -> str:
-        """The path of a data file of one bucket. partition: BinaryRow, arity in front."""
-        return self.paths.data_file(partition_texts(partition, self.schema), bucket, name)
-
-    def bucket_dir(self, partition: bytes, bucket: int) -> str:
-        """The directory of the data files of one bucket."""
-        return self.paths.bucket_dir(partition_texts(partition, self.schema), bucket)
+    def bucket_dir(self, bucket: BucketId) -> str:
+        """Where its data files are. Raises InvalidError or UnsupportedError for a partition that can have none."""
+        return self.paths.bucket_dir(partition_texts(bucket.partition, self.schema), bucket.number)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.errors import InvalidError
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.row_budget import LEAST_BYTES, pieces
 from widetable.storage.memory_pool import prefer_system_pool
@@ -35,7 +36,7 @@ from widetable.write.write_batch import (
     BatchNormalizer,
     write_columns,
 )
-from widetable.write.write_buffer import BucketId, Run, WriteBuffer
+from widetable.write.write_buffer import Run, WriteBuffer
 
 # A user's batch goes through in slices of this part of the budget, at most this large; and not smaller, lest each few
 # rows be spilled by themselves.
@@ -111,8 +112,7 @@ class TableWriter:
         total_buckets = self._state.schema.num_buckets
         return [
             CommitMessage(
-                bucket.partition,
-                bucket.bucket,
+                *bucket,
                 total_buckets,
                 new_files=files,
                 changelog_files=changelog.get(bucket, ()),
@@ -127,7 +127,7 @@ class TableWriter:
         if self._changelog is not None:
             self._changelog.abort()
         for bucket, files in self._written:
-            discard_files(self._state, bucket.partition, bucket.bucket, files)
+            discard_files(self._state, bucket, files)
         self._written.clear()
 
     def __enter__(self) -> TableWriter:
@@ -155,7 +155,7 @@ class TableWriter:
         """The rows by bucket. Raises for a partition that can have no directory, before it has a file."""
         for bucket, part in split_by_bucket(rows, self._state.schema):
             if bucket not in self._seen:
-                self._state.check_bucket(bucket.partition, bucket.bucket)
+                self._state.bucket_dir(bucket)
                 self._seen.add(bucket)
             yield bucket, part
 
@@ -165,15 +165,14 @@ class TableWriter:
             for run in self._buffer.take(bucket):
                 files += self._write_run(bucket, run)
         except BaseException:
-            discard_files(self._state, bucket.partition, bucket.bucket, files)
+            discard_files(self._state, bucket, files)
             raise
         return tuple(files)
 
     def _write_run(self, bucket: BucketId, run: Run) -> tuple[DataFileMeta, ...]:
         writer = RollingWriter(
             self._state,
-            bucket.partition,
-            bucket.bucket,
+            bucket,
             self._file_columns,
             level=0,
             file_source=FILE_SOURCE_APPEND,

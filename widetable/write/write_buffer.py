@@ -13,11 +13,12 @@ readers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from widetable.format.bucket_id import BucketId
 from widetable.format.row_budget import LEAST_BYTES, row_bytes, rows_within
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.engine import MergeEngine, PartialMerge
@@ -34,13 +35,6 @@ _MAX_MERGED_RUNS: Final = 16
 _MAX_SMALL_BATCHES: Final = 64
 _SMALL_BATCH_ROWS: Final = 64 << 10
 _OVERHEAD_BYTES_PER_COLUMN: Final = 200
-
-
-class BucketId(NamedTuple):
-    """partition: BinaryRow, arity in front."""
-
-    partition: bytes
-    bucket: int
 
 
 Run: TypeAlias = Iterator[pa.RecordBatch]

@@ -18,8 +18,9 @@ from tests.faults import Fault, FaultyFileIO
 from tests.model import Model
 from tests.plain_rows import plain
 from tests.strategies import commits, keys_of, tables
-from tests.table_files import BucketKey, TableFiles, with_more_options
+from tests.table_files import TableFiles, with_more_options
 from widetable.errors import StorageError
+from widetable.format.bucket_id import BucketId
 from widetable.lsm.compaction import compact_bucket, plan_bucket
 from widetable.lsm.levels import Levels, levels_of
 from widetable.lsm.universal_compaction import Choice, widen
@@ -69,7 +70,7 @@ def any_choice(data: st.DataObject, levels: Levels) -> Choice | None:
     return Choice(files, level, drop_deletes=count == len(runs))
 
 
-def compact_anything(data: st.DataObject, table: TableFiles, key: BucketKey) -> None:
+def compact_anything(data: st.DataObject, table: TableFiles, key: BucketId) -> None:
     levels = levels_of(table.buckets[key], table.state.options)
     choice = any_choice(data, levels)
     if choice is None:
@@ -80,7 +81,7 @@ def compact_anything(data: st.DataObject, table: TableFiles, key: BucketKey) -> 
         choice = widen(levels)
     if choice is not None:
         note(f"compact {len(choice.files)} files to level {choice.output_level}: {allowed}")
-        message = compact_bucket(table.state, *key, table.schema.num_buckets, choice)
+        message = compact_bucket(table.state, key, table.schema.num_buckets, choice)
         table.apply([message])
 
 
@@ -123,7 +124,7 @@ def test_the_rules_picks_give_the_model_s_rows(data: st.DataObject) -> None:
                 choice = plan_bucket(table.state, table.buckets[key], full=full)
                 if choice is not None:
                     total = schema.num_buckets
-                    table.apply([compact_bucket(table.state, *key, total, choice)])
+                    table.apply([compact_bucket(table.state, key, total, choice)])
             table.check()
             assert plain(table.rows()) == plain(model.rows())
 
@@ -142,7 +143,7 @@ def compact_all(table: TableFiles, *, full: bool = True) -> None:
     for key, files in table.buckets.items():
         choice = plan_bucket(table.state, files, full=full)
         if choice is not None:
-            table.apply([compact_bucket(table.state, *key, table.schema.num_buckets, choice)])
+            table.apply([compact_bucket(table.state, key, table.schema.num_buckets, choice)])
     table.check()
 
 
@@ -275,7 +276,7 @@ def test_rows_far_apart_in_keys_are_sections_of_their_own(tmp_path: Path) -> Non
     assert [row["v"] for row in table.rows()] == [5, 1, 2]
 
 
-def full_choice(table: TableFiles) -> tuple[BucketKey, Choice]:
+def full_choice(table: TableFiles) -> tuple[BucketId, Choice]:
     ((key, files),) = table.buckets.items()
     choice = plan_bucket(table.state, files, full=True)
     assert choice is not None
@@ -293,7 +294,7 @@ def test_a_failed_compaction_leaves_nothing_behind(tmp_path: Path, operation: st
     before = table.names_on_disk()
     file_io.fail(operation, Fault.FULL, skip=2)
     with pytest.raises(StorageError):
-        compact_bucket(table.state, *key, 1, choice)
+        compact_bucket(table.state, key, 1, choice)
     file_io.heal()
     assert table.names_on_disk() == before
     assert [row["v"] for row in table.rows()] == [2] * 5
@@ -306,7 +307,7 @@ def test_discard_deletes_what_was_written_and_not_what_was_moved(tmp_path: Path)
         table.write(["k", "v"], [("+I", {"k": 1, "v": v})])
     before = table.names_on_disk()
     key, choice = full_choice(table)
-    message = compact_bucket(table.state, *key, 1, choice)
+    message = compact_bucket(table.state, key, 1, choice)
     assert len(message.written_files()) == 1
     assert len(message.compact_after) == 2
     discard(table.state, [message])

@@ -51,7 +51,7 @@ class CommittedTable:
         """The live files hold these rows, and every data file on disk was named by some snapshot."""
         self.files.buckets = {}
         for entry in self.live_entries():
-            self.files.buckets.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+            self.files.buckets.setdefault(entry.bucket_id, []).append(entry.file)
         self.files.check()
         assert [row["a"] for row in self.files.rows()] == [value] * 100
         named = set()
@@ -146,7 +146,7 @@ def test_who_finds_its_input_gone_plans_again(tmp_path: Path) -> None:
     table.compact(full=True)
     table.append(9)
     state = table.files.state
-    state.file_io.delete(state.data_file(planned[0].partition, 0, planned[0].file.file_name))
+    state.file_io.delete(state.data_file(planned[0].bucket_id, planned[0].file.file_name))
     plans = [planned]
     result = compact_table(
         state, lambda: plans.pop() if plans else table.live_entries(), table.commit, full=True
@@ -161,10 +161,10 @@ def test_a_live_file_that_is_missing_is_told(tmp_path: Path) -> None:
         table.append(value)
     (lost, *_) = table.live_entries()
     state = table.files.state
-    path = state.data_file(lost.partition, 0, lost.file.file_name)
+    path = state.data_file(lost.bucket_id, lost.file.file_name)
     state.file_io.delete(path)
     (sick,) = table.compact(full=True).sick
-    assert (sick.bucket, sick.error.subject) == (0, path)
+    assert sick.error.subject == path
 
 
 def test_losing_every_round_is_told_and_leaves_nothing(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ from tests.key_batches import in_pieces, key_batch, key_texts
 from tests.memory_caches import MemoryCaches
 from tests.plain_rows import plain, python_rows
 from tests.strategies import commits, keys_of, tables
-from tests.table_files import BucketKey, TableFiles, with_more_options
+from tests.table_files import TableFiles, with_more_options
 from tests.widetable.lsm.test_compaction import compact_anything, directory, partitioned
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import upgrade
 from widetable.format.row_batch import row_batch_schema
 from widetable.format.row_budget import RowBudget
@@ -35,7 +36,7 @@ STRATEGY = "widetable.lookup-strategy"
 
 
 def newest_rows(
-    files: TableFiles, key: BucketKey, runs: Sequence[SortedRun], columns: Sequence[str]
+    files: TableFiles, key: BucketId, runs: Sequence[SortedRun], columns: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """By key: the row of the newest run, out of all rows."""
     arrow = row_batch_schema(files.schema, [*files.schema.trimmed_primary_key, *columns])
@@ -50,13 +51,13 @@ def newest_rows(
 
 def found_rows(
     files: TableFiles,
-    key: BucketKey,
+    key: BucketId,
     keys: Sequence[pa.RecordBatch],
     columns: Sequence[str],
     caches: Caches | None = None,
 ) -> list[pa.RecordBatch]:
     runs = levels_of(files.buckets[key], files.state.options).sorted_runs()
-    return list(find_rows(files.state, *key, runs, iter(keys), columns, caches))
+    return list(find_rows(files.state, key, runs, iter(keys), columns, caches))
 
 
 @given(st.data())
@@ -93,7 +94,7 @@ def test_the_row_of_the_newest_run_is_found(data: st.DataObject) -> None:
 
 def make(
     folder: Path, options: Mapping[str, str] | None = None, **how: Any
-) -> tuple[TableFiles, BucketKey]:
+) -> tuple[TableFiles, BucketId]:
     """100 keys at the bottom in 5 files of 20, 10 of them again at level 0."""
     schema = new_schema(
         pa.schema([("k", pa.int64()), ("a", pa.int64()), ("b", pa.string())]),
@@ -112,7 +113,7 @@ def make(
 
 def look_up(
     files: TableFiles,
-    key: BucketKey,
+    key: BucketId,
     numbers: Sequence[int],
     columns: Sequence[str] = ("a", "b"),
     caches: Caches | None = None,
@@ -148,7 +149,7 @@ def test_one_or_two_files_of_a_run_are_open_at_a_time(tmp_path: Path) -> None:
     runs = levels_of(files.buckets[key], files.state.options).sorted_runs()[1:]
     keys = key_batch(files.schema, [{"k": number} for number in range(100)])
     seen = []
-    for rows in find_rows(files.state, *key, runs, in_pieces(keys, 10), ["a"], caches):
+    for rows in find_rows(files.state, key, runs, in_pieces(keys, 10), ["a"], caches):
         seen += rows["k"].to_pylist()
         assert len(caches.opened) - caches.closed == 1
     assert seen == list(range(100))
@@ -239,7 +240,7 @@ def test_a_file_of_a_newer_schema_is_not_copied(tmp_path: Path) -> None:
     state = replace(files.state, schema_of=lambda _: newer)
     runs = levels_of(files.buckets[key], files.state.options).sorted_runs()
     keys = key_batch(files.schema, [{"k": 50}])
-    (found,) = find_rows(state, *key, runs, [keys], ["a"], caches)
+    (found,) = find_rows(state, key, runs, [keys], ["a"], caches)
     assert found["a"].to_pylist() == [50]
     assert caches.built == []
 

@@ -61,9 +61,7 @@ class Reads:
 def rows_of(files: TableFiles, columns: list[str]) -> tuple[DataFileMeta, ParquetRows]:
     """The only file of the only bucket."""
     ((key, (file,)),) = files.buckets.items()
-    return file, ParquetRows(
-        files.state, files.state.data_file(*key, file.file_name), file, columns
-    )
+    return file, ParquetRows(files.state, files.state.data_file(key, file.file_name), file, columns)
 
 
 def numbered(tmp_path: Path, rows: int, group_rows: int, kind: pa.DataType) -> TableFiles:
@@ -111,7 +109,7 @@ def test_rows_are_those_of_a_filter_of_the_file(data: st.DataObject) -> None:
         files.write(commit.columns, commit.records)
         for key, metas in files.buckets.items():
             for file in metas:
-                path = files.state.data_file(*key, file.file_name)
+                path = files.state.data_file(key, file.file_name)
                 whole = pa.Table.from_batches(files.batches(key, file))
                 rows = ParquetRows(files.state, path, file, columns)
                 for piece in in_pieces(wanted, data.draw(st.integers(1, 5))):

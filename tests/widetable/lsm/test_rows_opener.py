@@ -10,8 +10,9 @@ import pytest
 import widetable as wt
 from tests.counting_file_io import CountingFileIO
 from tests.memory_caches import MemoryCaches
-from tests.table_files import BucketKey, TableFiles
+from tests.table_files import TableFiles
 from tests.widetable.lsm.test_key_lookup import STRATEGY, look_up, make
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm import rows_opener
@@ -22,7 +23,7 @@ SOME_BYTES = 300
 
 def cached(
     folder: Path, caches: MemoryCaches, file_io: CountingFileIO | None = None
-) -> tuple[TableFiles, BucketKey, DataFileMeta]:
+) -> tuple[TableFiles, BucketId, DataFileMeta]:
     """A file of twenty rows, and its cache."""
     how = {} if file_io is None else {"file_io": file_io}
     files, key = make(folder, {STRATEGY: "lookup"}, **how)
@@ -31,9 +32,9 @@ def cached(
 
 
 def rows_in(
-    files: TableFiles, key: BucketKey, file: DataFileMeta, caches: MemoryCaches | None
+    files: TableFiles, key: BucketId, file: DataFileMeta, caches: MemoryCaches | None
 ) -> list[tuple[int, int | None]]:
-    opener = RowsOpener(files.state, *key, ["a"], caches)
+    opener = RowsOpener(files.state, key, ["a"], caches)
     batches = list(opener.batches(file, SOME_BYTES))
     assert len(batches) > 1
     assert all(batch.nbytes <= SOME_BYTES for batch in batches)
@@ -78,7 +79,7 @@ def test_level_0_asks_no_cache(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     rows_opener._told.clear()
     files, key = make(tmp_path)
     fresh = min(files.buckets[key], key=lambda file: file.level)
-    opener = RowsOpener(files.state, *key, ["b"], MemoryCaches("open"))
+    opener = RowsOpener(files.state, key, ["b"], MemoryCaches("open"))
     (rows,) = opener.batches(fresh, BATCH_BYTES)
     assert rows["k"].to_pylist() == list(range(30, 40))
     assert caplog.records == []

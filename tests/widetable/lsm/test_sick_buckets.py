@@ -9,6 +9,7 @@ import pytest
 
 import widetable as wt
 from widetable.errors import DamagedError
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm import sick_buckets
 from widetable.lsm.compaction import plan_bucket
@@ -16,6 +17,7 @@ from widetable.lsm.sick_buckets import SickBuckets, is_of_bucket
 from widetable.lsm.universal_compaction import Choice
 from widetable.write.table_state import TableState
 
+BUCKET = BucketId(b"", 0)
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False)])
 
 
@@ -45,13 +47,13 @@ def damage(path: str) -> DamagedError:
 
 def test_a_choice_without_the_damaged_file_is_performed(table: wt.Table) -> None:
     state, files, known = table._state(table.schema), files_of(table), SickBuckets()
-    met = damage(state.data_file(b"", 0, files[0].file_name))
-    known.note(state, b"", 0, choice_of(state, files), met)
-    found = known.known(state, b"", 0, choice_of(state, files))
+    met = damage(state.data_file(BUCKET, files[0].file_name))
+    known.note(state, BUCKET, choice_of(state, files), met)
+    found = known.known(state, BUCKET, choice_of(state, files))
     assert found is not None
     assert str(found.error) == str(met)
-    assert known.known(state, b"", 0, choice_of(state, files[1:])) is None
-    assert known.known(state, b"", 1, choice_of(state, files)) is None
+    assert known.known(state, BUCKET, choice_of(state, files[1:])) is None
+    assert known.known(state, BucketId(b"", 1), choice_of(state, files)) is None
 
 
 def test_a_damage_is_believed_for_a_while(table: wt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,13 +61,13 @@ def test_a_damage_is_believed_for_a_while(table: wt.Table, monkeypatch: pytest.M
     state, known = table._state(table.schema), SickBuckets()
     choice = choice_of(state, files_of(table))
     monkeypatch.setattr(sick_buckets, "LOOK_AGAIN_SECONDS", 0.0)
-    known.note(state, b"", 0, choice, damage("the bucket"))
+    known.note(state, BUCKET, choice, damage("the bucket"))
     assert known.of(table.path)
-    assert known.known(state, b"", 0, choice) is None
+    assert known.known(state, BUCKET, choice) is None
     assert not known.of(table.path)
 
 
 def test_a_schema_is_of_all_buckets(table: wt.Table) -> None:
     state = table._state(table.schema)
     assert not is_of_bucket(state, damage(state.paths.schema(0)))
-    assert is_of_bucket(state, damage(state.data_file(b"", 0, files_of(table)[0].file_name)))
+    assert is_of_bucket(state, damage(state.data_file(BUCKET, files_of(table)[0].file_name)))

@@ -249,7 +249,7 @@ def files_named_by(table: wt.Table, snapshot: Snapshot) -> set[str]:
     """Live data files of a snapshot, relative to the table."""
     reads = table.scan(snapshot_id=snapshot.id).split_reads()
     return {
-        f"p={read.split.partition[12]}/bucket-{read.split.bucket}/{file.file_name}"
+        f"p={read.split.bucket.partition[12]}/bucket-{read.split.bucket.number}/{file.file_name}"
         for read in reads
         for file in read.split.files
     }

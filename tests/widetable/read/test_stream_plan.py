@@ -11,6 +11,7 @@ import pytest
 
 from tests.widetable.commit.fake_table import data_file
 from widetable.errors import InvalidError
+from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.read.change_plan import ChangeSplit
 from widetable.read.stream_plan import (
@@ -32,7 +33,7 @@ NO_LIMIT = Limits()
 
 
 def split(snapshot_id: int, files: Sequence[DataFileMeta]) -> ChangeSplit:
-    return ChangeSplit(snapshot_id, b"", 0, tuple(files))
+    return ChangeSplit(snapshot_id, BucketId(b"", 0), tuple(files))
 
 
 class Snapshots:

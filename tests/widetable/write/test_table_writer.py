@@ -53,7 +53,7 @@ def test_every_row_is_in_the_file_of_its_bucket(tmp_path: Path) -> None:
         assert (message.partition, message.total_buckets) == (EMPTY_ROW, 4)
         (file,) = message.new_files
         assert (file.level, file.file_source) == (0, FILE_SOURCE_APPEND)
-        for batch in table.batches((EMPTY_ROW, message.bucket), file):
+        for batch in table.batches(message.bucket_id, file):
             assert set(bucket_ids(batch, table.schema).tolist()) == {message.bucket}
     table.check()
     assert [row["k"] for row in table.rows()] == list(range(1000))
