@@ -44,7 +44,7 @@ from widetable.format.parquet_layout import (
     file_schema,
     statistics_columns,
 )
-from widetable.format.row_batch import in_schema_order, row_batch_schema
+from widetable.format.row_batch import column_or_nulls, in_schema_order, row_batch_schema
 from widetable.format.row_budget import row_bytes, rows_within
 from widetable.kernels.key_lanes import key_lanes
 from widetable.options import TableOptions
@@ -176,15 +176,11 @@ class DataFileWriter:
         """The batch with exactly the file's table columns."""
         columns = []
         for field in self._batch_schema:
-            index = row_batch.schema.get_field_index(field.name)
-            if index >= 0:
-                column = row_batch.column(index)
-                if column.type != field.type:
-                    raise _wrong_rows(
-                        self._path, field.name, f"values of {column.type}", f"{field.type}"
-                    )
-            else:
-                column = pa.nulls(row_batch.num_rows, field.type)
+            column = column_or_nulls(row_batch, field)
+            if column.type != field.type:
+                raise _wrong_rows(
+                    self._path, field.name, f"values of {column.type}", f"{field.type}"
+                )
             if not field.nullable and column.null_count:
                 raise _wrong_rows(
                     self._path, field.name, f"{column.null_count} nulls", "NOT NULL values"

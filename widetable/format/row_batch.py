@@ -1,4 +1,4 @@
-"""The Arrow schema of a row batch: sequence number, row kind, then table columns.
+"""Row batches: their Arrow schema (sequence number, row kind, then table columns), and how rows come into a schema.
 
 A row batch is what files, merges and writers hand to one another (ARCHITECTURE.md). Columns have
 the current table schema's names and Arrow types, in schema order; key columns are always there,
@@ -30,3 +30,23 @@ def row_batch_schema(schema: TableSchema, columns: Iterable[str]) -> pa.Schema:
     """The schema of a row batch with these table columns, whatever their order."""
     fields = schema.arrow_schema(in_schema_order(schema, columns))
     return pa.schema([*SYSTEM_FIELDS, *fields])
+
+
+def column_or_nulls(rows: pa.RecordBatch | pa.Table, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    """The column of this name; nulls of its type when the rows have none."""
+    index = rows.schema.get_field_index(field.name)
+    return rows.column(index) if index >= 0 else pa.nulls(rows.num_rows, field.type)
+
+
+def project(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with exactly these columns; one that they have not is null."""
+    if rows.schema == schema:
+        return rows
+    if not len(schema):
+        return without_columns(rows.num_rows)
+    return pa.RecordBatch.from_arrays([column_or_nulls(rows, f) for f in schema], schema=schema)
+
+
+def without_columns(rows: int) -> pa.RecordBatch:
+    """So many rows: a batch that is made of no columns has none, one that is made of a struct keeps them."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))

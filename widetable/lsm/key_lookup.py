@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
-from widetable.format.row_batch import row_batch_schema
+from widetable.format.row_batch import project, row_batch_schema
 from widetable.format.row_budget import RowBudget
 from widetable.kernels.key_match import Positions
 from widetable.lsm.file_rows import Caches
@@ -101,7 +101,7 @@ class RowFinder:
             missed = np.ones(len(numbers), np.bool_)
             for found in run.find(keys):
                 hits.append(numbers[found.hits])
-                batches.append(with_schema(found.rows, self.schema))
+                batches.append(project(found.rows, self.schema))
                 missed[found.hits] = False
             if not missed.all():
                 rest = np.flatnonzero(missed)
@@ -133,14 +133,3 @@ def _by_key(hits: Sequence[Positions], rows: pa.RecordBatch) -> pa.RecordBatch:
     order = np.argsort(numbers, kind="stable")
     is_last = np.append(np.diff(numbers[order]) > 0, True)
     return rows.take(pa.array(order[is_last]))
-
-
-def with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows with exactly these columns; one that the file has not is null."""
-    if rows.schema == schema:
-        return rows
-    arrays = []
-    for field in schema:
-        index = rows.schema.get_field_index(field.name)
-        arrays.append(pa.nulls(rows.num_rows, field.type) if index < 0 else rows.column(index))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -165,9 +165,7 @@ class _RowGroup:
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """Batches of this schema as one; copied only when there are several."""
     if not batches:
-        return pa.RecordBatch.from_arrays(
-            [pa.nulls(0, field.type) for field in schema], schema=schema
-        )
+        return pa.RecordBatch.from_pylist([], schema)
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 

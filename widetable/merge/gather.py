@@ -10,29 +10,28 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from widetable.format.row_batch import row_batch_schema
+from widetable.format.row_batch import project, row_batch_schema
 from widetable.kernels.patched_take import Choice, take_patched
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
+from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 
 def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.RecordBatch:
     """The rows of a plan as one row batch with these columns in the table's order; a column without a source is
     null.
     """
-    schema = row_batch_schema(window.schema, columns)
-    gathered: dict[str, pa.Array] = {}
+    gathered = {
+        SEQUENCE_NUMBER: pa.array(plan.sequence_numbers),
+        VALUE_KIND: pa.array(plan.kinds),
+    }
     for source in plan.sources:
         if isinstance(source, Pick):
             gathered.update(_gather_pick(window, source))
         else:
             gathered[source.column] = source.values
-    rows = len(plan.kinds)
-    arrays = [pa.array(plan.sequence_numbers), pa.array(plan.kinds)]
-    for field in list(schema)[len(arrays) :]:
-        found = gathered.get(field.name)
-        arrays.append(pa.nulls(rows, field.type) if found is None else found)
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    rows = pa.RecordBatch.from_pydict(gathered)
+    return project(rows, row_batch_schema(window.schema, columns))
 
 
 def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:

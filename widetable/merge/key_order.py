@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.format.row_batch import column_or_nulls
 from widetable.kernels.key_lanes import key_lanes
 from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
@@ -56,12 +57,8 @@ class KeyOrder:
 def _laid_end_to_end(
     schema: TableSchema, batches: Sequence[pa.RecordBatch], name: str
 ) -> pa.ChunkedArray:
-    kind = schema.arrow_schema([name]).field(0).type
-    chunks = [
-        batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, kind)
-        for batch in batches
-    ]
-    return pa.chunked_array(chunks, type=kind)
+    field = schema.arrow_schema([name]).field(0)
+    return pa.chunked_array([column_or_nulls(batch, field) for batch in batches], field.type)
 
 
 def arrival_keys(

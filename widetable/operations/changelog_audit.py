@@ -23,6 +23,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.printed_value import printed_rows
+from widetable.format.row_batch import column_or_nulls
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.bucket_hash import murmur_hash
 from widetable.lsm.sorted_run import key_types
@@ -316,11 +317,7 @@ class _Facts:
     ) -> None:
         """A column that the rows lack is null."""
         count = rows.num_rows
-        present = set(rows.schema.names)
-        columns = [
-            rows.column(f.name) if f.name in present else pa.nulls(count, f.type)
-            for f in self._schema
-        ]
+        columns = [column_or_nulls(rows, field) for field in self._schema]
         self._batches += pa.Table.from_arrays(columns, schema=self._schema).to_batches()
         self._sources.append(np.full(count, source, np.int8))
         self._kinds.append(kinds)

@@ -25,7 +25,7 @@ from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.format.row_batch import in_schema_order, row_batch_schema
+from widetable.format.row_batch import in_schema_order, project, row_batch_schema, without_columns
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.format.snapshot import Snapshot
 from widetable.kernels.arrow_buffers import fixed_values
@@ -34,7 +34,7 @@ from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import Positions, match_keys
 from widetable.kernels.merge_order import group_starts, sort_order
 from widetable.lsm.file_rows import Caches
-from widetable.lsm.key_lookup import key_pieces, piece_budget, with_schema
+from widetable.lsm.key_lookup import key_pieces, piece_budget
 from widetable.lsm.levels import levels_of
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.run_rows import RunRows
@@ -192,7 +192,7 @@ class _BucketReader:
                     inputs, schema, engine, wanted, keep_deletes=False, batch_bytes=BATCH_BYTES
                 )
             else:
-                yield from (with_schema(rows, complete) for rows in chain.from_iterable(inputs))
+                yield from (project(rows, complete) for rows in chain.from_iterable(inputs))
         finally:
             for run in runs:
                 run.close()
@@ -219,8 +219,7 @@ def _table(
         batches += found.rows
     fields = [field.with_nullable(True) for field in schema.arrow_schema(names)]
     if not fields:
-        empty = pa.array([{}] * keys, pa.struct([]))
-        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(empty)])
+        return pa.Table.from_batches([without_columns(keys)])
     columns = [_column(batches, field, places) for field in fields]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 

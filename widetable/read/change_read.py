@@ -18,6 +18,7 @@ import pyarrow as pa
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
+from widetable.format.row_batch import column_or_nulls
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.sorted_merge import interleave_runs
 from widetable.read.change_plan import ChangeSplit
@@ -56,7 +57,7 @@ class ChangeRead:
         schema = change_schema(self.table.schema, self.columns)
         with not_expired(self.table, self.split.snapshot_id):
             for batch in self._in_order(use_threads=use_threads):
-                yield _shaped(batch, schema)
+                yield _shaped(batch, batch.column(VALUE_KIND), schema)
 
     def _in_order(self, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
         files, schema = self.split.files, self.table.schema
@@ -105,14 +106,10 @@ class InsertRead:
         read = SplitRead(self.table, self.split, columns)
         with not_expired(self.table, self.snapshot_id):
             for batch in read.to_batches(use_threads=use_threads):
-                kinds = to_texts(inserts(batch.num_rows))
-                arrays = [batch.column(name) for name in self.columns]
-                yield pa.RecordBatch.from_arrays([*arrays, kinds], schema=schema)
+                yield _shaped(batch, inserts(batch.num_rows), schema)
 
 
-def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = []
-    for field in list(schema)[:-1]:
-        index = batch.schema.get_field_index(field.name)
-        arrays.append(batch.column(index) if index >= 0 else pa.nulls(batch.num_rows, field.type))
-    return pa.RecordBatch.from_arrays([*arrays, to_texts(batch.column(VALUE_KIND))], schema=schema)
+def _shaped(rows: pa.RecordBatch, kinds: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    """schema: of `change_schema`."""
+    columns = [column_or_nulls(rows, field) for field in list(schema)[:-1]]
+    return pa.RecordBatch.from_arrays([*columns, to_texts(kinds)], schema=schema)

@@ -17,6 +17,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.parquet_statistics import KeyRange
+from widetable.format.row_batch import project
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import SortedRun, sections
 from widetable.merge.sorted_merge import merge_runs
@@ -156,18 +157,5 @@ class _Shape:
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """One row batch."""
         if self._predicate is not None:
-            kept = self._predicate.rows_of(_with_columns(batch, self._all))
-            return _with_columns(kept, self._schema)
-        return _with_columns(batch, self._schema)
-
-
-def _with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    if not len(schema):
-        # A batch without columns keeps no rows: carried by a struct of none.
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
-    columns = []
-    for field in schema:
-        index = batch.schema.get_field_index(field.name)
-        found = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows, field.type)
-        columns.append(found)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+            batch = self._predicate.rows_of(project(batch, self._all))
+        return project(batch, self._schema)
