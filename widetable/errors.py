@@ -1,4 +1,4 @@
-"""The six kinds of error, told by what the caller must do.
+"""The six kinds of error, named by what the caller must do.
 
     WidetableError
     ├── InvalidError       your call, option or data is wrong: fix it and call again

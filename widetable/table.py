@@ -133,7 +133,7 @@ class Table(TableChanges):
         whole table.
 
         The whole table is replaced with whole_table, when it has no partitions, or with option
-        `dynamic-partition-overwrite` = false. Otherwise as `write`. Readers of changes are not told what went; with
+        `dynamic-partition-overwrite` = false. Otherwise as `write`. Readers of changes do not see what went; with
         producer lookup the new rows reach them as +I, also those of keys that they have: let them start anew.
         """
         by = Identity.of(commit_user, commit_identifier, digest, replay)

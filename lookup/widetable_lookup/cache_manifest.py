@@ -10,7 +10,7 @@ a little is read, and both check each page or block as it is read.
 
 Nothing is forced to the disk (an fsync costs more than many builds), so a crash of the host may leave files of the
 right size with wrong bytes. A cache is therefore trusted for as long as the host runs: `boot` is the kernel's id of
-that. Hosts that do not tell get an fsync per file.
+that. Hosts that do not say get an fsync per file.
 
 In: values. Out: bytes, and back. Raises CacheFault for a manifest or files that are not what was written, OSError.
 """

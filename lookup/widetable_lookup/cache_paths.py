@@ -13,7 +13,7 @@
     cache     = <data file name> . <16 hex digits> .s<schema id> .v<format>-<key grammar>
     token     = 16 hex digits
 
-The hex digits of a cache are SHA-256 of the data file's path below the table, which also tells files of other writers
+The hex digits of a cache are SHA-256 of the data file's path below the table, which also sets files of other writers
 apart that have one name in two buckets. A data file never changes, so a cache is never stale; rows are kept in the
 table's schema, so another schema id is another cache.
 

@@ -48,7 +48,7 @@ class CachedRows:
     def find(self, keys: pa.RecordBatch) -> Found:
         """The rows of these keys, with the columns that it was opened for as far as the file has them."""
         cache = self._opened()
-        with self._damage_told(cache):
+        with self._damage_noted(cache):
             hits, positions = cache.find([keys.column(name) for name in self._key])
             columns = cache.rows.take(self._choice, positions)
         return Found(hits, pa.RecordBatch.from_arrays(columns, schema=self._schema))
@@ -57,7 +57,7 @@ class CachedRows:
         """All rows in file order, about batch_bytes at once. They lie in the map, and keep it."""
         cache = self._opened()
         for index in range(cache.rows.batches):
-            with self._damage_told(cache):
+            with self._damage_noted(cache):
                 columns = cache.rows.batch(index, self._schema.names)
             rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
             yield from pieces(rows, batch_bytes)
@@ -73,7 +73,7 @@ class CachedRows:
         return self._cache
 
     @contextlib.contextmanager
-    def _damage_told(self, cache: OpenedCache) -> Iterator[None]:
+    def _damage_noted(self, cache: OpenedCache) -> Iterator[None]:
         try:
             yield
         except (CacheFault, OSError) as fault:

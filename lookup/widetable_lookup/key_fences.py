@@ -7,7 +7,7 @@
                    behind its end, as one 64-bit number, stored little-endian
 
 A search among 32 rows meets six places in memory, one among all rows of a million some thirty: that is what it costs.
-Keys whose words are equal tell nothing; then the rows are searched as if there were no fences. Of keys that are one
+Keys whose words are equal say nothing; then the rows are searched as if there were no fences. Of keys that are one
 number there are none: they lie as close together themselves.
 
 In: encoded keys (memcomparable.py). Out: words whose order is theirs, as far as they differ. Raises CacheFault for

@@ -41,7 +41,7 @@ def needs_index(*, is_number: bool) -> bool:
 
 
 def choose(keys: int, rows: int, hit_share: float, *, has_index: bool) -> Way:
-    """keys: to be found among so many rows. hit_share: of the keys, 0 to 1, as far as one can tell."""
+    """keys: to be found among so many rows. hit_share: of the keys, 0 to 1, as far as is known."""
     if not has_index:
         return Way.SEARCH
     index_micros = _INDEX_MISS + (_INDEX_HIT - _INDEX_MISS) * hit_share

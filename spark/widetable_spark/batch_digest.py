@@ -17,7 +17,7 @@ from widetable import WidetableError
 from widetable.storage.locate import locate
 
 _log = logging.getLogger("widetable.spark")
-_told: Final[set[str | None]] = set()
+_logged: Final[set[str | None]] = set()
 
 
 def batch_digest(checkpoint: str | None, batch_id: int, query_ids: Iterable[str]) -> str | None:
@@ -25,10 +25,10 @@ def batch_digest(checkpoint: str | None, batch_id: int, query_ids: Iterable[str]
     try:
         noted = None if checkpoint is None else _noted(checkpoint, batch_id)
     except WidetableError as error:
-        _tell(checkpoint, str(error))
+        _log_once(checkpoint, str(error))
         return None
     if noted is None:
-        _tell(checkpoint, "no option checkpointLocation")
+        _log_once(checkpoint, "no option checkpointLocation")
         return None
     digest = hashlib.sha256()
     for query_id in sorted(query_ids):
@@ -42,8 +42,8 @@ def _noted(checkpoint: str, batch_id: int) -> bytes:
     return storage.read(f"{root}/offsets/{batch_id}")
 
 
-def _tell(checkpoint: str | None, why: str) -> None:
+def _log_once(checkpoint: str | None, why: str) -> None:
     """Once: the same holds for every batch."""
-    if checkpoint not in _told:
-        _told.add(checkpoint)
+    if checkpoint not in _logged:
+        _logged.add(checkpoint)
         _log.debug("batches of checkpoint %r have no digest: %s", checkpoint, why)

@@ -10,7 +10,7 @@ of a bucket's files stay on one host. So tasks fetch their files themselves; not
 
 One bucket's error costs the others nothing: what can be committed is, then the error is raised on the driver, where the
 rules of the maintainer decide (`operations/maintenance_rule.py`). A bucket with a damaged file is passed by,
-which these rules are told as well (`lsm/sick_buckets.py`).
+which these rules report as well (`lsm/sick_buckets.py`).
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _end_with(
 ) -> None:
     try:
         query.awaitTermination()
-    except (PySparkException, Py4JError, OSError):  # whoever waits for the query is told
+    except (PySparkException, Py4JError, OSError):  # whoever waits for the query sees it
         _log.debug("maintenance ended", exc_info=True)
     finally:
         _end(maintainer, executors, temporary)

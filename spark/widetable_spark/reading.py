@@ -3,7 +3,7 @@
 Columns and filters are pushed into the table's own scan (partitions, buckets, key ranges). Buckets
 that need no merge go to Spark's own
 Parquet scan, which prunes columns and row groups and runs in the JVM; the others are merged by Python tasks.
-`format("widetable")` gives the same rows, only slower (spark.md section 1 tells why).
+`format("widetable")` gives the same rows, only slower (spark.md section 1 says why).
 """
 
 from __future__ import annotations

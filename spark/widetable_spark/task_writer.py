@@ -59,7 +59,7 @@ class TaskWriter:
             self.columns,
             row_kind=self.row_kind,
             task=task,
-            tasks=None,  # Spark does not tell a task how many there are
+            tasks=None,  # Spark does not show a task how many there are
             sequence_base=self.sequence_base,
         )
         rows = 0

@@ -35,7 +35,7 @@ def test_it_is_of_the_query_and_of_what_the_batch_reads(checkpoint: Path) -> Non
 def test_what_cannot_be_read_gives_none_and_is_told_once(
     where: str | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_told", set())
+    monkeypatch.setattr(module, "_logged", set())
     with caplog.at_level(logging.DEBUG, "widetable.spark"):
         for batch in range(3):
             assert batch_digest(where, batch, ["q"]) is None

@@ -1,7 +1,7 @@
 """The command `widetable`: finds the command in the table, calls it, and turns errors into one line and an exit code.
 
 Out: the exit code. With --debug the traceback follows an error's line. Raises MemoryError, of which nothing can be
-told, and SystemExit after help.
+said, and SystemExit after help.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ def audit_lines(report: AuditReport) -> Iterator[tuple[str, str]]:
         yield f"  not checked: {reason}", "warning"
     for finding in report.findings:
         yield f"  {finding}", "error"
-    untold = sum(report.found.values()) - len(report.findings)
-    if untold:
-        yield f"  and {untold} more", "error"
+    unnamed = sum(report.found.values()) - len(report.findings)
+    if unnamed:
+        yield f"  and {unnamed} more", "error"
     if report.ok:
         yield "ok: every law holds wherever it was checked", "good"
     else:

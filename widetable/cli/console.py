@@ -33,7 +33,7 @@ def make_streams_whole() -> None:
 
 
 def drop_refused_output() -> None:
-    """What standard output has refused is not tried again, and told again, when the process ends."""
+    """What standard output has refused is not tried again, and reported again, when the process ends."""
     try:
         sys.stdout.flush()
     except OSError:

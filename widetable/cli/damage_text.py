@@ -10,7 +10,7 @@ from widetable.operations.repair import RepairedFile, RepairResult
 from widetable.operations.rollback import RollbackResult
 
 # So many undone commits are listed.
-_UNDONE_TOLD = 20
+_UNDONE_SHOWN = 20
 
 
 def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
@@ -37,10 +37,10 @@ def repair_lines(result: RepairResult, *, is_dry: bool) -> Iterator[tuple[str, s
     elif is_dry:
         yield f"{len(result.files)} files to repair, {lost} rows to lose: --yes does it", "warning"
     else:
-        told = (
+        text = (
             f"{len(result.files)} files repaired in snapshot {result.snapshot_id}, {lost} rows lost"
         )
-        yield told, "warning"
+        yield text, "warning"
 
 
 def _file_lines(file: RepairedFile) -> Iterator[str]:
@@ -61,11 +61,11 @@ def rollback_lines(result: RollbackResult, *, is_dry: bool) -> Iterator[tuple[st
     """What it does, and whose commits are undone."""
     files = f"{result.restored_files} files come back, {result.removed_files} go, {result.kept_files} stay"
     yield f"from snapshot {result.latest_id} to the rows of {result.target_id}: {files}", "plain"
-    for commit in result.undone[:_UNDONE_TOLD]:
+    for commit in result.undone[:_UNDONE_SHOWN]:
         text = f"snapshot {commit.snapshot_id}, {commit.user} {commit.identifier}"
         yield f"  undone: {text}", "plain"
-    if len(result.undone) > _UNDONE_TOLD:
-        yield f"  and {len(result.undone) - _UNDONE_TOLD} more", "plain"
+    if len(result.undone) > _UNDONE_SHOWN:
+        yield f"  and {len(result.undone) - _UNDONE_SHOWN} more", "plain"
     if not result.restored_files and not result.removed_files:
         yield "nothing to do", "good"
     elif is_dry:

@@ -1,4 +1,4 @@
-"""Who commits, and under which number and digest: what tells a commit that comes again from another one.
+"""Who commits, and under which number and digest: what sets a commit that comes again apart from another one.
 
 Raises InvalidError for what is no text or no number that can grow, and for a number, digest or replay without the user
 that it is for.

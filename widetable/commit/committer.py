@@ -12,7 +12,7 @@ overwrite commits nothing. Raises
 
     ConflictError   the commit does not fit the newest snapshot, or lost too often; nothing was committed
     StorageError    the storage refused. When the publish itself failed it is looked up whether it went through; what
-                    cannot be told is said in the message, and then no file is deleted: commit again with the same
+                    is not known is said in the message, and then no file is deleted: commit again with the same
                     user and identifier
     InvalidError    messages that do not belong into such a commit, a value that nobody could read again, another
                     table than the one that was opened, or a number that another commit of the user has
@@ -75,8 +75,8 @@ _FIRST_WAIT_MILLIS: Final = 1.0
 _LONGEST_WAIT_MILLIS: Final = 100.0
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
-_MANY_TOLD: Final = Seldom()
-_AHEAD_TOLD: Final = Seldom()
+_MANY_WARNINGS: Final = Seldom()
+_AHEAD_WARNINGS: Final = Seldom()
 _log = logging.getLogger("widetable")
 
 
@@ -225,7 +225,7 @@ class Committer:
 
     def replay_of(self, by: Identity) -> Replay | None:
         """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it
-        cannot be told: see `replay`.
+        is not known: see `replay`.
         """
         latest = self.snapshots.latest()
         return CommitHistory(self.last_commits.load, by, self._paths.root).replay(latest)
@@ -313,7 +313,7 @@ class Committer:
 
     def _warn_of_many_users(self, users: int) -> None:
         if users >= MANY_USERS:
-            _MANY_TOLD.warn(
+            _MANY_WARNINGS.warn(
                 self._paths.root,
                 f"every snapshot remembers the last commits of {users} commit users; past {MAX_USERS} those are "
                 f"forgotten that have been silent for {opt.COMMIT_USER_RETENTION.key}: let a job keep its commit "
@@ -324,7 +324,7 @@ class Committer:
         """The clock; it is said when the newest snapshot is ahead of it, which is not taken over then."""
         now_millis = self._clock.now_nanos() // 1_000_000
         if latest is not None and is_ahead(latest.time_millis, now_millis):
-            _AHEAD_TOLD.warn(
+            _AHEAD_WARNINGS.warn(
                 self._paths.root,
                 f"snapshot {latest.id}, of the user {latest.commit_user!r}, is "
                 f"{(latest.time_millis - now_millis) // 1000} s ahead of this machine's clock, whose time is taken: "
@@ -343,7 +343,7 @@ class Committer:
         return max((entry.file.max_sequence_number for entry in live), default=0)
 
     def _publish(self, run: _Run, snapshot: Snapshot) -> bool:
-        """Whether this snapshot is now the table's. Raises StorageError when it is not, or when that cannot be told."""
+        """Whether this snapshot is now the table's. Raises StorageError when it is not, or when that is not known."""
         path = self._paths.snapshot(snapshot.id)
         data = parsed_back(snapshot, snapshot_from_json, path)
         if self._file_io.exists(path):

@@ -64,7 +64,7 @@ class ConsumerStore:
         return [name[len(_PREFIX) :] for name in idle if name.startswith(_PREFIX)]
 
     def all(self) -> dict[str, int]:
-        """Consumer to its next snapshot, sorted by name. One that cannot be read has none, and is told in the log."""
+        """Consumer to its next snapshot, sorted by name. One that cannot be read has none, and is logged."""
         found, damaged = readable(self._names(), self.next_snapshot)
         for damage in damaged:
             pass_over(damage)

@@ -2,7 +2,7 @@
 
 A lease is renewed for as long as somebody has the object and it says that it is still ours. Where no thread can be
 started it runs out, which no safety depends on; the next lease tries again. A forked child begins with no leases. An
-error is told in the log, and the lease is tried again when it is next due. Raises nothing.
+error is logged, and the lease is tried again when it is next due. Raises nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from widetable.forked_child import SharedByThreads
 
 _RENEWALS_PER_LEASE: Final = 6
 _SHORTEST_SECONDS: Final = 0.05
-# What a wait may be told at most (threading.TIMEOUT_MAX is larger).
+# What a wait may be given at most (threading.TIMEOUT_MAX is larger).
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 _log = logging.getLogger("widetable")
 

@@ -64,7 +64,7 @@ class LiveFiles:
         self._counted = counted
 
     def uncounted(self) -> LiveFiles:
-        """The same for an audit, which tells itself where files and rows are not as many as recorded."""
+        """The same for an audit, which reports itself where files and rows are not as many as recorded."""
         types, cache = self._partition_types, self._cache
         return LiveFiles(self._file_io, self._paths, types, cache, counted=False)
 

@@ -1,7 +1,7 @@
 """What shows that a table without a snapshot has had some (docs/decisions/0016).
 
 A table that was just made and one whose snapshots were lost look alike: both have a schema and no snapshot. Writing to
-the second from snapshot 1 on, or cleaning it, would finish what the loss began. Told apart by whatever is only there
+the second from snapshot 1 on, or cleaning it, would finish what the loss began. Known apart by whatever is only there
 after a snapshot was: hints, tags, consumers, notes of expiry, changelogs of expired snapshots, manifest lists, and a
 mark of our own (other clients never look there), written once after the first commit of ours:
 

@@ -246,7 +246,7 @@ def _is_gone(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> bool:
 
 
 def _let_go(lease: LeaseFile | ReadLease) -> None:
-    """Of what is removed where nobody can be told of an error: the lease then runs out."""
+    """Of what is removed where nobody hears of an error: the lease then runs out."""
     try:
         lease.remove() if isinstance(lease, LeaseFile) else lease.release()
     except StorageError as refusal:

@@ -7,7 +7,7 @@ On disk (other clients never look there), another name of the snapshot's file, s
 A note is made before the snapshot's file is removed, so at every moment a snapshot is whole, or its notes say which
 files are still to be deleted (docs/decisions/0009-expiry.md). Every expiry has notes of its own, and takes them back
 when it leaves the snapshot; so who has seen no reader and is about to remove a snapshot has a note of it all the time.
-The note of a snapshot that is there tells readers who want to hold it (read_lease). Raises StorageError.
+The note of a snapshot that is there warns readers who want to hold it (read_lease). Raises StorageError.
 """
 
 from __future__ import annotations

@@ -14,15 +14,15 @@ class Seldom:
     """Of one process. Thread-safe: two threads at worst say it twice."""
 
     def __init__(self) -> None:
-        self._told_at: dict[str, float] = {}
+        self._warned_at: dict[str, float] = {}
 
     def is_due(self, subject: str) -> bool:
         """Whether a warning about the subject would be said now."""
-        told_at = self._told_at.get(subject)
-        return told_at is None or time.monotonic() - told_at >= _SILENT_SECONDS
+        warned_at = self._warned_at.get(subject)
+        return warned_at is None or time.monotonic() - warned_at >= _SILENT_SECONDS
 
     def warn(self, subject: str, message: str) -> None:
         """Say it, if it is due. subject: begins the line."""
         if self.is_due(subject):
-            self._told_at[subject] = time.monotonic()
+            self._warned_at[subject] = time.monotonic()
             _log.warning("%s: %s", subject, message)

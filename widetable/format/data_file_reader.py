@@ -36,7 +36,7 @@ from widetable.storage.file_io import FileIO
 from widetable.types import DataField, timestamp_unit
 
 _ARROW: Final = "parquet-cpp-arrow"
-# So many rows show how wide they are, where the footer cannot tell.
+# So many rows show how wide they are, where the footer does not say.
 _PROBED_ROWS: Final = 256
 
 
@@ -166,7 +166,7 @@ class DataFile:
             )
 
     def _rows_at_once(self, group: int, names: Sequence[str], batch_bytes: int) -> int:
-        """By what the footer says of a row group, and by its first rows where it cannot tell."""
+        """By what the footer says of a row group, and by its first rows where it does not say."""
         self._leaves = self._leaves or leaves_of(self._parquet.schema, frozenset(names))
         metadata = self._parquet.metadata
         size = group_bytes(metadata, group, self._leaves, batch_bytes)

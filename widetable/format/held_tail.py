@@ -1,4 +1,4 @@
-"""An output that hands on what is written to it, until it is told to hold the rest back: the footer of a Parquet file,
+"""An output that hands on what is written to it, until it is to hold the rest back: the footer of a Parquet file,
 which its writer ends with.
 
 In: a file to write to. Out: the bytes that were held. Raises what the file raises.

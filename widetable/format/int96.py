@@ -7,7 +7,7 @@ On disk: never change (Paimon `ParquetSchemaConverter`, `TimestampColumnReader`;
     day    = Julian day number; 1970-01-01 is 2440588
 
 Arrow writes either all timestamps of a file as int96 or none. Ours go to it as fixed-size binaries of 12 bytes, which
-lie in pages exactly as int96 does; then the footer is told that they are int96 (`marked_tail`). Binaries of the
+lie in pages exactly as int96 does; then the footer says that they are int96 (`marked_tail`). Binaries of the
 table's own types are never of fixed size, so no other column looks like that: decimals say that they are some.
 
 Pure. Raises ValueError for bytes that are no footer.

@@ -1,6 +1,6 @@
-"""How much memory the decoded rows of a Parquet row group take, told from its footer before any of it is decoded.
+"""How much memory the decoded rows of a Parquet row group take, read from its footer before any of it is decoded.
 
-In: the metadata of a file and the leaves that will be read. Out: a bound where one can be told, or the columns that
+In: the metadata of a file and the leaves that will be read. Out: a bound where one is known, or the columns that
 hide their size: nulls take no room in a file, and texts behind a dictionary or a common prefix little, for each is
 stored once and decoded as often as it is used. No text is longer than all that its column stores; our own files note
 what their row groups take. Pure. Raises nothing.

@@ -30,7 +30,7 @@ from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
-_told: Final[set[str]] = set()
+_logged: Final[set[str]] = set()
 
 
 class RowsOpener:
@@ -185,8 +185,8 @@ class _Survived:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        level = logging.DEBUG if _told else logging.WARNING
-        _told.add(self._doing)
+        level = logging.DEBUG if _logged else logging.WARNING
+        _logged.add(self._doing)
         message = "%s the lookup cache of %s failed; the data file is read instead"
         _log.log(level, message, self._doing, self._path, exc_info=error)
         return True

@@ -1,6 +1,6 @@
 """Aggregate functions: their names, and the columns that they take. No engine here runs them yet.
 
-Source: Paimon `FieldAggregators` and its factories. Wrong options are told as such, before the engine is refused.
+Source: Paimon `FieldAggregators` and its factories. Wrong options are reported as such, before the engine is refused.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ChangelogRule:
-    """compared: columns of which one must differ for an update to be told; None: updates are always told."""
+    """compared: columns of which one must differ for an update to be emitted; None: updates always are."""
 
     compared: tuple[str, ...] | None = None
 
@@ -70,11 +70,11 @@ def changelog(
     before = _before(window, touched, is_new, engine, columns)
     present_after = ~is_retraction(after.kinds)
     rows = _Images(window, before, after)
-    told = touched & (before.present | present_after)
-    updated = np.flatnonzero(told & before.present & present_after)
+    emitted = touched & (before.present | present_after)
+    updated = np.flatnonzero(emitted & before.present & present_after)
     if rule.compared is not None and len(updated):
-        told[updated[rows.are_equal(updated, rule.compared)]] = False
-    keys = np.flatnonzero(told)
+        emitted[updated[rows.are_equal(updated, rule.compared)]] = False
+    keys = np.flatnonzero(emitted)
     return rows.gather(keys, before.present[keys], present_after[keys], columns)
 
 

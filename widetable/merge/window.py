@@ -121,7 +121,7 @@ class Window:
         return tuple(name in names for names in self._names)
 
     def column(self, name: str) -> Column:
-        """The column over the pieces that hold it, at least one. `choice` tells where rows are in it."""
+        """The column over the pieces that hold it, at least one. `choice` says where rows are in it."""
         column = self._columns.get(name)
         if column is None:
             layout = self._layout(self.presence(name))

@@ -4,7 +4,7 @@
     data, changelog files   file_audit           every file that these snapshots name, once
     changelog               changelog_audit      bucket by bucket, from the start on
 
-A changelog of `lookup` tells of rows at level >= 1, one of `full-compaction` of rows at the bottom level. These rows
+A changelog of `lookup` emits rows at level >= 1, one of `full-compaction` of rows at the bottom level. These rows
 are what is folded: where nothing waits in level 0 they are the rows of the table, and elsewhere what readers of changes
 have seen so far. Source: semantics.md section 9; format.md sections 3, 4, 9 and 10; laws 3 and 5 of the design.
 Raises NotFoundError for a start that is not there or that expired meanwhile, InvalidError for one that is none,
@@ -25,7 +25,7 @@ from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.manifest_entry import ADD
 from widetable.format.snapshot import Snapshot
 from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Findings
-from widetable.operations.bucket_history import bucket_histories, tells_of_files
+from widetable.operations.bucket_history import bucket_histories, emits_of_files
 from widetable.operations.changelog_audit import ChangelogAudit
 from widetable.operations.file_audit import FileAudit
 from widetable.operations.newest_snapshot import held
@@ -131,9 +131,9 @@ class _Audit:
             one.look_at(entry, first.id, is_changelog=False)
         for snapshot in later:
             added = [e for e in live_files.delta_entries(snapshot) if e.kind == ADD]
-            told = live_files.changelog_entries(snapshot)
-            for entry in (*added, *told):
-                one.look_at(entry, snapshot.id, is_changelog=entry in told)
+            emitted = live_files.changelog_entries(snapshot)
+            for entry in (*added, *emitted):
+                one.look_at(entry, snapshot.id, is_changelog=entry in emitted)
 
     def _audit_changelog(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         schema = self._table.schema
@@ -142,7 +142,7 @@ class _Audit:
         except UnsupportedError as error:
             self._findings.skip(f"changelog laws: {error.subject} is {error.found}")
             return
-        if not tells_of_files(schema):
+        if not emits_of_files(schema):
             self._findings.skip(_NO_LAW[self._producer])
             return
         first, later = self._since_producer(first, later)

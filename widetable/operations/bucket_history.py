@@ -1,6 +1,6 @@
-"""What happened to the files of each bucket in a span of snapshots, as far as readers of changes were told of it.
+"""What happened to the files of each bucket in a span of snapshots, as far as the changelog emits it.
 
-In: snapshots; out: one `BucketHistory` per bucket. A *told* file is one whose rows the changelog is about: of a level
+In: snapshots; out: one `BucketHistory` per bucket. An *emitted* file is one whose rows the changelog is of: at a level
 >= 1 with producer `lookup`, of the deepest level with `full-compaction`. Raises what reading manifests raises.
 """
 
@@ -22,7 +22,7 @@ from widetable.schema import TableSchema
 
 @dataclass(frozen=True)
 class Step:
-    """One snapshot: told files that it added and removed, and its changelog files, in order.
+    """One snapshot: emitted files that it added and removed, and its changelog files, in order.
 
     overwritten: the snapshot replaced files without a changelog.
     """
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass
 class BucketHistory:
-    """base: told files at the start. steps: snapshots that did anything, in order."""
+    """base: emitted files at the start. steps: snapshots that did anything, in order."""
 
     bucket: BucketId
     base: tuple[DataFileMeta, ...] = ()
@@ -44,28 +44,28 @@ class BucketHistory:
 
 
 @dataclass(frozen=True)
-class Told:
-    """After a step: the told files."""
+class Emitted:
+    """The emitted files after a step."""
 
     step: Step
     files: tuple[DataFileMeta, ...]
 
 
-def told_after(base: Iterable[DataFileMeta], steps: Iterable[Step]) -> Iterator[Told]:
-    """The told files after each step."""
+def emitted_after(base: Iterable[DataFileMeta], steps: Iterable[Step]) -> Iterator[Emitted]:
+    """The emitted files after each step."""
     files = {(file.file_name, file.level): file for file in base}
     for step in steps:
         for file in step.removed:
             files.pop((file.file_name, file.level), None)
         files |= {(file.file_name, file.level): file for file in step.added}
-        yield Told(step, tuple(files.values()))
+        yield Emitted(step, tuple(files.values()))
 
 
 _PRODUCERS: Final = ("lookup", "full-compaction")
 _Files = dict[tuple[str, int], DataFileMeta]
 
 
-def tells_of_files(schema: TableSchema) -> bool:
+def emits_of_files(schema: TableSchema) -> bool:
     """Whether the table has a producer whose changelog is about files that compactions made."""
     return schema.typed_options.get(opt.CHANGELOG_PRODUCER) in _PRODUCERS
 
@@ -81,17 +81,17 @@ def bucket_histories(
     for entry in live_files.live_entries(start):
         _apply(live.setdefault(entry.bucket_id, {}), entry)
     found = {
-        key: BucketHistory(key, tuple(_told(files, schema).values())) for key, files in live.items()
+        key: BucketHistory(key, tuple(_emits(held, schema).values())) for key, held in live.items()
     }
     for snapshot in snapshots:
         delta = by_bucket(live_files.delta_entries(snapshot))
         changes = by_bucket(live_files.changelog_entries(snapshot))
         for key in delta.keys() | changes.keys():
             files = live.setdefault(key, {})
-            before = _told(files, schema)
+            before = _emits(files, schema)
             for entry in delta.get(key, ()):
                 _apply(files, entry)
-            after = _told(files, schema)
+            after = _emits(files, schema)
             step = Step(
                 snapshot.id,
                 tuple(file for name, file in after.items() if name not in before),
@@ -104,7 +104,7 @@ def bucket_histories(
     return [found[key] for key in sorted(found)]
 
 
-def _told(files: _Files, schema: TableSchema) -> _Files:
+def _emits(files: _Files, schema: TableSchema) -> _Files:
     options = schema.typed_options
     of_lookup = options.get(opt.CHANGELOG_PRODUCER) == "lookup"
     lowest = 1 if of_lookup else levels_of(files.values(), options).base_level()

@@ -1,7 +1,7 @@
 """Laws of the changelog of one bucket: chain law, fold law, and that rows that moved up are whole (law 5).
 
 In: the history of a bucket; out: findings. A span between two overwrites is looked at in parts by a hash of the key, so
-that a part with its changelog fits in `write-buffer-size`; each part reads the span's files once, and the told files
+that a part with its changelog fits in `write-buffer-size`; each part reads the span's files once, and the emitted files
 again at every snapshot at which the whole bucket is folded. Rows have the table's newest columns. Raises what reading
 data files raises, but for files that are damaged or missing: those are findings of `file_audit`.
 """
@@ -28,7 +28,7 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.bucket_hash import murmur_hash
 from widetable.lsm.sorted_run import key_types
 from widetable.operations.audit_report import Finding, Findings
-from widetable.operations.bucket_history import BucketHistory, Told, told_after
+from widetable.operations.bucket_history import BucketHistory, Emitted, emitted_after
 from widetable.operations.changelog_timeline import (
     Breaches,
     Source,
@@ -50,32 +50,32 @@ _ABSENT: Final = "no row"
 
 @dataclass(frozen=True)
 class _Span:
-    """What happened from one known state of a bucket on. told: the steps with the files after each."""
+    """What happened from one known state of a bucket on. emitted: the steps with the files after each."""
 
     base: tuple[DataFileMeta, ...]
-    told: tuple[Told, ...]
+    emitted: tuple[Emitted, ...]
 
-    def written(self, told: Told) -> list[DataFileMeta]:
-        """Files that a step brought to where rows are told, newest first; not those that it moved on. With them the
+    def written(self, emitted: Emitted) -> list[DataFileMeta]:
+        """Files that a step brought to where rows are emitted, newest first; not those that it moved on. With them the
         newer ones that it left alone: they have the whole rows where a compaction took old levels only.
         """
-        moved = {file.file_name for file in told.step.removed}
-        fresh = {file for file in told.step.added if file.file_name not in moved}
+        moved = {file.file_name for file in emitted.step.removed}
+        fresh = {file for file in emitted.step.added if file.file_name not in moved}
         oldest_level = max((file.level for file in fresh), default=0)
-        newer = {file for file in told.files if file.level < oldest_level}
+        newer = {file for file in emitted.files if file.level < oldest_level}
         return sorted(fresh | newer, key=lambda file: (file.level, file.file_name))
 
     def size_bytes(self) -> int:
         """Of all that is held at once, decoded; about."""
         files = [*self.base]
-        for one in self.told:
+        for one in self.emitted:
             files += (*one.step.changelog, *self.written(one))
-        largest = max((sum(f.file_size for f in one.files) for one in self.told), default=0)
+        largest = max((sum(f.file_size for f in one.files) for one in self.emitted), default=0)
         return _DECODED_PER_FILE_BYTE * (sum(file.file_size for file in files) + largest)
 
 
 class ChangelogAudit:
-    """folded_rows: how many rows of told files may be read to fold whole buckets. A bucket where this is not enough is
+    """folded_rows: how many rows of emitted files may be read to fold whole buckets. Where that is too few, a bucket is
     folded at some of its snapshots only, the last one among them.
     """
 
@@ -84,7 +84,7 @@ class ChangelogAudit:
     ) -> None:
         schema = table.schema
         options = schema.typed_options
-        # Readers are not told when only these change.
+        # No change is emitted when only these change.
         ignored = (
             options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS)
             if options.get(opt.ROW_DEDUPLICATE)
@@ -116,33 +116,33 @@ class ChangelogAudit:
                 self._findings.checked("merged-rows", timeline.count(Source.WRITTEN))
                 for breaches in timeline.breaches():
                     self._report(history, timeline, breaches)
-                for told in folded:
-                    self._fold(history, one, timeline, told)
+                for emitted in folded:
+                    self._fold(history, one, timeline, emitted)
             self._findings.checked("fold", len(folded))
 
     def _spans(self, history: BucketHistory) -> Iterator[tuple[int, _Span]]:
-        start_id, base, told = self._start_id, history.base, []
-        for after in told_after(history.base, history.steps):
+        start_id, base, emitted = self._start_id, history.base, []
+        for after in emitted_after(history.base, history.steps):
             if not after.step.overwritten:
-                told.append(after)
+                emitted.append(after)
                 continue
-            yield start_id, _Span(base, tuple(told))
-            start_id, base, told = after.step.snapshot_id, after.files, []
-        yield start_id, _Span(base, tuple(told))
+            yield start_id, _Span(base, tuple(emitted))
+            start_id, base, emitted = after.step.snapshot_id, after.files, []
+        yield start_id, _Span(base, tuple(emitted))
 
-    def _chosen_folds(self, span: _Span) -> list[Told]:
+    def _chosen_folds(self, span: _Span) -> list[Emitted]:
         """All steps, or when that is too much every so many, the last one always."""
-        rows = sum(file.row_count for told in span.told for file in told.files)
+        rows = sum(file.row_count for emitted in span.emitted for file in emitted.files)
         every = 1 + rows // max(self._folded_rows, 1)
         if every > 1:
             self._findings.skip(
                 f"fold law: of large buckets only every {every}th snapshot or so was folded whole"
             )
-        return list(span.told[::-1][::every])[::-1]
+        return list(span.emitted[::-1][::every])[::-1]
 
-    def _fold(self, history: BucketHistory, one: _Part, timeline: Timeline, told: Told) -> None:
-        live = timeline.live_rows(told.step.snapshot_id)
-        found = one.rows(told.files)
+    def _fold(self, history: BucketHistory, one: _Part, timeline: Timeline, at: Emitted) -> None:
+        live = timeline.live_rows(at.step.snapshot_id)
+        found = one.rows(at.files)
         if len(live) == found.num_rows:
             here = np.arange(len(live), dtype=np.int64)
             if equal_rows(timeline.rows, live, found, here, self._compared).all():
@@ -152,7 +152,7 @@ class ChangelogAudit:
         kept = self._findings.wanted("fold")
         for row, other in zip(left[:kept].tolist(), right[:kept].tolist(), strict=True):
             expected = _row(folded, row)
-            self._find("fold", history, told.step.snapshot_id, expected, _row(found, other))
+            self._find("fold", history, at.step.snapshot_id, expected, _row(found, other))
         self._findings.count("fold", max(len(left) - kept, 0))
 
     def _report(self, history: BucketHistory, timeline: Timeline, breaches: Breaches) -> None:
@@ -184,7 +184,7 @@ class ChangelogAudit:
         said: tuple[str | None, str | None] = (None, None),
         kind: str = "",
     ) -> None:
-        """Of two rows only what differs is told."""
+        """Of two rows only what differs is shown."""
         row = found or expected or {}
         texts = _differences(expected, found, self._compared)
         if said[0] is not None:
@@ -259,10 +259,10 @@ class _Part:
             self._add_files(
                 facts, Source.WRITTEN, start_id, sorted(span.base, key=lambda file: file.level)
             )
-        for told in span.told:
-            step = told.step
+        for emitted in span.emitted:
+            step = emitted.step
             self._add_files(facts, Source.CHANGE, step.snapshot_id, step.changelog)
-            self._add_files(facts, Source.WRITTEN, step.snapshot_id, span.written(told))
+            self._add_files(facts, Source.WRITTEN, step.snapshot_id, span.written(emitted))
         return facts.timeline(self._key, self._compared)
 
     def _add_files(

@@ -5,7 +5,7 @@ that break a law, and what the table is at a snapshot.
 
     BASE      the rows of the bucket at the start
     CHANGE    the changelog of a snapshot, in order
-    WRITTEN   rows of files that a snapshot put where readers of changes have been told of them; newest file first
+    WRITTEN   rows of files that a snapshot put where the changelog has emitted them; newest file first
 
 Per key and by time, a CHANGE is held against the CHANGE or BASE before it (chain law), and so is a WRITTEN row: it is
 the whole row as the changelog has it (law 5). Rows are compared column by column. Raises nothing.
@@ -86,8 +86,8 @@ class Timeline:
         order = self.order
         if not len(order):
             return order
-        is_told = (self.sources[order] != Source.WRITTEN) & (self.snapshots[order] <= snapshot_id)
-        last = np.maximum.reduceat(np.where(is_told, np.arange(len(order)), -1), self.starts)
+        emits = (self.sources[order] != Source.WRITTEN) & (self.snapshots[order] <= snapshot_id)
+        last = np.maximum.reduceat(np.where(emits, np.arange(len(order)), -1), self.starts)
         rows = order[last[last >= 0]]
         return np.asarray(rows[~is_retraction(self.kinds[rows])])
 

@@ -77,7 +77,7 @@ class Cleaner:
         return since_millis is None or self._clock.monotonic_millis() - since_millis >= millis
 
     def _expire(self, state: TableState, latest_id: int | None) -> Cleaned:
-        """A table that this version may not expire is told once."""
+        """A table that this version may not expire is logged once."""
         try:
             gone = expire(state, self._committer, retention_of(state.options))
         except UnsupportedError as error:

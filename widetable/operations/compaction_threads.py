@@ -1,8 +1,8 @@
 """The threads in which a process compacts while its writes go on: one for changelogs that a write need not wait for
 (`lookup-wait=false`), one for what commits leave of the older levels. A process that ends finishes both.
 
-In: a table's root and the work; out: nothing, but `wait`. Raises nothing: an error that the work lets through is told
-in the log, with its trace. Where no thread can be started, and once the main thread has ended, the work is done in the
+In: a table's root and the work; out: nothing, but `wait`. Raises nothing: errors that the work lets through go
+into the log, with its trace. Where no thread can be started, and once the main thread has ended, the work is done in the
 caller. A process that was forked off starts with threads of its own and nothing to do.
 """
 
@@ -44,7 +44,7 @@ class CompactionThread(SharedByThreads):
         self._submit(root, work, is_alone=True)
 
     def _submit(self, root: str, work: Callable[[], None], *, is_alone: bool) -> None:
-        task = Task(lambda: _told_in_the_log(work))
+        task = Task(lambda: _logged(work))
         with self._lock:
             pending = [task for task in self._of_table.get(root, ()) if not task.is_done]
             if pending and is_alone:
@@ -63,7 +63,7 @@ class CompactionThread(SharedByThreads):
             task.wait()
 
 
-def _told_in_the_log(work: Callable[[], None]) -> None:
+def _logged(work: Callable[[], None]) -> None:
     try:
         work()
     except Exception:

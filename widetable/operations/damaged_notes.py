@@ -1,5 +1,5 @@
 """Which small files of a table cannot be read: hints, consumers, tags and leases. Everybody goes on without them, but
-for who asks for one by name, so somebody has to be told.
+for who asks for one by name, so somebody has to be warned.
 
 Raises StorageError.
 """

@@ -62,7 +62,7 @@ class DoctorFinding:
 
 @dataclass(frozen=True)
 class DoctorReport:
-    """snapshot_id: the newest one; None without any, or where that cannot be told. files: how many were looked at."""
+    """snapshot_id: the newest one; None without any, or where that is not known. files: how many were looked at."""
 
     __module__ = "widetable"
 
@@ -135,8 +135,8 @@ class _Doctor:
         )
 
     def _refused_options(self) -> Iterator[DoctorFinding]:
-        is_told = opt.BUCKET.key not in self.table.schema.options  # by `_bucket_option`
-        (check_readable if is_told else check_writable)(self.table.schema)
+        is_reported = opt.BUCKET.key not in self.table.schema.options  # by `_bucket_option`
+        (check_readable if is_reported else check_writable)(self.table.schema)
         yield from ()
 
     def _newest(self) -> Iterator[DoctorFinding]:

@@ -65,7 +65,7 @@ def expire(
 ) -> ExpiryResult:
     """Expire what `retention`, consumers and leases allow, and finish what an earlier expiry left.
 
-    dry_run: only tell the ids, and the consumers.
+    dry_run: only name the ids, and the consumers.
     """
     check_expirable(state.schema)
     expiry = _Expiry(state, committer, clock or SystemClock())

@@ -6,7 +6,7 @@
 Every step can be repeated: what is deleted already is passed over. A note whose manifests are gone was swept before,
 because manifests go only after all data files. Tags are looked up after the notes: a tag that is made of a snapshot
 counts only when that snapshot's file is there afterwards (`tags`), so one that counts is seen here. Raises
-NotFoundError and DamagedError when it cannot be told what others name, before anything is deleted; StorageError.
+NotFoundError and DamagedError when it is not known what others name, before anything is deleted; StorageError.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ExpirySweep:
         self._paths = state.paths
         self._snapshots = committer.snapshots
         self._live_files: LiveFiles = committer.live_files
-        # What a damaged tag kept cannot be told: it must not stop what frees the disk.
+        # What a damaged tag kept is not known: it must not stop what frees the disk.
         self._named = NamedFiles(state.file_io, state.paths, committer.live_files, strict=False)
         self._retired = retired
 
@@ -102,11 +102,11 @@ class ExpirySweep:
         for snapshot in retired:
             try:
                 changed = self._live_files.delta_entries(snapshot)
-                told = self._live_files.changelog_entries(snapshot)
+                emitted = self._live_files.changelog_entries(snapshot)
             except NotFoundError:
                 continue  # swept before, by an expiry that did not end
             deltas.extend(changed)
-            changelogs.extend(told)
+            changelogs.extend(emitted)
         kept = self._kept(retired[0].id, earliest, deltas)
         return _Waste(
             retired, kept, unread_files(deltas, changelogs, kept), self._metadata(retired, kept)

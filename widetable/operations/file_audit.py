@@ -155,7 +155,7 @@ class _OneFile:
             yield from data.batches()
 
     def _check_order(self, last: pa.RecordBatch | None, batch: pa.RecordBatch) -> None:
-        """A changelog may tell of a key more than once."""
+        """A changelog may emit a key more than once."""
         if self._is_changelog:
             return
         pieces = [batch] if last is None else [last, batch]

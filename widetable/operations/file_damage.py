@@ -86,7 +86,7 @@ def damaged_files(
         for entry in members:
             facts = look.at(entry, sizes.get(entry.file.file_name))
             if facts is not None:
-                yield Damage(entry, look.told(entry, *facts))
+                yield Damage(entry, look.report(entry, *facts))
 
 
 class _Look:
@@ -115,7 +115,7 @@ class _Look:
             return (met[0].found, met[0].expected) if met else None
         return error.found, error.expected
 
-    def told(self, entry: ManifestEntry, found: str, expected: str) -> DamagedFile:
+    def report(self, entry: ManifestEntry, found: str, expected: str) -> DamagedFile:
         table, file = self._table, entry.file
         return DamagedFile(
             table.data_file(entry.bucket_id, file.file_name),

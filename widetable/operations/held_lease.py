@@ -1,6 +1,6 @@
 """The compaction lease while a block runs: taken if it is free, renewed meanwhile, given back at the end.
 
-Raises StorageError when the storage refuses to give it. Losing it meanwhile is not told: safety never depends on it.
+Raises StorageError when the storage refuses to give it. Losing it meanwhile is not shown: safety never depends on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEASE_MILLIS: Final = LONGEST_MILLIS
 
 @contextlib.contextmanager
 def held_lease(state: TableState, holder: str = "", path: str | None = None) -> Iterator[bool]:
-    """Whether the lease is ours while the block runs. holder: told to who asks who has it. path: of another lease than
+    """Whether the lease is ours while the block runs. holder: shown to who asks who has it. path: of another lease than
     the one on compacting the table.
     """
     owner = f"{holder}{uuid.uuid4()}"

@@ -31,10 +31,10 @@ from widetable.write.table_state import TableState
 _SLOW_TRIGGERS: Final = 5
 # How long level-0 files wait at most where every append compacts.
 _STUCK_MILLIS: Final = 60_000
-# How far behind a consumer is before it is told, in terms of the snapshots that expiry keeps anyway.
+# How far behind a consumer is before it is reported, in terms of the snapshots that expiry keeps anyway.
 _FAR_BEHIND: Final = 10
 # So many damaged files have a sentence of their own.
-_DAMAGED_TOLD: Final = 10
+_DAMAGED_NAMED: Final = 10
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def _damaged(
 
 
 def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]:
-    yield from (str(file) for file in damaged[:_DAMAGED_TOLD])
+    yield from (str(file) for file in damaged[:_DAMAGED_NAMED])
     if damaged:
         count, rows = len(damaged), sum(file.rows for file in damaged)
         yield (

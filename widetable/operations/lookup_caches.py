@@ -19,7 +19,7 @@ from widetable.write.table_state import TableState
 
 _PACKAGE: Final = "widetable_lookup"
 _log = logging.getLogger("widetable")
-_told: set[str] = set()
+_logged: set[str] = set()
 
 
 def caches_of(table: TableState) -> Caches | None:
@@ -27,20 +27,20 @@ def caches_of(table: TableState) -> Caches | None:
     if table.options.get(opt.LOOKUP_STRATEGY) == SCAN_STRATEGY:
         return None
     if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
-        _tell(f"option {opt.LOOKUP_CACHE_MAX_DISK_SIZE.key!r} is 0")
+        _log_once(f"option {opt.LOOKUP_CACHE_MAX_DISK_SIZE.key!r} is 0")
         return None
     try:
         with UNFORKABLE:  # a child would wait for a module that nobody imports any more
             package = importlib.import_module(_PACKAGE)
         return cast("Caches", package.process_caches(table.options))
     except ImportError as missing:
-        _tell(f"{missing}; install widetable[lookup]")
+        _log_once(f"{missing}; install widetable[lookup]")
     except (WidetableError, OSError) as cause:
-        _tell(str(cause), logging.WARNING)
+        _log_once(str(cause), logging.WARNING)
     return None
 
 
-def _tell(reason: str, level: int = logging.INFO) -> None:
-    if reason not in _told:
-        _told.add(reason)
+def _log_once(reason: str, level: int = logging.INFO) -> None:
+    if reason not in _logged:
+        _logged.add(reason)
         _log.log(level, "no lookup caches, rows are found in the data files: %s", reason)

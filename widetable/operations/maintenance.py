@@ -3,12 +3,12 @@
     idle: one look at the newest snapshot id ─► changed ─► compact (with the table's producer) ─► expire ─► orphans
 
 A `Maintainer` does one round at a time; `maintain` is the loop around it. A `write-only` table is compacted by nobody
-else, so its lease is held between the rounds too, which tells that somebody is there (`unattended`); a table whose
+else, so its lease is held between the rounds too, which shows that somebody is there (`unattended`); a table whose
 writers compact gets the lease for the compaction alone. Who does not get the lease waits. Several maintainers by
-mistake are safe: commits are optimistic. A round that fails is told in the log and done again, later each time; what
+mistake are safe: commits are optimistic. A round that fails is logged and done again, later each time; what
 is due to go goes all the same, because it may be what makes room for the rest.
 
-A bucket with a damaged data file is passed by, told in the log, and looked at again later (`lsm/sick_buckets`).
+A bucket with a damaged data file is passed by, logged, and looked at again later (`lsm/sick_buckets`).
 
 Raises what only the user can mend: InvalidError, UnsupportedError, NotFoundError for a table that is gone, DamagedError
 of the same file again and again that is none of a bucket; and with `once` every error, those of buckets in the end.
@@ -374,7 +374,7 @@ def maintain(
     stop: threading.Event | None = None,
     on_round: Callable[[MaintenanceResult], None] | None = None,
 ) -> MaintenanceResult:
-    """Round after round until `stop` is set, or all that is due once. What was done. on_round: told of each round."""
+    """Round after round until `stop` is set, or all that is due once. What was done. on_round: given each round."""
     if once:
         return maintainer.run_once()
     stop = stop or threading.Event()

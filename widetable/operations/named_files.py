@@ -75,8 +75,8 @@ class NamedFiles:
         """Its changelog files, their list and manifests; nothing when it has none."""
         if snapshot.changelog_manifest_list is None:
             return set()
-        told = self._live_files.changelog_entries(snapshot)
-        return data_names(told) | self._list_names(snapshot.changelog_manifest_list, snapshot)
+        emitted = self._live_files.changelog_entries(snapshot)
+        return data_names(emitted) | self._list_names(snapshot.changelog_manifest_list, snapshot)
 
     def _list_names(self, name: str, snapshot: Snapshot) -> set[str]:
         return {name, *(meta.file_name for meta in self._live_files.manifest_list(name, snapshot))}

@@ -70,7 +70,7 @@ def remove_orphans(
     dry_run: bool,
     clock: Clock | None = None,
 ) -> OrphanResult:
-    """Delete orphans that were last written at least so long ago; with dry_run only tell them.
+    """Delete orphans that were last written at least so long ago; with dry_run only name them.
 
     Files of a commit that is under way for longer than that are taken for orphans.
     """

@@ -78,7 +78,7 @@ def repair(
             if not found:
                 break
             salvaged = _salvaged(table, found, dry_run=dry_run)
-        files = _told(found, salvaged, committer)
+        files = _reported(found, salvaged, committer)
         if dry_run:
             return RepairResult(table.paths.root, None, files)
         snapshot_id = _committed(table, committer, _messages(found, salvaged))
@@ -131,7 +131,7 @@ def _committed(
         return None
 
 
-def _told(
+def _reported(
     found: Sequence[Damage], salvaged: Sequence[Salvaged], committer: Committer
 ) -> tuple[RepairedFile, ...]:
     by_name = origins(committer)

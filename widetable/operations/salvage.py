@@ -111,9 +111,9 @@ class _Salvage:
         files = () if dry_run else self.writer.finish()
         lost_rows = self._file.row_count - kept_rows
         if self._is_believed(lost, lost_rows):
-            return Salvaged(files, kept_rows, self._told_by_statistics(lost))
-        told = (replace(_whole(self._table, self._file), rows=lost_rows),) if lost_rows else ()
-        return Salvaged(files, kept_rows, told)
+            return Salvaged(files, kept_rows, self._named_by_statistics(lost))
+        named = (replace(_whole(self._table, self._file), rows=lost_rows),) if lost_rows else ()
+        return Salvaged(files, kept_rows, named)
 
     def _is_believed(self, lost: Sequence[int], lost_rows: int) -> bool:
         """Whether the footer is asked what was lost. pyarrow ends the process over statistics that are damaged."""
@@ -122,7 +122,7 @@ class _Salvage:
         groups = self._data.row_group_rows
         return 2 * len(lost) < len(groups) and sum(groups[i] for i in lost) == lost_rows
 
-    def _told_by_statistics(self, lost: Sequence[int]) -> tuple[LostRows, ...]:
+    def _named_by_statistics(self, lost: Sequence[int]) -> tuple[LostRows, ...]:
         ranges = self._data.row_group_key_ranges() if lost else []
         numbers = self._file.min_sequence_number, self._file.max_sequence_number
         return tuple(

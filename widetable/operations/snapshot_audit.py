@@ -168,13 +168,13 @@ class SnapshotAudit:
 
     def _check_counts(self, snapshot: Snapshot, delta: Sequence[ManifestEntry]) -> None:
         signed = (e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
-        told = self._live_files.changelog_entries(snapshot)
+        emitted = self._live_files.changelog_entries(snapshot)
         has_list = snapshot.changelog_manifest_list is not None
         counts = {
             "total": (self._live_rows, snapshot.total_record_count),
             "delta": (sum(signed), snapshot.delta_record_count),
             "changelog": (
-                sum(entry.file.row_count for entry in told) if has_list else 0,
+                sum(entry.file.row_count for entry in emitted) if has_list else 0,
                 snapshot.changelog_record_count or 0,
             ),
         }

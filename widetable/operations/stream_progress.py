@@ -4,7 +4,7 @@ A consumer is recorded as soon as the stream has started with changes; in a full
 restart before does it again. Where no consumer's progress keeps what is still to be read, the lease moves along; it is
 renewed by itself, however long a batch takes. Raises NotFoundError when the snapshot that is to be held has expired,
 InvalidError for a consumer id that is no name, DamagedError for a consumer whose file is damaged, StorageError when
-progress cannot be recorded. A storage that takes no lease is told in the log: the stream then reads what expiry leaves.
+progress cannot be recorded. A storage that takes no lease is logged: the stream then reads what expiry leaves.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class TableHistory:
         A snapshot goes when more than num_retained_min stay, and it was not the newest one within
         time_retained_millis, or more than num_retained_max stay; at most `limit` of them at once. By default the
         options `snapshot.num-retained.min`, `.max`, `snapshot.time-retained`, `snapshot.expire.limit` decide. What
-        tags, consumers and readers with a lease need stays. With dry_run nothing is removed, only told. May be called
+        tags, consumers and readers with a lease need stays. With dry_run nothing is removed, only named. May be called
         at any time, by several at once, and again after it was killed.
         """
         dry_run = flag(dry_run, "dry_run")
@@ -151,7 +151,7 @@ class TableHistory:
 
         They come from writers and commits that failed, from deleted tags and from expiries that did not end. A
         commit that is under way for longer than older_than_millis would lose its files. With dry_run nothing is
-        deleted, only told. May be called at any time, by several at once.
+        deleted, only named. May be called at any time, by several at once.
         """
         older_than_millis = whole_number(older_than_millis, "older_than_millis", least=0)
         dry_run = flag(dry_run, "dry_run")

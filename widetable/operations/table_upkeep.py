@@ -1,4 +1,4 @@
-"""What keeps a table in good order, what tells whether it is, and what mends it. A base of `Table`.
+"""What keeps a table in good order, what shows whether it is, and what mends it. A base of `Table`.
 
 Raises what the modules it calls raise; see there.
 """
@@ -45,7 +45,7 @@ class TableUpkeep(TableHistory):
         """Check the laws of the format, and those of the changelog where the table keeps one, from `start` on.
 
         start: the id of a snapshot or the name of a tag, onto whose rows the changelog is folded; 0: the empty table,
-        while snapshot 1 is there; None: the oldest that is left. findings_per_law: how many are told of each law, the
+        while snapshot 1 is there; None: the oldest that is left. findings_per_law: how many are named of each law, the
         others are counted. folded_rows: how many rows may be read to fold whole buckets. Nothing is changed but that
         a lease keeps the snapshots for as long as it takes. Raises NotFoundError for a start that is not there.
         """
@@ -95,7 +95,7 @@ class TableUpkeep(TableHistory):
 
         One commit that goes forward, an overwrite: the snapshots in between stay until they expire, and the newest
         columns stay. What is undone is not written again by streams that repeat their batches; write it under another
-        commit user. Readers of changes are not told: let them start anew. dry_run: only say. Raises DamagedError when
+        commit user. Readers of changes get nothing: let them start anew. dry_run: only say. Raises DamagedError when
         files of the snapshot are gone. For a table that has lost its newest snapshots see `accept_lost_snapshots`.
         """
         if snapshot_id is None and timestamp is None and tag is None:
@@ -141,7 +141,7 @@ class TableUpkeep(TableHistory):
         interval_millis: between two looks at the table. full_compaction_interval_millis: how often everything is
         compacted when something is new; None: never, but every minute for the producer `full-compaction`.
         orphans_older_than_millis: remove files that nothing names and that are so old, once a day; None: leave them.
-        on_round: told what each round did. Rounds that fail are logged and done again, unless only the user can help:
+        on_round: given what each round did. Rounds that fail are logged and done again, unless only the user can help:
         then the error is raised, and with `once` always. Waits while another maintainer has the lease (not with
         `once`); several at once are safe.
         """

@@ -44,7 +44,7 @@ class TagStore:
             ) from cause
 
     def all(self, *, strict: bool = False) -> dict[str, Snapshot]:
-        """Name to snapshot, sorted by name. One that cannot be read is left out and told in the log; strict: raised."""
+        """Name to snapshot, sorted by name. One that cannot be read is left out and logged; strict: raised."""
         found, damaged = readable(self.names(), self.load)
         for damage in damaged:
             if strict:

@@ -2,7 +2,7 @@
 
 A `write-only` table with a changelog producer that works in compactions needs a maintainer (`widetable maintain`, or
 another client's compaction job). Ours hold the compaction lease for as long as they run, others show by their COMPACT
-snapshots. Raises nothing: it is told on the way of an append.
+snapshots. Raises nothing: it is logged on the way of an append.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Waiting:
 def unattended_warning(
     path: str, options: TableOptions, waiting: Waiting, *, is_leased: bool
 ) -> str | None:
-    """What to tell of a table whose level-0 files nobody moves up; None when there is nothing to tell.
+    """What to say of a table whose level-0 files nobody moves up; None when there is nothing to say.
 
     is_leased: somebody has the compaction lease. Pure.
     """
@@ -79,10 +79,10 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
         is_leased = holder(state.file_io, state.paths) is not None
         waiting = Waiting(0, 0, True) if is_leased else _waiting(committer, new_files)
     except WidetableError:
-        _log.debug("cannot tell whether anybody compacts %s", path, exc_info=True)
+        _log.debug("it is not known whether anybody compacts %s", path, exc_info=True)
         return
     except Exception:  # noqa: BLE001
-        _log.exception("cannot tell whether anybody compacts %s", path)
+        _log.exception("it is not known whether anybody compacts %s", path)
         return
     warning = unattended_warning(path, state.options, waiting, is_leased=is_leased)
     if warning is not None:

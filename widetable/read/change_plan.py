@@ -10,7 +10,7 @@ partition values, bucket and key; no two splits of a snapshot share a key.
     full-compaction           changelog files                                 live files of the deepest level
 
 The changelog of `lookup` and `full-compaction` comes with the compaction that moves rows up, so rows that still wait
-at a lower level are yet to be told. An OVERWRITE tells no changes, as in Paimon. Source: Paimon
+at a lower level are yet to be emitted. An OVERWRITE emits no changes, as in Paimon. Source: Paimon
 `DataTableStreamScan`, `ChangelogFollowUpScanner`, `DeltaFollowUpScanner`; semantics.md section 9. Raises
 UnsupportedError for files that this version cannot place, NotFoundError for an expired snapshot, DamagedError.
 """
@@ -37,7 +37,7 @@ from widetable.schema import TableSchema
 class ChangeSplit:
     """Files of one bucket whose keys overlap.
 
-    files: rows of one key are told file by file, in this order. by_sequence: instead by `sequence.field` and sequence
+    files: rows of one key come file by file, in this order. by_sequence: instead by `sequence.field` and sequence
     number: the records of a commit, whose files only say when a writer's memory was full and how many tasks it had.
     """
 

@@ -1,7 +1,7 @@
 """Reading changes: the rows of a change split with their kinds, or the rows of a snapshot as inserts. Picklable.
 
 Out: record batches of the columns asked for, in that order, and `_row_kind` (string: +I, -U, +U, -D) last; by key, rows
-of one key as their files tell them, or in the order of the records where the split says so. A column that a file has
+of one key as their files order them, or in the order of the records where the split says so. A column that a file has
 not is null. Memory: a few batches per file of the split.
 Raises InvalidError for a table that has a column of that name, NotFoundError when the snapshot has expired meanwhile,
 and what opening data files raises.

@@ -2,7 +2,7 @@
 
 In: the table with the schema that rows are read with, fixed for the life of the source; columns are matched by field
 id, so that files of older and newer schemas are read alike. Out: steps (stream_plan) and picklable readers of their
-splits. Which changes a snapshot tells follows from the changelog producer of the table's schema at that snapshot, so a
+splits. Which changes a snapshot emits follows from the changelog producer of the table's schema at that snapshot, so a
 change of that option changes nothing of what is past.
 Raises NotFoundError when a snapshot has expired or the table is gone, InvalidError when the table was dropped and made
 again, UnsupportedError when a column is not any more what it was at the start, and what reading lists raises.

@@ -1,4 +1,4 @@
-"""What a reader is told of a file or snapshot that is not there: it has expired, or the table is damaged.
+"""What a reader is shown of a file or snapshot that is not there: it has expired, or the table is damaged.
 
     a file is missing, the snapshot that names it is there    DamagedError: nobody takes files of a kept snapshot
     a file is missing, and the snapshot as well               NotFoundError: both have expired

@@ -2,7 +2,7 @@
 
 A split needs no merge when its files are one sorted run without deletes (format.md T1, T2): a
 single file, or several files of one level >= 1, whose writers counted no delete. Then kinds are not
-looked at, as in Paimon's clients. Raises what `merge_read` raises; a missing file is told as `expired` says.
+looked at, as in Paimon's clients. Raises what `merge_read` raises; a missing file is reported as `expired` says.
 """
 
 from __future__ import annotations

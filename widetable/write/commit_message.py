@@ -25,7 +25,7 @@ class CommitMessage:
     partition: BinaryRow of the partition columns, arity in front. total_buckets: of that partition.
     new_files, deleted_files: what an append or overwrite adds and removes. compact_before, compact_after: what a
     compaction reads and leaves instead; a moved file is in both, with its old and its new level. changelog_files: what
-    an append (producer `input`) or a compaction (`lookup`, `full-compaction`) tells readers of changes.
+    an append (producer `input`) or a compaction (`lookup`, `full-compaction`) emits to readers of changes.
     """
 
     __module__ = "widetable"

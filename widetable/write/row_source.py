@@ -159,7 +159,7 @@ def _arrow_values(data: Any) -> _Values | None:
 
 
 def _has_interface(data: Any, which: str) -> bool:
-    """Not a class, which has the method too; nor pandas, whose values are more than Arrow is told."""
+    """Not a class, which has the method too; nor pandas, whose values are more than Arrow is given."""
     return hasattr(data, f"__arrow_c_{which}__") and not (
         isinstance(data, type) or _is_of(data, "pandas", *_PANDAS_VALUES)
     )

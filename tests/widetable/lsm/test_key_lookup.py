@@ -200,7 +200,7 @@ def test_a_scan_asks_no_cache(tmp_path: Path) -> None:
 def test_a_cache_that_fails_is_passed_over_and_told_once(
     tmp_path: Path, step: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows_opener._told.clear()
+    rows_opener._logged.clear()
     caches = MemoryCaches(step)
     files, key = make(tmp_path, {STRATEGY: "lookup"})
     with caplog.at_level(logging.INFO, "widetable"):

@@ -410,7 +410,7 @@ def test_why_there_are_no_caches_is_said_once(
     small: wt.Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(lookup_caches, "_PACKAGE", "no_such_package")
-    monkeypatch.setattr(lookup_caches, "_told", set())
+    monkeypatch.setattr(lookup_caches, "_logged", set())
     with caplog.at_level(logging.INFO, "widetable"):
         for _ in range(2):
             assert small.lookup([1], ["a"]).to_pylist() == [{"a": "a1"}]
