@@ -1,6 +1,6 @@
 """Who follows a table's changelog: the rows it has by now, and the laws that every change must keep.
 
-Law 5 of the changelog: +I is of a key that is absent, -U and -D show the row as it was told last, -U is followed by the
+Law 5 of the changelog: +I is of a key that is absent, -U and -D show the row as it was last, -U is followed by the
 +U of its key. `Follower` asserts them change by change; `changes_of` reads changes as the model gives them.
 """
 
@@ -40,7 +40,7 @@ class Order(enum.Enum):
 
 
 class Follower:
-    """rows: by key, what was told last. uncompared: columns that may change without being told."""
+    """rows: by key, what was emitted last. uncompared: columns whose changes alone are not emitted."""
 
     def __init__(
         self, schema: TableSchema, rows: Iterable[Row] = (), uncompared: Iterable[str] = ()
@@ -69,9 +69,9 @@ class Follower:
             if has_old:
                 assert key in self.rows, f"{kind} {row}: the key is absent"
                 known = self.rows.pop(key)
-                assert self._text(row) == self._text(known), f"{kind} {row}: told was {known}"
+                assert self._text(row) == self._text(known), f"{kind} {row}: it was {known}"
             else:
-                assert key not in self.rows, f"{kind} {row}: told was {self.rows[key]}"
+                assert key not in self.rows, f"{kind} {row}: it was {self.rows[key]}"
                 self.rows[key] = row
 
     def check(self, rows: Iterable[Row]) -> None:

@@ -1,7 +1,7 @@
 """A table with a changelog, as a Hypothesis state machine; tests/metamorphic/test_changelog_machine.py runs it.
 
 After every step, snapshot by snapshot: the changes of the buckets whose rows moved up are those of the model since the
-last time, others have none; each change fits to what was told before (`Follower`); and what was told is the model.
+last time, others have none; each change fits to what was emitted before (`Follower`); and all of it is the model.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ Parts = Sequence[Sequence[Record]]
 
 
 class ChangelogMachine(RuleBasedStateMachine):
-    """model: all commits. told: those whose rows moved up, bucket by bucket. follower: reads every change.
+    """model: all commits. emitted: those whose rows moved up, bucket by bucket. follower: reads every change.
 
     producer, layout: options of the tables. changes: of each snapshot since the columns changed, as texts. settled: the
-    snapshots at which all was told.
+    snapshots at which all was emitted.
     """
 
     producer: ClassVar[str]
@@ -78,7 +78,7 @@ class ChangelogMachine(RuleBasedStateMachine):
         self.spec = spec.with_options(self.layout)
         self.table = make(self.folder.name, self.spec)
         self.model = Model(self.table.schema)
-        self.told = self.model.copy()
+        self.emitted = self.model.copy()
         self.follow()
         if data.draw(st.sampled_from([True, True, False]), label="has a base"):
             self._write(data.draw(base_commits(self.spec), label="base"), USERS[0])
@@ -130,8 +130,8 @@ class ChangelogMachine(RuleBasedStateMachine):
         for commit in (early, late):
             by_commit.write(commit.records)
         if mixes_records(self.model.schema):
-            untold = self._untold()
-            by_start.catch_up(by_commit, lambda row: self._place(row) not in untold)
+            waiting = self._waiting()
+            by_start.catch_up(by_commit, lambda row: self._place(row) not in waiting)
         self.model = by_start
         self._commit(messages[0], USERS[0], [late.records])
 
@@ -151,7 +151,7 @@ class ChangelogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.committed)
     @rule(data=st.data())
     def replay(self, data: st.DataObject) -> None:
-        """What is in commits nothing, and is told to nobody."""
+        """What is in commits nothing, and is emitted to nobody."""
         user, identifier = data.draw(st.sampled_from(self.committed), label="replayed")
         rows = data_of(self.model.schema, self._draw(data))
         assert not self.table.write(rows, user, identifier, replay=True).committed
@@ -214,7 +214,7 @@ class ChangelogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.seen)
     @rule()
     def follow_from_now(self) -> None:
-        """Who starts to follow first gets what was told until then, as inserts."""
+        """Who starts to follow first gets what was emitted until then, as inserts."""
         batches = list(self.table.follow(timeout=0))
         changes = [row for batch in batches for row in python_rows(batch)]
         assert {row.pop(ROW_KIND) for row in changes} <= {"+I"}
@@ -222,19 +222,19 @@ class ChangelogMachine(RuleBasedStateMachine):
 
     def check_start(self, rows: list[Row]) -> None:
         """What one gets who starts to follow now."""
-        assert texts(rows) == texts(self.told.rows())
+        assert texts(rows) == texts(self.emitted.rows())
 
     # With the smallest buffer the audit reads a large base hundreds of times.
     @precondition(lambda self: self.model.schema.options["write-buffer-size"] == "256 mb")
     @rule()
     def audit(self) -> None:
-        """The table's own audit agrees; it can say nothing of what was told before columns or producers changed."""
+        """The table's own audit agrees; it can say nothing of what was emitted before columns or producers changed."""
         report = self.table.audit()
         assert report.ok, report
 
     @rule(data=st.data())
     def look_up(self, data: st.DataObject) -> None:
-        """Rows by key, whatever was compacted and told; keys that are not there, and keys twice."""
+        """Rows by key, whatever was compacted and emitted; keys that are not there, and keys twice."""
         schema = self.model.schema
         keys = [
             {name: key[name] for name in schema.primary_keys}
@@ -258,10 +258,10 @@ class ChangelogMachine(RuleBasedStateMachine):
         assert rows_of(self.table) == texts(self.model.rows())
         check_levels(self.table.path, self.model.schema)
 
-    # What is told
+    # What is emitted
 
-    def is_told(self, files: Sequence[DataFileMeta]) -> bool:
-        """Whether all rows of a bucket with these live files were told."""
+    def is_emitted(self, files: Sequence[DataFileMeta]) -> bool:
+        """Whether all rows of a bucket with these live files were emitted."""
         return all(file.level > 0 for file in files)
 
     def order_of_overtaken(self, compacts: bool) -> Order:
@@ -271,8 +271,8 @@ class ChangelogMachine(RuleBasedStateMachine):
         return Order.ANY if waits or takes_late_records(schema) else Order.UNKNOWN
 
     def follow(self) -> None:
-        """Start to follow from what was told."""
-        self.follower = Follower(self.model.schema, self.told.rows(), self.model.uncompared)
+        """Start to follow from what was emitted."""
+        self.follower = Follower(self.model.schema, self.emitted.rows(), self.model.uncompared)
 
     def check_snapshot(self, snapshot: Snapshot, parts: Parts) -> None:
         """parts: the records of the commit that was made last, task by task."""
@@ -280,25 +280,25 @@ class ChangelogMachine(RuleBasedStateMachine):
         changes = self._note_changes(snapshot)
         assert change_texts(changes) == change_texts(expected)
         self.follower.apply(changes)
-        self.follower.check(self.told.rows())
-        if texts(self.told.rows()) == texts(self.model.rows()):
+        self.follower.check(self.emitted.rows())
+        if texts(self.emitted.rows()) == texts(self.model.rows()):
             self.settled.add(snapshot.id)
 
     def _catch_up(self, snapshot: Snapshot) -> list[Record]:
-        """What has to be told with this snapshot, in the order of partitions, buckets and keys."""
-        untold = self._untold(snapshot)
+        """What has to be emitted with this snapshot, in the order of partitions, buckets and keys."""
+        waiting = self._waiting(snapshot)
         changes = [
             change
-            for change in self.model.changes_since(self.told)
-            if self._place(change[1]) not in untold
+            for change in self.model.changes_since(self.emitted)
+            if self._place(change[1]) not in waiting
         ]
-        self.told.catch_up(self.model, lambda row: self._place(row) not in untold)
+        self.emitted.catch_up(self.model, lambda row: self._place(row) not in waiting)
         return sorted(changes, key=lambda change: self._order(change[1]))
 
-    def _untold(self, snapshot: Snapshot | None = None) -> set[BucketId]:
-        """The buckets that have rows at a snapshot, the newest by default, that are yet to be told."""
+    def _waiting(self, snapshot: Snapshot | None = None) -> set[BucketId]:
+        """The buckets that have rows at a snapshot, the newest by default, that are yet to be emitted."""
         files = live_files(self.table.path, snapshot)
-        return {place for place, found in files.items() if not self.is_told(found)}
+        return {place for place, found in files.items() if not self.is_emitted(found)}
 
     def _note_changes(self, snapshot: Snapshot) -> list[Record]:
         changes = changes_of(self.table, snapshot.id - 1, snapshot.id)
@@ -332,7 +332,7 @@ class ChangelogMachine(RuleBasedStateMachine):
 
     def _alter(self, renamed: Mapping[str, str], **change: Any) -> None:
         self.table = wt.Catalog(self.folder.name).alter_table(NAME, **change)
-        for each in (self.model, self.told, self.follower):
+        for each in (self.model, self.emitted, self.follower):
             each.alter(self.table.schema, renamed)
         self.follower.uncompared = self.model.uncompared
 

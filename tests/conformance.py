@@ -2,7 +2,7 @@
 
     python tests/conformance.py DIR [--case ID] [--verbose]
 
-DIR holds *.json files of the form told in tests/vectors/README.md: tables, batches of records, and what
+DIR holds *.json files of the form shown in tests/vectors/README.md: tables, batches of records, and what
 Paimon's Java shows after each batch, produces as changelog, or rejects. Each case is run on tables of
 its own, one commit per batch, in modes that must all agree. Without a producer of changelogs: without any
 compaction, with the universal pick after each commit, with a full compaction after each commit. A case with
@@ -150,9 +150,9 @@ class Run:
         wrong = None if expected is None else self._wrong_rows(table, expected)
         if wrong is not None:
             return f"rows after commit {number}\n{wrong}"
-        told = self._case.get("changelog", {}).get(str(number))
-        if told is not None and self._mode.has_changelog:
-            wrong = self._wrong_changelog(table, before, told)
+        emitted = self._case.get("changelog", {}).get(str(number))
+        if emitted is not None and self._mode.has_changelog:
+            wrong = self._wrong_changelog(table, before, emitted)
         return None if wrong is None else f"changelog of commit {number}\n{wrong}"
 
     def _wrong_rows(self, table: wt.Table, expected: Sequence[Row]) -> str | None:

@@ -129,7 +129,7 @@ class KeptRows:
         )
 
     def check(self, table: wt.Table) -> None:
-        """What is kept reads as before, from the storage; what is not is told as expired."""
+        """What is kept reads as before, from the storage; what is not is named as expired."""
         MANIFEST_CACHE.clear()
         kept = [snapshot.id for snapshot in table.snapshots()]
         assert kept == list(range(kept[0], kept[-1] + 1))

@@ -35,6 +35,6 @@ def in_pieces(keys: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def key_texts(batch: pa.RecordBatch, names: Sequence[str]) -> list[str]:
-    """Keys as texts, which tell -0.0 from 0.0."""
+    """Keys as texts, which set -0.0 apart from 0.0."""
     rows = zip(*(python_values(batch.column(name)) for name in names), strict=True)
     return [repr(row) for row in rows]

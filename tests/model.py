@@ -8,7 +8,7 @@ does not carry is null.
     model.write([("+I", {"id": 1, "a": 5}), ("-D", {"id": 2})])   # one commit, in arrival order
     model.rows()                                                 # [{"id": 1, "a": 5, "b": None}]
 
-What a commit changed is told by two models, one that has the commit and one that has not; again each is folded from
+What a commit changed is shown by two models, one that has the commit and one that has not; again each is folded from
 scratch (semantics.md section 9):
 
     earlier = model.copy()
@@ -78,7 +78,7 @@ class Model:
         self._records: dict[Key, list[Record]] = {}
 
     def write(self, records: Iterable[Record]) -> None:
-        """One commit. Raises MeaninglessRetraction if it cannot be collapsed; later conflicts are told by `rows`."""
+        """One commit. Raises MeaninglessRetraction if it cannot be collapsed; later conflicts are raised by `rows`."""
         commit: dict[Key, list[Record]] = {}
         for record in records:
             kept = self._filtered(record)

@@ -1,4 +1,4 @@
-"""Who judges changelogs is judged: the model by what Paimon's Java told, the follower by changes that cannot be."""
+"""Who judges changelogs is judged: the model by what Paimon's Java gave, the follower by changes that cannot be."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ SCHEMA = next(case for case in CASES if case.id == "cl-dd-003").schema
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_the_model_tells_what_java_told(case: Case) -> None:
+def test_the_model_emits_what_java_emitted(case: Case) -> None:
     model = Model(case.schema)
     for number, records in enumerate(case.commits, 1):
         earlier = model.copy()
         model.write(records)
         if case.schema.options["changelog-producer"] == "input":
-            told = model.input_changes(records)
+            emitted = model.input_changes(records)
         else:
-            told = model.changes_since(earlier)
+            emitted = model.changes_since(earlier)
         expected = sorted(case.changelog[number], key=lambda change: model.key_of(change[1]))
-        assert change_texts(told) == change_texts(expected)
+        assert change_texts(emitted) == change_texts(expected)
 
 
 def test_all_cases_with_a_changelog_are_here() -> None:
@@ -80,7 +80,7 @@ def test_changes_that_do_not_fit_are_refused(changes: list[Record]) -> None:
         follower_of(SCHEMA).apply(changes)
 
 
-def test_other_rows_than_told_are_noticed() -> None:
+def test_other_rows_than_emitted_are_noticed() -> None:
     follower = follower_of(SCHEMA)
     with pytest.raises(AssertionError):
         follower.check([row(7, 8)])

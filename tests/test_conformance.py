@@ -34,7 +34,7 @@ def test_all_supported_cases_pass() -> None:
     ("case_id", "commit"), [("cl-pu-003", "4"), ("cl-full-022", "2"), ("cl-in-005", "1")]
 )
 def test_a_wrong_changelog_fails(tmp_path: Path, case_id: str, commit: str) -> None:
-    """The two changes of the commit are told in the other order."""
+    """The two changes of the commit are emitted in the other order."""
     body = json.loads((TESTS / "vectors/changelog.json").read_text(encoding="utf-8"))
     case = next(c for c in body["cases"] if c["id"] == case_id)
     assert len(case["changelog"][commit]) == 2

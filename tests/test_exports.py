@@ -119,8 +119,8 @@ def test_a_name_is_the_same_wherever_it_comes_from(name: str) -> None:
 def test_values_travel_to_a_process_that_has_imported_nothing() -> None:
     sent = widetable.NotFoundError("a", found="b", expected="c", action="d"), widetable.Table
     program = "import pickle, sys; e, t = pickle.load(sys.stdin.buffer); print(repr(e), t)"
-    told = in_a_new_process(program, pickle.dumps(sent))
-    assert told == f"{sent[0]!r} {widetable.Table}"
+    reported = in_a_new_process(program, pickle.dumps(sent))
+    assert reported == f"{sent[0]!r} {widetable.Table}"
 
 
 def test_a_missing_name_and_a_stranger_are_seen() -> None:

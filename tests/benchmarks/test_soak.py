@@ -1,4 +1,4 @@
-"""The soak runs, sees all three processes at work, and tells a line that rises from one that only scatters."""
+"""The soak runs, sees all three processes at work, and knows a line that rises from one that only scatters."""
 
 from __future__ import annotations
 

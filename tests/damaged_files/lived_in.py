@@ -72,7 +72,7 @@ def _changes(start: int, end: int) -> Ask:
 
 @dataclass
 class Lived:
-    """questions: what readers ask; answers: what they are told when nothing is damaged."""
+    """questions: what readers ask; answers: what they get when nothing is damaged."""
 
     folder: Path
     answers: dict[str, Any]

@@ -146,7 +146,7 @@ def after(lived: Lived) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_readers_are_right_or_told_of_the_file(
+def test_readers_are_right_or_shown_the_file(
     lived: Lived,
     after: dict[str, dict[str, object]],
     kind: str,

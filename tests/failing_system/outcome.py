@@ -28,14 +28,14 @@ from widetable.commit.manifest_cache import MANIFEST_CACHE
 
 
 def check(folder: Path, log: Path) -> list[str]:
-    """The kinds of errors that the process was told. Raises AssertionError."""
+    """The kinds of errors that the process met. Raises AssertionError."""
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     raw = [entry for entry in entries if "raw" in entry]
     assert not raw, f"{raw[0]['step']} raised {raw[0]['raw']}\n{raw[0]['text']}"
     MANIFEST_CACHE.clear()
     table = wt.Table.open(path_of(folder))
     _check_audit(table)
-    _check_told(table, entries)
+    _check_reported(table, entries)
     for number in range(FIRST, BATCHES):
         for writer in range(WRITERS):
             is_in = table.find_commit(user(writer), number) is not None
@@ -54,7 +54,7 @@ def check(folder: Path, log: Path) -> list[str]:
     return [entry["error"] for entry in entries if "error" in entry]
 
 
-def _check_told(table: wt.Table, entries: list[dict[str, Any]]) -> None:
+def _check_reported(table: wt.Table, entries: list[dict[str, Any]]) -> None:
     counts = _commits(table)
     for entry in entries:
         name, *which = entry["step"].split()

@@ -112,11 +112,11 @@ def test_every_commit_is_in_once_whatever_call_fails(
     for fault in drawn(rng, answer["seen"]):
         case, log, answer = system.run(fault)
         try:
-            told = check_case(fault, case, log, answer)
+            reported = check_case(fault, case, log, answer)
         except (AssertionError, wt.WidetableError) as finding:
             wrong.append(f"{fault}: {finding}\n{log.read_text()[-2000:]}")
             continue
-        done.update(cases=1, faults=answer["met"] or 1, refused=len(told))
+        done.update(cases=1, faults=answer["met"] or 1, refused=len(reported))
         done.update(kills=int(answer["status"] == -9))
         shutil.rmtree(case)
     tally(**done)
@@ -127,7 +127,7 @@ def test_every_commit_is_in_once_whatever_call_fails(
 def check_case(fault: Fault, case: Path, log: Path, answer: dict[str, Any]) -> list[str]:
     """A run may come to fewer calls than the one that was counted: threads wait for one another in any order."""
     assert answer["status"] == 0 or (answer["status"] == -9 and fault.mode.kills), answer
-    told = check(case, log)
+    reported = check(case, log)
     if fault.mode is Mode.HALF:
-        assert told == [], "a short write is no error"
-    return told
+        assert reported == [], "a short write is no error"
+    return reported

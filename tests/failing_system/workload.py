@@ -1,4 +1,4 @@
-"""What a process does to a table while the system fails: writes, compacts, expires, cleans, reads; what it was told.
+"""What a process does to a table while the system fails: writes, compacts, expires, cleans, reads; its answers.
 
 Its log is JSON lines: a step, and `done` (what it returned) or `error` (one of the package's) or `raw` (another error,
 which is a finding). A write that fails is tried again at once, as often as TRIES says; then its user stops.

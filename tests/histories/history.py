@@ -51,8 +51,8 @@ class History:
         self._oracle = Oracle(drawn.rules)
         self._last: dict[str, tuple[int, pa.Table]] = {}
         self._remembered: dict[int, dict[Key, Row]] = {}
-        self._told: dict[Key, Row] = {}
-        self._told_id = 0
+        self._emitted: dict[Key, Row] = {}
+        self._emitted_id = 0
         self.counts: Counter[str] = Counter()
 
     def step(self) -> None:
@@ -199,26 +199,28 @@ class History:
         producer, last = self._drawn.options["changelog-producer"], self._latest_id()
         if producer == "none" or last == 0:
             return
-        start = before if producer == "input" else self._told_id
+        start = before if producer == "input" else self._emitted_id
         changes = self._table.changes(start, last)
         columns = {name: cells(changes[name].combine_chunks()) for name in changes.column_names}
-        told = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        self.counts["changes"] += len(told)
+        emitted = [
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+        ]
+        self.counts["changes"] += len(emitted)
         if producer == "input":
             given = Counter(repr({**row, "_row_kind": kind.encode()}) for kind, row in written)
-            assert Counter(map(repr, told)) == given
+            assert Counter(map(repr, emitted)) == given
             return
-        for change in told:
+        for change in emitted:
             self._apply(change)
-        self._told_id = last
+        self._emitted_id = last
         if is_full or (producer == "lookup" and self._drawn.options["write-only"] == "false"):
-            assert self._told == self._oracle.rows()
+            assert self._emitted == self._oracle.rows()
 
     def _apply(self, change: Row) -> None:
         kind = change.pop("_row_kind").decode()
         key = tuple(change[name] for name in self._drawn.rules.key)
         if kind in ("-U", "-D"):
-            assert self._told.pop(key, None) == change, kind
+            assert self._emitted.pop(key, None) == change, kind
         else:
-            assert key not in self._told, kind
-            self._told[key] = change
+            assert key not in self._emitted, kind
+            self._emitted[key] = change

@@ -1,4 +1,4 @@
-"""pypaimon's streaming reader is told the same changes as `Table.changes`, snapshot by snapshot.
+"""pypaimon's streaming reader gets the same changes as `Table.changes`, snapshot by snapshot.
 
 It refuses partial-update with sequence groups, so these are not here. Within a snapshot only the order of a key's
 changes counts.

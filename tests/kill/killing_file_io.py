@@ -1,6 +1,6 @@
 """A local disk that kills its own process (SIGKILL, no clean-up) at a named point of a commit.
 
-Points: before_publish, after_publish (the snapshot is there, nobody was told), torn_file (half of a manifest is
+Points: before_publish, after_publish (the snapshot is there, nobody knows), torn_file (half of a manifest is
 written), before_hint, and changelog_begun (a changelog file is opened) for those who write any. The point is reached on
 the call number that the caller chooses.
 """

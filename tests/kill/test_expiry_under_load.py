@@ -78,7 +78,7 @@ class Processes:
 
 
 def look(table: wt.Table) -> None:
-    """Read the newest snapshot; when it expires under this reader, that is what it must be told."""
+    """Read the newest snapshot; when it expires under this reader, that is what it must be shown."""
     try:
         rows(table)
     except wt.NotFoundError as error:

@@ -174,7 +174,7 @@ def test_files_that_grew(cache_directory: Path, tmp_path: Path, suffix: str) -> 
 def test_a_key_that_cannot_be_found_for_damage_is_not_missing(
     cache_directory: Path, tmp_path: Path, key: str
 ) -> None:
-    """No other row is read, so only the rows between which the key would lie can tell."""
+    """No other row is read, so only the rows between which the key would lie can show it."""
     table, file, cache = _built(cache_directory, tmp_path, key)
     caches = _new_process(cache_directory)
     asked = rows_of([1002], [key])
@@ -203,7 +203,7 @@ def test_missing_files(cache_directory: Path, tmp_path: Path, key: str) -> None:
 def test_an_index_of_other_rows_gives_no_rows(
     cache_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if each position were flipped: only the keys of the rows themselves tell."""
+    """As if each position were flipped: only the keys of the rows themselves show it."""
     table, file, cache = _built(cache_directory, tmp_path, "s")
     other = table_at(tmp_path / "other", primary_key=["s"])
     build(_new_process(cache_directory), other, rows_of([-1, *_KEYS], ["s"]))

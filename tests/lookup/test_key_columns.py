@@ -118,7 +118,7 @@ def _random_pairs(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
     ("kinds", "draw"),
     [([pa.binary()], _random_texts), ([pa.bool_(), pa.int32(), pa.string()], _random_pairs)],
 )
-def test_keys_between_fences_that_tell_little(
+def test_keys_between_fences_that_say_little(
     kinds: list[pa.DataType], draw: Callable[[random.Random, int], Any], rng: random.Random
 ) -> None:
     rows = draw(rng, 700)

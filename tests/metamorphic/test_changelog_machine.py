@@ -1,6 +1,6 @@
 """A changelog under any sequence of calls: whatever was written, overtaken, replayed, altered and compacted, and
-however the files lie, who follows the changes has the rows of the table, and is told of each commit what
-`tests.model` tells by merging all commits from scratch.
+however the files lie, who follows the changes has the rows of the table, and gets of each commit what
+`tests.model` finds by merging all commits from scratch.
 
 HYPOTHESIS_PROFILE=thorough for a long run.
 """
@@ -24,12 +24,12 @@ from widetable.format.snapshot import Snapshot
 
 
 class LookupMachine(ChangelogMachine):
-    """A commit's rows move up, and are told, when level 0 is compacted."""
+    """A commit's rows move up, and are emitted, when level 0 is compacted."""
 
     producer = "lookup"
 
     def order_of_overtaken(self, compacts: bool) -> Order:
-        """A row that was told is older than all that comes; but a number decides where it is one record's own."""
+        """A row that was emitted is older than all that comes; but a number decides where it is one record's own."""
         schema = self.model.schema
         if super().order_of_overtaken(compacts) is Order.ANY:
             return Order.ANY
@@ -37,21 +37,21 @@ class LookupMachine(ChangelogMachine):
 
     @invariant()
     def the_newest_level_has_the_whole_row(self) -> None:
-        """Of what was told; so a before-image is one row, found at one level."""
-        assert texts(stored_rows(self.table.path)) == texts(self.told.rows())
+        """Of what was emitted; so a before-image is one row, found at one level."""
+        assert texts(stored_rows(self.table.path)) == texts(self.emitted.rows())
 
 
 class FullCompactionMachine(ChangelogMachine):
-    """A commit's rows are told when all files of their bucket become one level."""
+    """A commit's rows are emitted when all files of their bucket become one level."""
 
     producer = "full-compaction"
 
-    def is_told(self, files: Sequence[DataFileMeta]) -> bool:
-        return len({file.level for file in files}) == 1 and super().is_told(files)
+    def is_emitted(self, files: Sequence[DataFileMeta]) -> bool:
+        return len({file.level for file in files}) == 1 and super().is_emitted(files)
 
 
 class InputMachine(ChangelogMachine):
-    """The records of a commit are told with it, as they were written."""
+    """The records of a commit are emitted with it, as they were written."""
 
     producer = "input"
 
@@ -67,7 +67,7 @@ class InputMachine(ChangelogMachine):
 
 
 class SwitchedMachine(LookupMachine):
-    """Producers come and go; what is compacted without one is told to nobody, and not missed later."""
+    """Producers come and go; what is compacted without one is emitted to nobody, and not missed later."""
 
     producer = "none"
     # So that rows are compacted above the base, in levels that a commit does not touch.
@@ -104,7 +104,7 @@ class SwitchedMachine(LookupMachine):
 
     def check_start(self, rows: list[Row]) -> None:
         has_none = self.model.schema.options["changelog-producer"] == "none"
-        assert texts(rows) == texts((self.model if has_none else self.told).rows())
+        assert texts(rows) == texts((self.model if has_none else self.emitted).rows())
 
     def the_newest_level_has_the_whole_row(self) -> None:
         """Not before the first compaction with a producer."""

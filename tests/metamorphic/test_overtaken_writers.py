@@ -50,7 +50,7 @@ def test_an_overtaken_update_of_own_columns_is_not_lost(tmp_path: Path, compacts
 def test_an_overtaken_insert_stands_when_the_delete_was_compacted_away(
     tmp_path: Path, options: dict[str, str]
 ) -> None:
-    """Told in docs/decisions/0002: before the compaction the delete, which started later, still counts."""
+    """Described in docs/decisions/0002: before the compaction the delete, which started later, still counts."""
     delete = {"_row_kind": "-D"}
     assert _late_commit(tmp_path / "not", options, delete, compacts=False) == []
     assert _late_commit(tmp_path / "compacted", options, delete, compacts=True) == [

@@ -85,18 +85,18 @@ class Run:
     def _write(self, commit: Commit) -> None:
         self.identifier += 1
         data = data_of(self.model.schema, commit)
-        told = None
+        reported = None
         try:
             with self.trouble():
-                told = self.table.write(data, USER, self.identifier).committed
+                reported = self.table.write(data, USER, self.identifier).committed
         except wt.StorageError as error:
             self.errors.append(error)
         clean = self._clean()
         is_in = clean.find_commit(USER, self.identifier) is not None
-        if told is None:
+        if reported is None:
             assert not is_in or "same user and identifier" in str(self.errors[-1])
         else:
-            assert told is is_in
+            assert reported is is_in
         after = self.model.copy()
         after.write(commit.records)
         assert rows_of(clean) == texts((after if is_in else self.model).rows())

@@ -43,7 +43,10 @@ def test_the_row_before_is_the_one_that_wins(tmp_path: Path, strategy: str, late
     start = table.snapshots()[-1].id
     write(1, 4)
     table.compact()
-    told = table.changes(start, table.snapshots()[-1].id).to_pylist()
-    assert [(row["_row_kind"], row["k"], row["s"]) for row in told] == [("-U", 1, 5), ("+U", 1, 5)]
+    emitted = table.changes(start, table.snapshots()[-1].id).to_pylist()
+    assert [(row["_row_kind"], row["k"], row["s"]) for row in emitted] == [
+        ("-U", 1, 5),
+        ("+U", 1, 5),
+    ]
     rows = table.scan().to_arrow().to_pylist()
     assert [(row["k"], row["s"]) for row in rows] == [(1, 5), (2, 1)]

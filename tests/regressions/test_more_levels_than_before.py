@@ -1,4 +1,4 @@
-"""With producer `full-compaction`, a table that was given more levels told all its rows once more as +I."""
+"""With producer `full-compaction`, a table that was given more levels emitted all its rows once more as +I."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMA = pa.schema([("k", pa.int64()), ("a", pa.int64())])
 
 
 @pytest.mark.parametrize("more", [{"num-sorted-run.compaction-trigger": "5"}, {"num-levels": "9"}])
-def test_rows_that_were_told_stay_told(tmp_path: Path, more: dict[str, str]) -> None:
+def test_rows_that_were_emitted_stay_emitted(tmp_path: Path, more: dict[str, str]) -> None:
     """By default the number of levels follows the compaction trigger."""
     catalog = wt.Catalog(str(tmp_path))
     options = {

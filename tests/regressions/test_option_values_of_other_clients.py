@@ -24,8 +24,8 @@ def test_writing_is_refused_by_option_and_reading_goes_on(
     body["options"][key] = value
     file.write_text(json.dumps(body))
     table = wt.Table.open(table.path)
-    with pytest.raises(wt.InvalidError, match=key) as told:
+    with pytest.raises(wt.InvalidError, match=key) as raised:
         table.write(rows)
-    assert value in told.value.found
+    assert value in raised.value.found
     assert table.scan().to_arrow().to_pylist() == rows.to_pylist()
     assert len(table.snapshots()) == 1

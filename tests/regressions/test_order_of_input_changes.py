@@ -21,7 +21,7 @@ IN_ORDER = [None, 1, 1, 2, 3, 4, 5]
 def test_records_of_a_key_come_by_sequence_field(
     tmp_path: Path, buffer: str, tasks: int, producer: str, columns: list[str] | None
 ) -> None:
-    """Without a producer a commit tells one record per key and task."""
+    """Without a producer a commit emits one record per key and task."""
     schema = pa.schema([("k", pa.int64()), ("s", pa.int64()), ("n", pa.int64())])
     table = wt.Catalog(str(tmp_path)).create_table(
         "db.t",
@@ -46,12 +46,15 @@ def test_records_of_a_key_come_by_sequence_field(
             writer.write(pa.Table.from_pylist([row], schema=table.arrow_schema))
         messages += writer.finish()
     table.commit_append(messages)
-    told = table.changes(0, 1, columns=columns).to_pylist()
+    emitted = table.changes(0, 1, columns=columns).to_pylist()
     by_arrival = {n: s for n, s in enumerate(SEQUENCES)}
-    found = [[by_arrival[row["n"]] for row in told if row["k"] == k] for k in (1, 2)]
+    found = [[by_arrival[row["n"]] for row in emitted if row["k"] == k] for k in (1, 2)]
     if producer == "input":
         assert found == [IN_ORDER, IN_ORDER]
         # Arrival decides between equal ones.
-        assert [row["n"] for row in told if row["k"] == 1 and by_arrival[row["n"]] == 1] == [1, 6]
+        assert [row["n"] for row in emitted if row["k"] == 1 and by_arrival[row["n"]] == 1] == [
+            1,
+            6,
+        ]
     else:
         assert all(each == sorted(each, key=IN_ORDER.index) for each in found)

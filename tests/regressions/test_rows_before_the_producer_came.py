@@ -1,4 +1,4 @@
-"""A table that gained `changelog-producer=lookup` told wrong rows before: its newest level with a key need not hold the
+"""A table that gained `changelog-producer=lookup` gave wrong rows before: its newest level with a key need not hold the
 row of that key when it was compacted without a changelog.
 """
 
@@ -116,5 +116,5 @@ def test_an_overtaken_commit_above_what_overtook_it(tmp_path: Path) -> None:
     start = table.snapshots()[-1].id
     write(table, record("+I", k=1, a=4))
     table.compact()
-    told = changes_of(table, start, start + 2, columns=["k", "a"])
-    assert told == [("-U", {"k": 1, "a": 2}), ("+U", {"k": 1, "a": 4})]
+    emitted = changes_of(table, start, start + 2, columns=["k", "a"])
+    assert emitted == [("-U", {"k": 1, "a": 2}), ("+U", {"k": 1, "a": 4})]

@@ -1,4 +1,4 @@
-"""Who started to follow when the producer had changed since the newest snapshot, missed rows or was told them twice."""
+"""Who started to follow when the producer had changed since the newest snapshot, missed rows or got them twice."""
 
 from __future__ import annotations
 

@@ -32,16 +32,16 @@ def test_it_is_of_the_query_and_of_what_the_batch_reads(checkpoint: Path) -> Non
 @pytest.mark.parametrize(
     "where", [None, "nowhere", "s3://bucket/cp", "hdfs:/cp", "file://host/cp", ""]
 )
-def test_what_cannot_be_read_gives_none_and_is_told_once(
+def test_what_cannot_be_read_gives_none_and_is_reported_once(
     where: str | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_logged", set())
     with caplog.at_level(logging.DEBUG, "widetable.spark"):
         for batch in range(3):
             assert batch_digest(where, batch, ["q"]) is None
-    (told,) = caplog.records
-    assert told.levelno == logging.DEBUG
-    assert repr(where) in told.getMessage()
+    (reported,) = caplog.records
+    assert reported.levelno == logging.DEBUG
+    assert repr(where) in reported.getMessage()
 
 
 def test_a_batch_that_is_not_noted_has_none(checkpoint: Path) -> None:

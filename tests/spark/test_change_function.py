@@ -48,7 +48,7 @@ def test_a_range_of_changes_as_a_table(spark: SparkSession, table: wt.Table) -> 
     assert sorted(map(tuple, counted.collect())) == [("+U", 1), ("-U", 1)]
 
 
-def test_a_range_that_is_not_there_is_told(spark: SparkSession, table: wt.Table) -> None:
+def test_a_range_that_is_not_there_is_reported(spark: SparkSession, table: wt.Table) -> None:
     with pytest.raises(Exception, match="expected a start from 0 and an end up to 4"):
         spark.sql(f"SELECT * FROM widetable_changes('{table.path}', 0, 9)").collect()
     with pytest.raises(Exception, match="expected a text literal"):

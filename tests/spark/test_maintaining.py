@@ -145,7 +145,7 @@ def test_a_damaged_bucket_costs_the_others_nothing(spark: SparkSession, table: w
         query.stop()
 
 
-def test_a_table_that_is_not_there_is_told_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_that_is_not_there_is_reported_at_once(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(wt.NotFoundError):
         widetable_spark.maintain(spark, str(tmp_path / "nothing"))
     with pytest.raises(wt.InvalidError, match="trigger_millis"):

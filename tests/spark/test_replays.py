@@ -83,10 +83,10 @@ def assert_refused(query: Query, batch: int) -> None:
     before, files, commits = query.keys(), files_of(query.table), query.commits()
     with pytest.raises(Exception, match="InvalidError") as raised:
         query.run(files=9)
-    told = str(raised.value)
-    assert f"batch {batch} of checkpoint 'file:{query.checkpoint}'" in told
+    reported = str(raised.value)
+    assert f"batch {batch} of checkpoint 'file:{query.checkpoint}'" in reported
     for part in ("user 'loader'", "since snapshot", "another commit user", "empty table"):
-        assert part in told
+        assert part in reported
     assert query.commits() == commits
     assert query.keys() == before
     assert files_of(query.table) == files

@@ -133,7 +133,7 @@ def test_complete_mode_replaces_the_table_in_every_batch(
     assert sorted(r["k"] for r in wide_table.scan().to_arrow().to_pylist()) == [1, 2]
 
 
-def test_progress_tells_rows_files_and_retries(
+def test_progress_counts_rows_files_and_retries(
     spark: SparkSession, wide_table: wt.Table, tmp_path: Path
 ) -> None:
     for number in range(2):

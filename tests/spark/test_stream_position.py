@@ -274,7 +274,7 @@ def test_a_checkpoint_behind_its_consumer_is_kept_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("looking")
-def test_a_checkpoint_behind_what_is_kept_is_told(tmp_path: Path) -> None:
+def test_a_checkpoint_behind_what_is_kept_is_reported(tmp_path: Path) -> None:
     table = create(tmp_path, {"snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"})
     for commit in range(4):
         put(table, [1], a=commit)

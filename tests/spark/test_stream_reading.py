@@ -84,7 +84,7 @@ def fold(changes: Iterable[Change]) -> dict[int, Change]:
     return rows
 
 
-def told(table: wt.Table, first: int, last: int) -> list[Change]:
+def emitted(table: wt.Table, first: int, last: int) -> list[Change]:
     """Changes of a range, sorted."""
     columns = table.changes(first, last).to_pydict().values()
     return in_any_order(zip(*columns, strict=True))
@@ -171,12 +171,12 @@ def test_a_query_that_failed_goes_on_by_its_checkpoint_or_by_its_consumer(
     assert progress in (6, 8)
     other = Batches()
     run(spark, source, tmp_path / "other", other, options)
-    assert in_any_order(other.all) == told(source, progress - 1, 10)
+    assert in_any_order(other.all) == emitted(source, progress - 1, 10)
     # The same checkpoint: the failed batch comes again, the same, and then what is left, whatever the consumer says.
     first.fail_at = None
     run(spark, source, tmp_path / "cp", first, options)
     assert sorted(first.rows) == [0, 1, 2, 3, 4]
-    assert in_any_order(first.all) == told(source, 0, 10)
+    assert in_any_order(first.all) == emitted(source, 0, 10)
 
 
 # Into other tables
@@ -226,7 +226,7 @@ def test_a_batch_holds_no_more_than_asked_for(
     assert all(size <= 15 or size in files for size in sizes)
     assert query.lastProgress is not None
     assert query.lastProgress["numInputRows"] == sizes[-1]
-    assert in_any_order(batches.all) == told(source, 0, 10)
+    assert in_any_order(batches.all) == emitted(source, 0, 10)
     assert fold(batches.all) == rows_of(source)
 
 
@@ -240,7 +240,7 @@ def test_a_trigger_for_all_that_is_there_knows_no_limit_and_a_schema_names_the_c
     writer.trigger(once=True).start().awaitTermination()
     assert len(batches.rows) == 1
     assert in_any_order(batches.all) == in_any_order(
-        (kind, k) for k, *_, kind in told(source, 0, 10)
+        (kind, k) for k, *_, kind in emitted(source, 0, 10)
     )
 
 

@@ -50,7 +50,7 @@ def files_of(table: wt.Table) -> dict[str, bytes]:
     }
 
 
-def assert_told(error: wt.WidetableError, says: str) -> None:
+def assert_reported(error: wt.WidetableError, says: str) -> None:
     assert says in error.subject, error
     assert error.found
     assert error.expected
@@ -98,7 +98,7 @@ def test_wrong_data(table: wt.Table, case: str, how: str) -> None:
     data, kind, says = WRONG_DATA[case]
     with pytest.raises(kind) as raised:
         getattr(table, how)(data)
-    assert_told(raised.value, says)
+    assert_reported(raised.value, says)
 
 
 def test_wrong_data_after_right_data(table: wt.Table) -> None:
@@ -132,7 +132,7 @@ def test_columns_that_break_a_sequence_group(tmp_path: Path) -> None:
 def test_an_identifier_without_a_user(table: wt.Table) -> None:
     with pytest.raises(wt.InvalidError) as raised:
         table.write(keyed([7]), commit_identifier=3)
-    assert_told(raised.value, "commit_identifier")
+    assert_reported(raised.value, "commit_identifier")
 
 
 # Tables that are none, or that another version made
@@ -144,10 +144,10 @@ def test_a_directory_that_is_no_table(tmp_path: Path) -> None:
     for name in ("nowhere", "empty", "file"):
         with pytest.raises(wt.WidetableError) as raised:
             wt.Table.open(str(tmp_path / name))
-        assert_told(raised.value, str(tmp_path / name))
+        assert_reported(raised.value, str(tmp_path / name))
     with pytest.raises(wt.UnsupportedError) as raised:
         wt.Table.open("s3://bucket/table")
-    assert_told(raised.value, "s3://bucket/table")
+    assert_reported(raised.value, "s3://bucket/table")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
 
 
@@ -167,7 +167,7 @@ def assert_refused(table: wt.Table, kind: type[wt.WidetableError], says: str) ->
     for use in uses:
         with pytest.raises(kind) as raised:
             use()
-        assert_told(raised.value, says)
+        assert_reported(raised.value, says)
     assert files_of(table) == before
 
 
@@ -219,7 +219,7 @@ def test_a_table_made_with_an_option_that_only_writers_honour(tmp_path: Path) ->
     for use in uses:
         with pytest.raises(wt.UnsupportedError) as raised:
             use()
-        assert_told(raised.value, "file-index.bloom-filter.columns")
+        assert_reported(raised.value, "file-index.bloom-filter.columns")
 
 
 def test_a_type_that_is_not_read(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, what: str, how: str) -> None:
     before = files_of(table)
     with pytest.raises(wt.DamagedError) as raised:
         wt.Table.open(table.path).scan().to_arrow()
-    assert_told(raised.value, path.name)
+    assert_reported(raised.value, path.name)
     assert files_of(table) == before
 
 
@@ -276,7 +276,7 @@ def test_a_missing_file_is_named(tmp_path: Path, what: str) -> None:
     path.unlink()
     with pytest.raises(wt.DamagedError) as raised:
         wt.Table.open(table.path).scan().to_arrow()
-    assert_told(raised.value, path.name)
+    assert_reported(raised.value, path.name)
 
 
 def test_hints_may_be_garbage(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_full_disk_commits_nothing(tmp_path: Path, operation: str, name: str) 
     file_io.fail(operation, Fault.FULL, name)
     with pytest.raises(wt.StorageError) as raised:
         table.write(keyed([7]), "stream", 0)
-    assert_told(raised.value, name)
+    assert_reported(raised.value, name)
     assert [snapshot.id for snapshot in table.snapshots()] == [1, 2]
     assert table.scan().to_arrow() == before
     file_io.heal()
@@ -341,7 +341,7 @@ def test_a_full_disk_while_compacting(tmp_path: Path) -> None:
     file_io.fail("open_output", Fault.FULL, "data-")
     with pytest.raises(wt.StorageError) as raised:
         table.compact(full=True)
-    assert_told(raised.value, "data-")
+    assert_reported(raised.value, "data-")
     assert files_of(table) == before
     file_io.heal()
     assert table.compact(full=True).committed

@@ -136,9 +136,9 @@ def test_a_type_of_a_schema_file_that_cannot_be_is_damage_of_it(tmp_path: Path, 
     body = json.loads(file.read_text())
     body["fields"][1]["type"] = text
     file.write_text(json.dumps(body))
-    with pytest.raises(wt.DamagedError, match="schema-0") as told:
+    with pytest.raises(wt.DamagedError, match="schema-0") as raised:
         wt.Table.open(table.path)
-    assert text in str(told.value)
+    assert text in str(raised.value)
 
 
 def create(folder: Path, kind: pa.DataType) -> wt.Table:

@@ -1,4 +1,4 @@
-"""Commits of a user and number through the public face: in once, and refused where nobody can tell."""
+"""Commits of a user and number through the public face: in once, and refused where nobody can know."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_digest_or_replay_needs_the_commit_that_it_is_of(tmp_path: Path) -> No
     assert table.write(keyed([1]), "stream", 0, digest="d" * 128).committed
 
 
-def test_many_commit_users_are_told_and_stay_while_they_are_young(
+def test_many_commit_users_are_reported_and_stay_while_they_are_young(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for module in (committed, replay):
@@ -106,14 +106,14 @@ def test_many_commit_users_are_told_and_stay_while_they_are_young(
     assert caplog.records == []
     for number in range(8, 14):
         table.write(keyed([number]), f"run-{number}", 0)
-    (told,) = caplog.records
+    (reported,) = caplog.records
     for part in (
         table.path,
         "8 commit users",
         "widetable.commit-user-retention",
         "keep its commit user",
     ):
-        assert part in told.getMessage()
+        assert part in reported.getMessage()
     # More than the bound, and each replay is still known when all but one snapshot have expired.
     table.expire_snapshots(num_retained_min=1, time_retained_millis=0)
     for number in range(14):

@@ -70,9 +70,9 @@ def test_text_is_read_as_paimon_reads_it(kind: str, text: str, value: object) ->
     ],
 )
 def test_other_text_is_refused_with_the_option_and_the_text(kind: str, text: str) -> None:
-    with pytest.raises(InvalidError, match="option 'x'") as told:
+    with pytest.raises(InvalidError, match="option 'x'") as raised:
         parse_value(option_of(kind), text)
-    assert repr(text) in told.value.found
+    assert repr(text) in raised.value.found
 
 
 def outside(option: Option[Any]) -> list[str]:

@@ -121,9 +121,9 @@ def test_audit_of_a_wrong_changelog(surgery: Surgery) -> None:
     result = run("audit", str(surgery.root))
     assert result.exit_code == 1
     assert "key {'k': 1}: found -U {'a': 77}; expected {'a': 1}" in result.stdout
-    untold = run("audit", str(surgery.root), "--findings", "0")
-    assert untold.exit_code == 1
-    assert "and 1 more" in untold.stdout
+    unnamed = run("audit", str(surgery.root), "--findings", "0")
+    assert unnamed.exit_code == 1
+    assert "and 1 more" in unnamed.stdout
     body = json.loads(run("audit", str(surgery.root), "--json").stdout)
     assert (body["ok"], body["found"]) == (False, {"chain": 1})
     later = run("audit", str(surgery.root), "--from", "4")
@@ -139,7 +139,7 @@ def test_audit_from_where_nothing_is(surgery: Surgery) -> None:
 # inspect
 
 
-def test_inspect_tells_what_waits(make: Callable[..., wt.Table]) -> None:
+def test_inspect_says_what_waits(make: Callable[..., wt.Table]) -> None:
     table = make()
     empty = run("inspect", table.path)
     assert empty.exit_code == 0
@@ -171,8 +171,8 @@ def test_expire(make: Callable[..., wt.Table]) -> None:
         table.write(rows(key))
     assert run("expire", table.path).stdout.startswith("0 snapshots gone")
     keeping = ("--retain-min", "1", "--time-retained", "0 s")
-    told = run("expire", table.path, *keeping, "--dry-run")
-    assert told.stdout.strip() == "3 snapshots would go: 1 to 3"
+    reported = run("expire", table.path, *keeping, "--dry-run")
+    assert reported.stdout.strip() == "3 snapshots would go: 1 to 3"
     assert len(table.snapshots()) == 4
     gone = run("expire", table.path, *keeping)
     assert gone.stdout.startswith("3 snapshots gone: 1 to 3")
@@ -185,8 +185,8 @@ def test_orphans(make: Callable[..., wt.Table]) -> None:
     stray = Path(table.path, "bucket-0", "data-stray-0.parquet")
     stray.write_bytes(b"12345")
     assert run("orphans", table.path).stdout.strip() == "0 files gone, 0 bytes"
-    told = run("orphans", table.path, "--older-than", "0 s", "--dry-run").stdout.splitlines()
-    assert told == [str(stray), "1 files would go, 5 bytes"]
+    reported = run("orphans", table.path, "--older-than", "0 s", "--dry-run").stdout.splitlines()
+    assert reported == [str(stray), "1 files would go, 5 bytes"]
     assert stray.exists()
     run("orphans", table.path, "--older-than", "0 s")
     assert not stray.exists()
@@ -202,8 +202,8 @@ def test_changes_as_json_csv_and_parquet(surgery: Surgery, tmp_path: Path) -> No
     found = list(csv.DictReader(io.StringIO(run(*span, "--format", "csv").stdout)))
     assert found == [{name: str(value) for name, value in row.items()} for row in expected]
     file = tmp_path / "changes.parquet"
-    told = run(*span, "--format", "parquet", "--output", str(file))
-    assert told.stdout.startswith(f"{len(expected)} rows")
+    reported = run(*span, "--format", "parquet", "--output", str(file))
+    assert reported.stdout.startswith(f"{len(expected)} rows")
     assert pq.read_table(file).to_pylist() == expected
     some = run(*span, "--columns", "a")
     assert json.loads(some.stdout.splitlines()[0]) == {"a": 1, "_row_kind": "-U"}
@@ -235,9 +235,9 @@ def test_an_output_of_changes_is_a_new_and_whole_file_or_none(tmp_path: Path) ->
         assert not file.exists()
     for there in (file, tmp_path):
         file.write_bytes(b"of somebody else")
-        told = run(*span, "--output", str(there))
-        assert told.exit_code == 2
-        assert "a new file" in told.stderr
+        reported = run(*span, "--output", str(there))
+        assert reported.exit_code == 2
+        assert "a new file" in reported.stderr
         assert file.read_bytes() == b"of somebody else"
     file.unlink()
     assert run(*span, "--output", str(file)).exit_code == 0
@@ -278,7 +278,7 @@ def test_output_that_is_closed_goes_nowhere(
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--help"], ["inspect", "TABLE"]])
-def test_output_that_is_full_is_told_in_one_line(
+def test_output_that_is_full_is_reported_in_one_line(
     arguments: list[str], unbuffered: str, make: Callable[..., wt.Table]
 ) -> None:
     path = make().path
@@ -320,7 +320,7 @@ def test_output_that_nobody_reads_any_more_ends_the_command_silently(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_maintainer_in_a_process_follows_until_it_is_told_to_stop(
+def test_a_maintainer_in_a_process_follows_until_it_is_stopped(
     number: signal.Signals, make: Callable[..., wt.Table]
 ) -> None:
     table = make()

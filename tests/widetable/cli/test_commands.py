@@ -1,4 +1,4 @@
-"""The table of commands agrees with the functions that it names, and help tells all of it."""
+"""The table of commands agrees with the functions that it names, and help shows all of it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_a_command_has_a_function_of_its_arguments(command: Command) -> None:
 
 
 @EACH
-def test_help_tells_every_argument_and_examples(command: Command) -> None:
-    told = run(command.name, "--help")
-    assert (told.exit_code, told.stderr) == (0, "")
-    assert command.summary in told.stdout
+def test_help_shows_every_argument_and_examples(command: Command) -> None:
+    reported = run(command.name, "--help")
+    assert (reported.exit_code, reported.stderr) == (0, "")
+    assert command.summary in reported.stdout
     for name, settings in command.arguments:
-        assert settings.get("metavar", name) in told.stdout
+        assert settings.get("metavar", name) in reported.stdout
     assert command.examples
-    assert all(example in told.stdout for example in command.examples)
+    assert all(example in reported.stdout for example in command.examples)
 
 
 def test_the_overview_names_every_command_in_one_line_under_its_group() -> None:

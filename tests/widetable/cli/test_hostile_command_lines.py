@@ -54,7 +54,7 @@ def table(tmp_path: Path) -> wt.Table:
     return table
 
 
-def assert_told(*arguments: str) -> None:
+def assert_reported(*arguments: str) -> None:
     said = ascii(arguments)[:200]
     result = run(*arguments)
     assert result.exit_code in (0, 1, 2), said
@@ -63,18 +63,18 @@ def assert_told(*arguments: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_hostile_argument_is_told(
+def test_a_hostile_argument_is_reported(
     table: wt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rest = {"changes": ["0", "1"], "maintain": ["--once"]}.get(command, [])
     for value in (*TEXTS, *NUMBERS):
-        assert_told(command, value, *rest)
+        assert_reported(command, value, *rest)
         for option in COMMANDS[command]:
-            assert_told(command, table.path, *rest, option, value)
+            assert_reported(command, table.path, *rest, option, value)
         if command == "changes":
-            assert_told(command, table.path, value, "1")
-            assert_told(command, table.path, "0", value)
+            assert_reported(command, table.path, value, "1")
+            assert_reported(command, table.path, "0", value)
     assert wt.Table.open(table.path).audit().ok
 
 

@@ -49,18 +49,18 @@ def test_doctor_ends_as_an_audit_does(table: wt.Table) -> None:
 
 def test_inspect_names_a_damaged_file(table: wt.Table) -> None:
     newest_file(table).unlink()
-    told = run("inspect", table.path)
-    assert told.exit_code == 0
-    assert f"{newest_file(table).name}: found no such file" in told.stdout
+    reported = run("inspect", table.path)
+    assert reported.exit_code == 0
+    assert f"{newest_file(table).name}: found no such file" in reported.stdout
 
 
 def test_repair_says_what_is_gone_and_does_it_with_yes(table: wt.Table) -> None:
     path = newest_file(table)
     path.write_bytes(b"")
-    told = run("repair", table.path)
-    assert told.exit_code == 0
-    assert "lost: 2 rows, keys {'k': 1} to {'k': 2}" in told.stdout
-    assert "written by job 98 (snapshot 2)" in told.stdout
+    reported = run("repair", table.path)
+    assert reported.exit_code == 0
+    assert "lost: 2 rows, keys {'k': 1} to {'k': 2}" in reported.stdout
+    assert "written by job 98 (snapshot 2)" in reported.stdout
     assert snapshots(table) == [1, 2]
     done = run("repair", table.path, "--yes")
     assert "repaired in snapshot 3, 2 rows lost" in done.stdout
@@ -70,9 +70,9 @@ def test_repair_says_what_is_gone_and_does_it_with_yes(table: wt.Table) -> None:
 
 
 def test_rollback_says_what_it_undoes_and_does_it_with_yes(table: wt.Table) -> None:
-    told = run("rollback", table.path, "--snapshot", "1")
-    assert told.exit_code == 0
-    assert "undone: snapshot 2, job 98" in told.stdout
+    reported = run("rollback", table.path, "--snapshot", "1")
+    assert reported.exit_code == 0
+    assert "undone: snapshot 2, job 98" in reported.stdout
     assert snapshots(table) == [1, 2]
     assert "done in snapshot 3" in run("rollback", table.path, "--snapshot", "1", "--yes").stdout
     assert table.scan().to_arrow()["v"].to_pylist() == ["a", "a"]

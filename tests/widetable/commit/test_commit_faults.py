@@ -75,7 +75,7 @@ def test_a_publish_whose_answer_was_lost_is_found(tmp_path: Path) -> None:
 
 
 class AskingTwice(FaultyFileIO):
-    """As clients of object stores do: repeats what was done, and is told that it exists."""
+    """As clients of object stores do: repeats what was done, and hears that it exists."""
 
     def publish(self, path: str, data: bytes) -> bool:
         super().publish(path, data)
@@ -106,7 +106,7 @@ def test_a_lost_answer_and_another_winner(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("went_through", [True, False])
-def test_an_outcome_that_cannot_be_told_deletes_nothing_and_can_be_repeated(
+def test_an_outcome_that_is_not_known_deletes_nothing_and_can_be_repeated(
     tmp_path: Path, went_through: bool
 ) -> None:
     paths = make_table(tmp_path)
@@ -271,11 +271,11 @@ class Interleaving:
         try:
             result = commit(table, bucket, new, user, identifier)
         except StorageError as error:
-            was_in, told = self._is_in(user), "same user and identifier" in str(error)
+            was_in, reported = self._is_in(user), "same user and identifier" in str(error)
         else:
             assert result.committed
-            was_in = told = True
-        assert told or not was_in
+            was_in = reported = True
+        assert reported or not was_in
         # Asked again on a storage that works, it counts once.
         assert commit(self.clean, bucket, new, user, identifier).committed is not was_in
         assert self._is_in(user)

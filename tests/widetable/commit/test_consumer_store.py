@@ -51,7 +51,7 @@ def test_what_is_no_snapshot_id_is_refused_and_not_written(
 
 
 @pytest.mark.parametrize("content", torn(b'{"nextSnapshot": 12}'))
-def test_a_torn_one_is_told_to_who_asks_for_it_and_to_nobody_else(
+def test_a_torn_one_is_named_to_who_asks_for_it_and_to_nobody_else(
     paths: TablePaths, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = ConsumerStore(IO, paths)

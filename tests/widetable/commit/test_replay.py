@@ -125,11 +125,11 @@ def test_the_error_says_who_collides_with_what_and_what_to_change() -> None:
     table = Snapshots(snapshot(9, properties=remembering(users)))
     with pytest.raises(InvalidError) as raised:
         asked(table, Identity("job", 4, "xyz"))
-    told = str(raised.value)
+    reported = str(raised.value)
     for part in ("commit 4", "'job'", "/wh/t", "commit 5", "snapshot 7", "2023-11-14T22:13:20"):
-        assert part in told
+        assert part in reported
     for part in ("abc", "xyz", "another commit user", "new checkpoint", "replay=True"):
-        assert part in told
+        assert part in reported
 
 
 def test_a_user_that_a_full_list_does_not_name_is_looked_for_in_old_snapshots_once(
@@ -172,8 +172,8 @@ def test_a_repeated_commit_is_in_once(tmp_path: Path) -> None:
     for number, digest in ((5, "six"), (7, "six"), (6, None), (5, None), (0, "five")):
         with pytest.raises(InvalidError, match=f"commit {number} of the user 'job'"):
             table.append([written(data_file("x"))], "job", number, digest=digest)
-        told = table.append([written()], "job", number, digest=digest, replay=True)
-        assert not told.committed
+        reported = table.append([written()], "job", number, digest=digest, replay=True)
+        assert not reported.committed
     assert metadata_files(paths) == before == named_metadata_files(table)
     assert live_names(table) == ["a", "b", "c"]
 

@@ -98,7 +98,7 @@ def test_what_has_expired_is_passed() -> None:
     assert newest_at(1, 19, 5, chain.time_of) is None
 
 
-def test_who_is_ahead_is_told() -> None:
+def test_who_is_ahead_is_reported() -> None:
     minute = MINUTE_MILLIS
     times = [
         (1, NOW - 9 * minute),

@@ -209,7 +209,7 @@ def read(path: Path, meta: Any, new: TableSchema, old: TableSchema) -> pa.Table:
         return pa.Table.from_batches(file.batches(200), file.schema)
 
 
-def test_renamed_dropped_and_added_columns_are_told_by_id(path: Path) -> None:
+def test_renamed_dropped_and_added_columns_are_known_by_id(path: Path) -> None:
     old = table_schema({"k": "INT", "a": "INT", "b": "STRING"})
     meta = write(path, old, [batch_of(old, {"k": [1], "a": [7], "b": ["x"]})])
     key, a, b = old.fields

@@ -60,7 +60,7 @@ def test_truncated_file_is_damage(path: Path, written: DataFileMeta, keep: int) 
     assert refused(path, replace(written, file_size=len(data))).subject == str(path)
 
 
-def test_file_of_another_format_is_told(path: Path, written: DataFileMeta) -> None:
+def test_file_of_another_format_is_reported(path: Path, written: DataFileMeta) -> None:
     path.write_bytes(b"ORC" + bytes(500))
     assert refused(path, replace(written, file_size=503)).subject == str(path)
     with pytest.raises(UnsupportedError, match="orc"):
@@ -131,15 +131,15 @@ def test_row_kind_as_int32_is_read(path: Path, written: DataFileMeta) -> None:
 def test_wrong_bytes_raise_nothing_else(
     path: Path, written: DataFileMeta, rng: random.Random
 ) -> None:
-    data, told = path.read_bytes(), 0
+    data, reported = path.read_bytes(), 0
     for _ in range(60):
         for copy in damaged_copies(data, rng):
             path.write_bytes(copy)
             meta = replace(written, file_size=len(copy))
             subject = refused_subject(partial(read, path, meta, SIMPLE))
             assert subject is None or str(path) in subject
-            told += subject is not None
-    assert told > 100  # of 300: others change what nobody asked for
+            reported += subject is not None
+    assert reported > 100  # of 300: others change what nobody asked for
 
 
 def test_wrong_byte_in_a_page_is_noticed(

@@ -48,7 +48,7 @@ def test_adding_what_is_there_is_damage(first: int) -> None:
         combine([entry(first, "a.parquet"), entry(ADD, "a.parquet")])
 
 
-def test_identity_is_everything_that_tells_files_apart() -> None:
+def test_identity_is_everything_that_sets_files_apart() -> None:
     base = entry(ADD, "a")
     others = [
         replace(base, partition=b"q"),

@@ -166,7 +166,7 @@ def test_level_1_goes_along_when_nothing_fits_between() -> None:
     assert {file.level for file in choice.files} == {0, 1}
 
 
-def test_full_compaction_tells_what_changed_against_the_bottom() -> None:
+def test_full_compaction_emits_what_changed_against_the_bottom() -> None:
     files = [file_at(5, 0, size=10_000), file_at(4, 9), file_at(0, NOW)]
     choice = planned(files, full=True, producer="full-compaction")
     assert choice is not None

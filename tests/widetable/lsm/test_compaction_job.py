@@ -155,7 +155,7 @@ def test_who_finds_its_input_gone_plans_again(tmp_path: Path) -> None:
     assert [entry.file.row_count for entry in table.live_entries()] == [100]
 
 
-def test_a_live_file_that_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_live_file_that_is_missing_is_reported(tmp_path: Path) -> None:
     table = CommittedTable(tmp_path, buckets=1)
     for value in range(3):
         table.append(value)
@@ -167,7 +167,7 @@ def test_a_live_file_that_is_missing_is_told(tmp_path: Path) -> None:
     assert sick.error.subject == path
 
 
-def test_losing_every_round_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_losing_every_round_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     table = CommittedTable(tmp_path)
     for value in range(3):
         table.append(value)

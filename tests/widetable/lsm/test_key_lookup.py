@@ -197,7 +197,7 @@ def test_a_scan_asks_no_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["open", "find", "close", "writer", "write", "finish"])
-def test_a_cache_that_fails_is_passed_over_and_told_once(
+def test_a_cache_that_fails_is_passed_over_and_reported_once(
     tmp_path: Path, step: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows_opener._logged.clear()

@@ -81,9 +81,9 @@ def test_runs_are_oldest_first() -> None:
 
 def test_overlapping_files_of_a_level_are_damage() -> None:
     files = [ranged(1, 1, 0, 5), ranged(2, 1, 5, 9)]
-    with pytest.raises(DamagedError) as told:
+    with pytest.raises(DamagedError) as raised:
         sections(files, INT_KEY)
-    assert files[1].file_name in told.value.subject
+    assert files[1].file_name in raised.value.subject
 
 
 ranges = st.tuples(st.integers(0, 40), st.integers(0, 8)).map(lambda r: (r[0], r[0] + r[1]))

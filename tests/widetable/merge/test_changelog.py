@@ -1,4 +1,4 @@
-"""What a merge tells of changes: every pair of before and after, net effect, equal rows, order."""
+"""What a merge emits of changes: every pair of before and after, net effect, equal rows, order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def changes(
         iter([row_batch(schema, run, schema.names, 1 + 1000 * number)] if run else [])
         for number, run in enumerate([*known, *new])
     ]
-    told: list[Record] = []
+    emitted: list[Record] = []
     for _, changes_of_range in merge_with_changes(
         runs[: len(known)],
         runs[len(known) :],
@@ -56,12 +56,12 @@ def changes(
         found = changes_of_range()
         for each in [] if found is None else found.to_pylist():
             kind = TEXTS[each["_VALUE_KIND"]]
-            told.append((kind, {name: each[name] for name in schema.names}))
-    return told
+            emitted.append((kind, {name: each[name] for name in schema.names}))
+    return emitted
 
 
 @pytest.mark.parametrize(
-    ("known", "new", "told"),
+    ("known", "new", "emitted"),
     [
         ([], [("+I", row(1, a=1))], [("+I", row(1, a=1))]),
         ([], [("+U", row(1, a=1))], [("+I", row(1, a=1))]),
@@ -76,28 +76,28 @@ def changes(
     ],
 )
 def test_every_pair_of_before_and_after(
-    known: list[Record], new: list[Record], told: list[Record]
+    known: list[Record], new: list[Record], emitted: list[Record]
 ) -> None:
-    assert changes(schema_of(DEDUPLICATE), [known], [new]) == told
+    assert changes(schema_of(DEDUPLICATE), [known], [new]) == emitted
 
 
-def test_only_the_net_effect_of_new_runs_is_told() -> None:
+def test_only_the_net_effect_of_new_runs_is_emitted() -> None:
     schema = schema_of(DEDUPLICATE)
     new: list[list[Record]] = [[("+I", row(1, a=5))], [("-D", row(1))]]
     assert changes(schema, [], new) == []
     assert changes(schema, [[("+I", row(1, a=4))]], new) == [("-D", row(1, a=4))]
     again: list[list[Record]] = [*new, [("+I", row(1, a=6))]]
-    told = changes(schema, [[("+I", row(1, a=4))]], again)
-    assert told == [("-U", row(1, a=4)), ("+U", row(1, a=6))]
+    emitted = changes(schema, [[("+I", row(1, a=4))]], again)
+    assert emitted == [("-U", row(1, a=4)), ("+U", row(1, a=6))]
 
 
 def test_rows_are_full_before_and_after() -> None:
     known: list[list[Record]] = [[("+I", row(1, 5, 7, "x"))], [("+I", row(1, b="y"))]]
-    told = changes(schema_of(GROUPED), known, [[("+I", row(1, 6, None, None))]])
-    assert told == [("-U", row(1, 5, 7, "y")), ("+U", row(1, 6, None, "y"))]
+    emitted = changes(schema_of(GROUPED), known, [[("+I", row(1, 6, None, None))]])
+    assert emitted == [("-U", row(1, 5, 7, "y")), ("+U", row(1, 6, None, "y"))]
 
 
-def test_a_late_record_tells_that_nothing_changed() -> None:
+def test_a_late_record_shows_that_nothing_changed() -> None:
     known: list[list[Record]] = [[("+I", row(1, 5, 7, "x"))]]
     late: list[list[Record]] = [[("+I", row(1, 4, 9))]]
     pair = [("-U", row(1, 5, 7, "x")), ("+U", row(1, 5, 7, "x"))]
@@ -108,8 +108,8 @@ def test_a_late_record_tells_that_nothing_changed() -> None:
 def test_a_removed_row_comes_back_without_its_past() -> None:
     known: list[list[Record]] = [[("+I", row(1, 5, 7, "x"))]]
     new: list[list[Record]] = [[("-D", row(1))], [("+I", row(1, a=8))]]
-    told = changes(schema_of(REMOVING), known, new)
-    assert told == [("-U", row(1, 5, 7, "x")), ("+U", row(1, a=8))]
+    emitted = changes(schema_of(REMOVING), known, new)
+    assert emitted == [("-U", row(1, 5, 7, "x")), ("+U", row(1, a=8))]
 
 
 def test_ignored_columns_do_not_make_an_update() -> None:
@@ -117,12 +117,12 @@ def test_ignored_columns_do_not_make_an_update() -> None:
     schema = schema_of(DEDUPLICATE | ignoring)
     known: list[list[Record]] = [[("+I", row(1, 1, 7, "x")), ("+I", row(2, 1, 7, "x"))]]
     new: list[list[Record]] = [[("+I", row(1, 2, 7, None)), ("+I", row(2, 2, None, "x"))]]
-    told = changes(schema, known, new)
-    assert told == [("-U", row(2, 1, 7, "x")), ("+U", row(2, 2, None, "x"))]
+    emitted = changes(schema, known, new)
+    assert emitted == [("-U", row(2, 1, 7, "x")), ("+U", row(2, 2, None, "x"))]
 
 
 @pytest.mark.parametrize(
-    ("kind", "was", "now", "is_told"),
+    ("kind", "was", "now", "is_emitted"),
     [
         (pa.float64(), float("nan"), float("nan"), False),
         (pa.float32(), 0.0, -0.0, True),
@@ -135,12 +135,12 @@ def test_ignored_columns_do_not_make_an_update() -> None:
     ],
 )
 def test_values_are_compared_as_the_table_keeps_them(
-    kind: pa.DataType, was: Any, now: Any, is_told: bool
+    kind: pa.DataType, was: Any, now: Any, is_emitted: bool
 ) -> None:
     arrow = pa.schema([("k", pa.int64()), ("v", kind)])
     schema = new_schema(arrow, primary_key=["k"], options=EQUAL_ROWS)
-    told = changes(schema, [[("+I", {"k": 1, "v": was})]], [[("+I", {"k": 1, "v": now})]])
-    assert bool(told) == is_told
+    emitted = changes(schema, [[("+I", {"k": 1, "v": was})]], [[("+I", {"k": 1, "v": now})]])
+    assert bool(emitted) == is_emitted
 
 
 RECORDS = st.lists(
@@ -166,7 +166,7 @@ RECORDS = st.lists(
     st.lists(RECORDS, min_size=1, max_size=3),
     st.sampled_from([1, 40, 100, 200, BATCH_BYTES]),
 )
-def test_any_runs_tell_what_folding_from_scratch_tells(
+def test_any_runs_emit_what_folding_from_scratch_emits(
     options: dict[str, str],
     drops_equal_rows: bool,
     known: list[list[Record]],

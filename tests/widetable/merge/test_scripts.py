@@ -1,4 +1,4 @@
-"""Merging, told as scripts: tests/testdata/merging/*.txt, whose answers follow from the rules by hand.
+"""Merging, written as scripts: tests/testdata/merging/*.txt, whose answers follow from the rules by hand.
 
     table k* g a! b          columns, all BIGINT: * key, ! NOT NULL
     option = value           lines of options
@@ -6,7 +6,7 @@
     +I 1 5 -                 its records in arrival order, - is null
     compact 0 2              merge the runs 0 and 1 (oldest first), if that is allowed
 
-Answers, one line per commit and compaction. `rows: (…) (…)` are the visible rows in key order; `layers N` is told of
+Answers, one line per commit and compaction. `rows: (…) (…)` are the visible rows in key order; `layers N` is said of
 a commit that makes more than one run. `runs: …` are the records that stand in the runs after a compaction, deletes
 too. An error ends the script with its kind.
 """

@@ -181,7 +181,7 @@ def test_tables_without_known_laws_are_refused_by_name(surgery: Surgery) -> None
         audited(surgery.root)
 
 
-def test_files_of_other_formats_are_told_and_passed_by(surgery: Surgery) -> None:
+def test_files_of_other_formats_are_reported_and_passed_by(surgery: Surgery) -> None:
     surgery.alter_file(5, "delta", lambda file: replace(file, file_name="data-1.orc"))
     report = audited(surgery.root)
     assert any("orc" in reason for reason in report.skipped)

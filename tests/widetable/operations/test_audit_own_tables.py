@@ -147,7 +147,7 @@ def test_large_buckets_are_folded_at_some_snapshots(make: Make, rng: random.Rand
     assert len(some.skipped) == 1
 
 
-def test_what_waits_in_level_0_is_not_told_yet(make: Make, rng: random.Random) -> None:
+def test_what_waits_in_level_0_is_not_emitted_yet(make: Make, rng: random.Random) -> None:
     table = make(**GROUPS, **{"write-only": "true"})
     table.write(side(rng, "a"))
     table.write(side(rng, "b"))
@@ -166,7 +166,7 @@ def test_an_overwrite_begins_anew(make: Make, rng: random.Random) -> None:
     check(table.audit())
 
 
-def test_partitions_are_told_apart(make: Make) -> None:
+def test_partitions_are_kept_apart(make: Make) -> None:
     schema = pa.schema([KEY, pa.field("day", pa.string(), nullable=False), ("v", pa.string())])
     table = make(schema=schema, partition_by=("day",), bucket="2")
     for number in range(3):
@@ -187,12 +187,12 @@ def test_columns_may_come_and_be_widened(make: Make, rng: random.Random) -> None
     check(table.audit())
 
 
-def test_columns_that_readers_are_not_told_of_are_left_out(make: Make) -> None:
-    told = {
+def test_columns_that_emit_no_change_are_left_out(make: Make) -> None:
+    options = {
         "changelog-producer.row-deduplicate": "true",
         "changelog-producer.row-deduplicate-ignore-fields": "seen",
     }
-    table = make(schema=pa.schema([KEY, ("v", pa.string()), ("seen", pa.int64())]), **told)
+    table = make(schema=pa.schema([KEY, ("v", pa.string()), ("seen", pa.int64())]), **options)
     for number in range(4):
         table.write(pa.table({"k": [1, 2], "v": ["x", f"{number // 2}"], "seen": [number] * 2}))
     report = table.audit()

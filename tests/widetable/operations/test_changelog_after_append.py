@@ -139,8 +139,8 @@ def test_a_write_that_returns_has_its_changelog_whoever_made_it(tmp_path: Path) 
         for number in range(4):
             key = writer * 100 + number
             mine.write(rows(key))
-            told = mine.changes(0, mine.snapshots()[-1].id)["k"].to_pylist()
-            if key not in told:
+            emitted = mine.changes(0, mine.snapshots()[-1].id)["k"].to_pylist()
+            if key not in emitted:
                 missing.append(key)
 
     threads = [threading.Thread(target=write, args=(writer,)) for writer in range(6)]
@@ -210,9 +210,9 @@ def test_many_writers_leave_no_append_without_its_changelog(tmp_path: Path) -> N
     for thread in threads:
         thread.join()
     assert level0_files(table) == 0
-    told = table.changes(0, table.snapshots()[-1].id).to_pylist()
+    emitted = table.changes(0, table.snapshots()[-1].id).to_pylist()
     state: dict[int, int] = {}
-    for change in told:
+    for change in emitted:
         if change["_row_kind"] in ("-U", "-D"):
             assert state.pop(change["k"]) == change["a"]
         else:
@@ -248,7 +248,7 @@ def test_a_failing_changelog_does_not_fail_the_append(
 
 
 def test_who_lost_drops_its_changelog(tmp_path: Path) -> None:
-    """Another compaction commits in between: nothing is told twice, and no file of the loser stays."""
+    """Another compaction commits in between: nothing is emitted twice, and no file of the loser stays."""
     path = make(tmp_path, **{"write-only": "true"}).path
     faulty = FaultyFileIO(LocalFileIO(fsync=False))
     table, other = wt.Table.open(path, file_io=faulty), wt.Table.open(path)
@@ -278,9 +278,9 @@ def test_a_table_that_gains_lookup_is_repaired_once_and_says_so(
         table.write(rows(1, 5000, a=77))
         table.write(rows(1, a=78))
     assert caplog.text.count("compacted without a lookup changelog") == 1
-    told = table.changes(start, table.snapshots()[-1].id).to_pylist()
+    emitted = table.changes(start, table.snapshots()[-1].id).to_pylist()
     state = dict(before)
-    for change in told:
+    for change in emitted:
         if change["_row_kind"] in ("-U", "-D"):
             assert state.pop(change["k"]) == change["a"]
         else:

@@ -1,4 +1,4 @@
-"""Threads that compact behind commits: one piece of work after the other, errors told, forks survived."""
+"""Threads that compact behind commits: one piece of work after the other, errors logged, forks survived."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_who_asks_alone_is_not_heard_while_some_work_is_left() -> None:
     assert done == [1, 3]
 
 
-def test_an_unforeseen_error_is_told_and_the_thread_goes_on(
+def test_an_unforeseen_error_is_logged_and_the_thread_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     thread, done = CompactionThread("test"), []

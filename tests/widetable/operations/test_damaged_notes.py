@@ -68,7 +68,7 @@ def test_all_goes_on_and_the_file_is_named(
 
 
 @pytest.mark.parametrize("content", [b"", b"{}"])
-def test_who_asks_for_a_torn_tag_is_told_what_to_do(tmp_path: Path, content: bytes) -> None:
+def test_who_asks_for_a_torn_tag_is_shown_what_to_do(tmp_path: Path, content: bytes) -> None:
     table = lived_in_table(tmp_path)
     path = damage(table, "tag", content)
     for ask in (lambda: table.scan(tag="torn"), lambda: table.create_tag("torn")):
@@ -81,7 +81,7 @@ def test_who_asks_for_a_torn_tag_is_told_what_to_do(tmp_path: Path, content: byt
 
 
 @pytest.mark.parametrize("content", [b"", b"{}"])
-def test_who_asks_for_a_torn_consumer_is_told_what_to_do(tmp_path: Path, content: bytes) -> None:
+def test_who_asks_for_a_torn_consumer_is_shown_what_to_do(tmp_path: Path, content: bytes) -> None:
     table = lived_in_table(tmp_path)
     path = damage(table, "consumer", content)
     with pytest.raises(wt.DamagedError, match="delete the consumer") as raised:

@@ -151,14 +151,14 @@ HARMS: list[Callable[[wt.Table], str]] = [
 
 @pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.__name__)
 def test_no_harm_stops_the_other_checks(table: wt.Table, harm: Callable[[wt.Table], str]) -> None:
-    """A torn tag is told whatever else is wrong."""
-    told = harm(table)
+    """A torn tag is named whatever else is wrong."""
+    reported = harm(table)
     tag = Path(table.path, "tag", "tag-t")
     tag.parent.mkdir(exist_ok=True)
     tag.write_bytes(b"{")
     report = wt.Table.open(table.path).doctor()
     texts = [str(finding) for finding in report.findings]
-    assert any(told in text for text in texts), texts
+    assert any(reported in text for text in texts), texts
     assert any("tag-t" in text for text in texts)
     subjects = [finding.subject for finding in report.findings]
     assert len(set(subjects)) == len(subjects), texts
@@ -186,7 +186,7 @@ def test_tables_of_other_clients_are_not_damaged(fixture: FixtureTable, tmp_path
     assert wt.Table.open(str(copy)).inspect().damaged_files == ()
 
 
-def test_many_commit_users_are_told(table: wt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_commit_users_are_reported(table: wt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MANY_USERS", 3)
     for number in range(3):
         assert table.doctor().ok

@@ -1,4 +1,4 @@
-"""Expiry on real tables: what stays reads as before, what goes leaves nothing behind, readers are told."""
+"""Expiry on real tables: what stays reads as before, what goes leaves nothing behind, readers are warned."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def test_old_snapshots_go_and_their_files_with_them(tmp_path: Path) -> None:
 def test_a_dry_run_removes_nothing(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
     before = files_of(table)
-    told = table.expire_snapshots(num_retained_min=2, time_retained_millis=0, dry_run=True)
+    reported = table.expire_snapshots(num_retained_min=2, time_retained_millis=0, dry_run=True)
     assert files_of(table) == before
-    assert table.expire_snapshots(num_retained_min=2, time_retained_millis=0).ids == told.ids
+    assert table.expire_snapshots(num_retained_min=2, time_retained_millis=0).ids == reported.ids
 
 
 @pytest.mark.parametrize("num_retained", [1, 2, 4, 7])

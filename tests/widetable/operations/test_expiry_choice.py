@@ -181,8 +181,8 @@ def test_moved_and_tagged_files_stay() -> None:
 
 
 def test_changelog_files_of_expired_snapshots_go() -> None:
-    told = [entry(ADD, "changelog-1"), entry(ADD, "changelog-2")]
-    found = unread_files([], told, {"changelog-2"})
+    emitted = [entry(ADD, "changelog-1"), entry(ADD, "changelog-2")]
+    found = unread_files([], emitted, {"changelog-2"})
     assert [each.file.file_name for each in found] == ["changelog-1"]
 
 

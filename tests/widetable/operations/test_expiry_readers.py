@@ -49,8 +49,8 @@ def test_idle_consumers_are_forgotten(tmp_path: Path) -> None:
     IO.replace(paths(table).consumer("busy"), b'{"nextSnapshot": 3}')
     day_before = time.time() - 86_500
     os.utime(paths(table).consumer("idle"), (day_before, day_before))
-    told = table.expire_snapshots(num_retained_min=1, time_retained_millis=0, dry_run=True)
-    assert (told.consumers, told.ids, told.files) == (("idle",), (1, 2), 0)
+    reported = table.expire_snapshots(num_retained_min=1, time_retained_millis=0, dry_run=True)
+    assert (reported.consumers, reported.ids, reported.files) == (("idle",), (1, 2), 0)
     assert table.consumers() == {"busy": 3, "idle": 1}
     result = expire_all(table)
     assert (result.consumers, result.ids) == (("idle",), (1, 2))
@@ -92,7 +92,7 @@ def test_a_lease_that_ran_out_holds_nothing(tmp_path: Path) -> None:
     assert not list(Path(table.path).glob("service/*lease*"))
 
 
-def test_a_reader_without_one_is_told_that_the_snapshot_expired(tmp_path: Path) -> None:
+def test_a_reader_without_one_is_shown_that_the_snapshot_expired(tmp_path: Path) -> None:
     table = lived_in_table(tmp_path)
     for name in table.tags():
         table.delete_tag(name)

@@ -392,7 +392,7 @@ def test_a_follower_that_is_forgotten_lets_go(short_lived: wt.Table) -> None:
     assert held(short_lived) == []
 
 
-def test_what_has_expired_is_told_by_name(short_lived: wt.Table) -> None:
+def test_what_has_expired_is_named(short_lived: wt.Table) -> None:
     short_lived.expire_snapshots()
     message = "snapshot 2 of .*found an expired snapshot.*kept, 3 to 3.*latest-full.*consumer-id"
     for mode in ("from-snapshot", "from-snapshot-full"):
@@ -403,7 +403,9 @@ def test_what_has_expired_is_told_by_name(short_lived: wt.Table) -> None:
     assert there(short_lived, timestamp=0) == [(3, 3)]
 
 
-def test_what_expires_under_a_reader_that_nothing_protects_is_told(short_lived: wt.Table) -> None:
+def test_what_expires_under_a_reader_that_nothing_protects_is_reported(
+    short_lived: wt.Table,
+) -> None:
     follower = short_lived.follow(snapshot_id=1, timeout=0)
     assert seen([next(follower)]) == [(1, 1)]
     for lease in Path(short_lived.path, "service").glob("widetable-read-lease-*"):

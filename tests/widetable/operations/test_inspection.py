@@ -1,4 +1,4 @@
-"""An inspection tells what is there: of each fact one table that has it."""
+"""An inspection shows what is there: of each fact one table that has it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_who_reads_and_who_compacts(make: Callable[..., wt.Table]) -> None:
     assert (after.lease_holder, after.held_snapshot_ids) == (None, ())
 
 
-def test_a_consumer_that_holds_much_or_missed_something_is_told(
+def test_a_consumer_that_holds_much_or_missed_something_is_reported(
     make: Callable[..., wt.Table],
 ) -> None:
     table = make(**{"snapshot.num-retained.min": "1"})
@@ -133,24 +133,24 @@ def test_a_consumer_that_holds_much_or_missed_something_is_told(
     store = ConsumerStore(state.file_io, state.paths)
     store.record("near", 3)
     store.record("far", 2)
-    (told,) = table.inspect().warnings
-    assert "'far' is 11 snapshots behind" in told
+    (reported,) = table.inspect().warnings
+    assert "'far' is 11 snapshots behind" in reported
     store.delete("far")
     os.unlink(f"{table.path}/snapshot/snapshot-1")
     store.record("missed", 1)
-    (told,) = table.inspect().warnings
-    assert "'missed' has not read snapshot 1" in told
+    (reported,) = table.inspect().warnings
+    assert "'missed' has not read snapshot 1" in reported
 
 
-def test_a_long_backlog_of_one_bucket_is_told(make: Callable[..., wt.Table]) -> None:
+def test_a_long_backlog_of_one_bucket_is_reported(make: Callable[..., wt.Table]) -> None:
     table = make(**{"bucket": "1", "num-sorted-run.compaction-trigger": "2"})
     for key in range(10):
         table.write(rows(key))
     assert table.inspect().warnings == ()
     table.write(rows(0))
-    (told,) = table.inspect().warnings
-    assert "11 level-0 files in one bucket" in told
-    assert "widetable maintain" in told
+    (reported,) = table.inspect().warnings
+    assert "11 level-0 files in one bucket" in reported
+    assert "widetable maintain" in reported
 
 
 def test_an_inspection_is_values_of_json(make: Callable[..., wt.Table]) -> None:

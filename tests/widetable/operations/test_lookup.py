@@ -380,7 +380,7 @@ def test_without_room_for_caches_files_are_scanned(compacted: wt.Table) -> None:
         (pa.table({"k": pa.array([2**63], pa.uint64())}), wt.InvalidError, "does not fit"),
     ],
 )
-def test_wrong_keys_are_told(
+def test_wrong_keys_are_reported(
     small: wt.Table, keys: Any, error: type[wt.WidetableError], names: str
 ) -> None:
     with pytest.raises(error, match=names) as caught:
@@ -395,7 +395,7 @@ def test_values_alone_are_no_keys_of_several_columns(tmp_path: Path) -> None:
             table.lookup(keys)
 
 
-def test_unknown_columns_and_snapshots_are_told(small: wt.Table) -> None:
+def test_unknown_columns_and_snapshots_are_reported(small: wt.Table) -> None:
     with pytest.raises(wt.NotFoundError, match="nope"):
         small.lookup([1], columns=["a", "nope"])
     with pytest.raises(wt.NotFoundError, match="snapshot 17"):
@@ -429,7 +429,7 @@ def test_why_there_are_no_caches_is_said_once(
     assert len(caplog.records) == 2
 
 
-def test_more_text_than_an_array_holds_is_told(
+def test_more_text_than_an_array_holds_is_reported(
     small: wt.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def overflowing(*_: Any) -> pa.Array:

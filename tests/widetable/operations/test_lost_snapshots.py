@@ -76,7 +76,7 @@ def lose_newest(table: wt.Table, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_lost_newest_snapshot_is_told_by_every_use(tmp_path: Path, use: str) -> None:
+def test_a_lost_newest_snapshot_is_reported_by_every_use(tmp_path: Path, use: str) -> None:
     table = lived_in_table(tmp_path)
     (lost,) = lose_newest(table, 1)
     before = everything(table)

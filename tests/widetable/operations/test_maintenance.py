@@ -194,7 +194,7 @@ def test_snapshots_expire_and_orphans_go(make: Callable[..., wt.Table]) -> None:
     assert [snapshot.id for snapshot in table.snapshots()] == [5]
 
 
-def test_what_may_not_expire_is_told_and_compacted_all_the_same(
+def test_what_may_not_expire_is_reported_and_compacted_all_the_same(
     make: Callable[..., wt.Table], caplog: pytest.LogCaptureFixture
 ) -> None:
     table = make()
@@ -207,8 +207,8 @@ def test_what_may_not_expire_is_told_and_compacted_all_the_same(
     with table.maintainer(Upkeep()) as maintainer:
         rounds = [maintainer.round() for _ in range(4)]
     assert [(one.compactions, one.failures) for one in rounds] == [(1, 0), (0, 0), (0, 0), (0, 0)]
-    told = [r for r in caplog.records if "do not expire" in r.getMessage()]
-    assert len(told) == 1
+    reported = [r for r in caplog.records if "do not expire" in r.getMessage()]
+    assert len(reported) == 1
 
 
 def test_a_note_of_an_append_that_waits_is_answered(make: Callable[..., wt.Table]) -> None:

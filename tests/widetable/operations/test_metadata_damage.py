@@ -57,7 +57,7 @@ OPERATIONS: Mapping[str, Callable[[wt.Table], object]] = {
 
 
 def unread(table: wt.Table, kept: KeptRows) -> int:
-    """Compare all that can be read; how many snapshots and tags are told to be damaged."""
+    """Compare all that can be read; how many snapshots and tags are said to be damaged."""
     damaged = 0
     looks: list[tuple[dict[str, Any], list[str]]] = [
         *(({"snapshot_id": id}, expected) for id, expected in kept.snapshots.items()),

@@ -91,12 +91,12 @@ def test_all_that_nobody_names_is_found_and_nothing_else(tmp_path: Path) -> None
     before = files_of(table)
     put(table, ORPHANS + STRANGERS)
     age(table, 2 * DAY_SECONDS)
-    told = table.remove_orphan_files(dry_run=True)
-    assert relative(table, told) == set(ORPHANS)
-    assert told.bytes == 5 * len(ORPHANS)
+    reported = table.remove_orphan_files(dry_run=True)
+    assert relative(table, reported) == set(ORPHANS)
+    assert reported.bytes == 5 * len(ORPHANS)
     assert files_of(table) == before | set(ORPHANS) | set(STRANGERS), "a dry run deletes nothing"
     done = table.remove_orphan_files()
-    assert (done.paths, done.bytes) == (told.paths, told.bytes)
+    assert (done.paths, done.bytes) == (reported.paths, reported.bytes)
     assert files_of(table) == before | set(STRANGERS)
     kept.check(table)
     assert table.consumers() == {"c": 3}
@@ -162,7 +162,7 @@ def test_files_of_writers_that_never_committed(tmp_path: Path) -> None:
 
 
 def test_files_of_expiries_that_did_not_end(tmp_path: Path) -> None:
-    """And of which nothing is left that would tell the next one."""
+    """And of which nothing is left that would show the next one."""
     table = lived_in_table(tmp_path)
     kept = KeptRows.of(table)
     faulty = FaultyFileIO(IO)
@@ -266,17 +266,17 @@ def test_changelogs_that_other_clients_keep_longer(tmp_path: Path, producer: str
     snapshot = snapshot_from_json(IO.read(copied), copied)
     listed = snapshot.changelog_manifest_list or snapshot.delta_manifest_list
     live_files = Committer(IO, paths(table)).live_files
-    told = live_files.changelog_entries(snapshot) or live_files.delta_entries(snapshot)
-    told_names = {entry.file.file_name for entry in told}
-    assert told_names
+    emitted = live_files.changelog_entries(snapshot) or live_files.delta_entries(snapshot)
+    emitted_names = {entry.file.file_name for entry in emitted}
+    assert emitted_names
     expire_all(table)
     table.remove_orphan_files(older_than_millis=0)
     assert IO.exists(paths(table).manifest(listed))
-    assert told_names <= {os.path.basename(name) for name in files_of(table)}
+    assert emitted_names <= {os.path.basename(name) for name in files_of(table)}
     IO.delete(copied)
     table.remove_orphan_files(older_than_millis=0)
     assert not IO.exists(paths(table).manifest(listed))
-    assert not told_names & {os.path.basename(name) for name in files_of(table)}
+    assert not emitted_names & {os.path.basename(name) for name in files_of(table)}
 
 
 def test_index_and_statistics_files_of_kept_snapshots_stay(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_index_and_statistics_files_of_kept_snapshots_stay(tmp_path: Path) -> No
     assert leftovers(table) == set()
 
 
-# When it cannot be told
+# When it is not known
 
 
 def lose(pattern: str) -> Callable[[wt.Table], None]:

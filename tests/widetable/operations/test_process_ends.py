@@ -35,9 +35,9 @@ def waiting_files(table: wt.Table) -> int:
 def check_whole(table: wt.Table) -> None:
     """Every append has its changelog, which gives the table's rows when it is folded."""
     assert waiting_files(table) == 0
-    told = table.changes(0, table.snapshots()[-1].id).to_pylist()
+    emitted = table.changes(0, table.snapshots()[-1].id).to_pylist()
     state: dict[int, int] = {}
-    for change in told:
+    for change in emitted:
         if change["_row_kind"] == "-U":
             assert state.pop(change["k"]) == change["a"]
         else:

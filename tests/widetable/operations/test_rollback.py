@@ -52,11 +52,14 @@ def test_the_rows_of_an_older_snapshot_are_back(table: wt.Table, target: int) ->
 
 def test_a_dry_run_says_what_it_would_do(table: wt.Table) -> None:
     before = sorted(Path(table.path).rglob("*"))
-    told = table.rollback(2, dry_run=True)
-    assert told.snapshot_id is None
+    reported = table.rollback(2, dry_run=True)
+    assert reported.snapshot_id is None
     assert sorted(Path(table.path).rglob("*")) == before
     done = table.rollback(2)
-    assert (done.restored_files, done.removed_files) == (told.restored_files, told.removed_files)
+    assert (done.restored_files, done.removed_files) == (
+        reported.restored_files,
+        reported.removed_files,
+    )
 
 
 def test_what_came_back_survives_the_expiry_of_what_replaced_it(table: wt.Table) -> None:

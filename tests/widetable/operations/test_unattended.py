@@ -28,7 +28,7 @@ def make(folder: Path, **options: str) -> wt.Table:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "is_leased", "is_told"),
+    ("waiting", "is_leased", "is_reported"),
     [
         (Waiting(0, 9, True), False, False),
         (Waiting(5, 0, False), False, True),
@@ -39,9 +39,11 @@ def make(folder: Path, **options: str) -> wt.Table:
         (Waiting(5, 1, True, oldest_age_millis=60_000), False, True),
     ],
 )
-def test_a_maintainer_gets_a_little_time(waiting: Waiting, is_leased: bool, is_told: bool) -> None:
+def test_a_maintainer_gets_a_little_time(
+    waiting: Waiting, is_leased: bool, is_reported: bool
+) -> None:
     warning = unattended_warning("/t", TableOptions(LOOKUP), waiting, is_leased=is_leased)
-    assert (warning is not None) is is_told
+    assert (warning is not None) is is_reported
     if warning is not None:
         assert "changelog-producer=lookup and 5 level-0 files" in warning
         assert "widetable maintain /t" in warning
@@ -67,8 +69,8 @@ def test_an_append_says_that_nobody_compacts(
     with caplog.at_level(logging.WARNING, "widetable"):
         table.write(rows(1))
         table.write(rows(2))
-    (told,) = caplog.records
-    assert "widetable maintain" in told.getMessage()
+    (reported,) = caplog.records
+    assert "widetable maintain" in reported.getMessage()
     (warning,) = table.inspect().warnings
     assert "2 level-0 files that nobody moves up: run widetable maintain" in warning
 

@@ -85,9 +85,9 @@ def test_the_log_names_the_snapshot_that_is_ahead(
         put(table, 2)
         put(table, 3, TurnedClock(YEAR_MILLIS))
         put(table, 4)
-    (told,) = caplog.records
-    assert "snapshot 1" in told.getMessage()
-    assert "clock" in told.getMessage()
+    (reported,) = caplog.records
+    assert "snapshot 1" in reported.getMessage()
+    assert "clock" in reported.getMessage()
 
 
 @pytest.mark.parametrize("ahead_years", [100, 250, 10_000])

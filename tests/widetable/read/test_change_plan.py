@@ -49,7 +49,7 @@ def test_a_producer_says_where_changes_are(
 
 
 @pytest.mark.parametrize("producer", ["none", "input"])
-def test_an_overwrite_tells_nothing_even_with_a_changelog(producer: str) -> None:
+def test_an_overwrite_emits_nothing_even_with_a_changelog(producer: str) -> None:
     assert changed_files("cl_input", 3, producer, COMMIT_KIND_OVERWRITE) == []
 
 
@@ -68,7 +68,7 @@ def test_an_overwrite_tells_nothing_even_with_a_changelog(producer: str) -> None
         ("cl_lookup", 6, "full-compaction", {5}),
     ],
 )
-def test_changes_follow_on_the_rows_that_were_told(
+def test_changes_follow_on_the_rows_that_were_emitted(
     name: str, snapshot_id: int, producer: str, levels: set[int]
 ) -> None:
     table = java_table(name)

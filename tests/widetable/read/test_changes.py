@@ -52,12 +52,12 @@ def keyed(keys: Sequence[int] | range, **columns: Any) -> pa.Table:
     return pa.table({"k": pa.array(list(keys), pa.int64()), **columns})
 
 
-def told(changes: pa.Table) -> list[Change]:
+def emitted(changes: pa.Table) -> list[Change]:
     return [(row.pop("_row_kind"), plain(row)) for row in changes.to_pylist()]
 
 
-def told_keys(changes: pa.Table) -> list[tuple[str, int]]:
-    return [(kind, row["k"]) for kind, row in told(changes)]
+def emitted_keys(changes: pa.Table) -> list[tuple[str, int]]:
+    return [(kind, row["k"]) for kind, row in emitted(changes)]
 
 
 # What other clients wrote
@@ -69,7 +69,7 @@ def fixture_table(name: str) -> wt.Table:
 
 
 def fixture_changes(name: str) -> dict[int, list[Change]]:
-    """By snapshot, as pypaimon told them, or Java where pypaimon refuses the table."""
+    """By snapshot, as pypaimon gave them, or Java where pypaimon refuses the table."""
     expected = TABLES[name]
     if "changelog" not in expected:
         found = expected["java_changelog"]
@@ -99,7 +99,7 @@ def test_changelogs_of_other_clients(name: str) -> None:
     table, expected = fixture_table(name), fixture_changes(name)
     key = table.schema.primary_keys
     for snapshot in table.snapshots():
-        changes = told(table.changes(snapshot.id - 1, snapshot.id))
+        changes = emitted(table.changes(snapshot.id - 1, snapshot.id))
         # Those clients give buckets in no order.
         assert by_key(changes, key) == by_key(expected.get(snapshot.id, []), key)
 
@@ -113,11 +113,11 @@ def test_tables_that_are_refused_are_refused_here_too(name: str) -> None:
 # Without a producer
 
 
-def test_without_a_producer_appends_are_told_as_they_were_written(tmp_path: Path) -> None:
+def test_without_a_producer_appends_are_emitted_as_they_were_written(tmp_path: Path) -> None:
     table = create(tmp_path, {"merge-engine": "partial-update", "ignore-delete": "true"})
     table.write(keyed([2, 1], a=[2, 1]))
     table.write(keyed([2], b=["x"]))
-    assert told(table.changes(0, 2)) == [
+    assert emitted(table.changes(0, 2)) == [
         ("+I", {"k": 1, "a": 1, "b": None}),
         ("+I", {"k": 2, "a": 2, "b": None}),
         ("+I", {"k": 2, "a": None, "b": "x"}),
@@ -130,13 +130,13 @@ def test_row_kinds_come_with_the_rows(tmp_path: Path) -> None:
         keyed([1, 2, 3, 4], a=[1, 2, 3, 4], b=list("abcd"), _row_kind=["+I", "-U", "+U", "-D"])
     )
     changes = table.changes(0, 1)
-    assert told_keys(changes) == [("+I", 1), ("-U", 2), ("+U", 3), ("-D", 4)]
+    assert emitted_keys(changes) == [("+I", 1), ("-U", 2), ("+U", 3), ("-D", 4)]
     assert changes.schema == table.arrow_schema.append(
         pa.field("_row_kind", pa.string(), nullable=False)
     )
 
 
-def test_compactions_and_overwrites_tell_nothing(tmp_path: Path) -> None:
+def test_compactions_and_overwrites_emit_nothing(tmp_path: Path) -> None:
     table = create(tmp_path)
     table.write(keyed([1], a=[1], b=["x"]))
     table.write(keyed([1], a=[2], b=["y"]))
@@ -150,7 +150,7 @@ def test_compactions_and_overwrites_tell_nothing(tmp_path: Path) -> None:
         "OVERWRITE",
         "APPEND",
     ]
-    assert told_keys(table.changes(0, 5)) == [("+I", 1), ("+I", 1), ("+I", 6)]
+    assert emitted_keys(table.changes(0, 5)) == [("+I", 1), ("+I", 1), ("+I", 6)]
 
 
 def test_a_new_producer_changes_nothing_of_what_is_past(tmp_path: Path) -> None:
@@ -160,14 +160,14 @@ def test_a_new_producer_changes_nothing_of_what_is_past(tmp_path: Path) -> None:
     wt.Catalog(str(tmp_path)).alter_table("db.t", set_options={"changelog-producer": "lookup"})
     table.write(keyed([1], a=[2], b=["y"]))
     last = table.snapshots()[-1].id
-    assert [(kind, row["a"]) for kind, row in told(table.changes(0, last))] == [
+    assert [(kind, row["a"]) for kind, row in emitted(table.changes(0, last))] == [
         ("+I", 1),
         ("-U", 1),
         ("+U", 2),
     ]
     wt.Catalog(str(tmp_path)).alter_table("db.t", set_options={"changelog-producer": "none"})
     table.write(keyed([1], a=[3], b=["z"]))
-    assert [(kind, row["a"]) for kind, row in told(table.changes(0, last + 1))] == [
+    assert [(kind, row["a"]) for kind, row in emitted(table.changes(0, last + 1))] == [
         ("+I", 1),
         ("-U", 1),
         ("+U", 2),
@@ -224,7 +224,7 @@ def test_rows_of_one_key_come_in_the_order_of_sequence_numbers(tmp_path: Path) -
         for step in (1, 2, 5)
     ]
     write_in_tasks(table, parts)
-    found = [(row["k"], row["a"]) for _, row in told(table.changes(0, 1))]
+    found = [(row["k"], row["a"]) for _, row in emitted(table.changes(0, 1))]
     assert found == sorted(
         ((k, step) for step in (1, 2, 5) for k in range(0, 50, step)),
     )
@@ -293,7 +293,7 @@ def test_rows_come_in_the_columns_of_today(tmp_path: Path) -> None:
     catalog.alter_table("db.t", add_columns=[pa.field("b", pa.float64())])
     catalog.alter_table("db.t", change_types={"a": pa.int64()})
     table.write(keyed([2], a=pa.array([2**40]), c=["y"], b=[0.5]))
-    assert told(table.changes(0, 2)) == [
+    assert emitted(table.changes(0, 2)) == [
         ("+I", {"k": 1, "a": 1, "c": "x", "b": None}),
         ("+I", {"k": 2, "a": 2**40, "c": "y", "b": 0.5}),
     ]
@@ -311,7 +311,7 @@ def five(tmp_path: Path) -> wt.Table:
 
 
 def test_start_is_exclusive_and_end_inclusive(five: wt.Table) -> None:
-    assert told_keys(five.changes(1, 3)) == [("+I", 1), ("+I", 2)]
+    assert emitted_keys(five.changes(1, 3)) == [("+I", 1), ("+I", 2)]
     assert five.changes(3, 3).num_rows == 0
     assert five.changes(3, 3).schema == five.changes(0, 5).schema
 

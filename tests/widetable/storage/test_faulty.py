@@ -1,4 +1,4 @@
-"""The failing storage of the tests: it fails where it is told to, and not elsewhere."""
+"""The failing storage of the tests: it fails where it shall, and not elsewhere."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def file_io(request: pytest.FixtureRequest) -> LocalFileIO:
 
 @contextlib.contextmanager
 def small_files() -> Iterator[None]:
-    """Files may not grow past 100 bytes: the disk is full, as far as this process can tell.
+    """Files may not grow past 100 bytes: the disk is full, as far as this process can see.
 
     Only around the call: pytest's own output may go to a file.
     """
@@ -199,7 +199,7 @@ WRITES: dict[str, Callable[[LocalFileIO, str, bytes], object]] = {
 
 
 @pytest.mark.parametrize("operation", WRITES)
-def test_a_full_disk_is_told_and_nothing_appears_by_halves(
+def test_a_full_disk_is_reported_and_nothing_appears_by_halves(
     file_io: LocalFileIO, tmp_path: Path, operation: str
 ) -> None:
     path = str(tmp_path / "file")
@@ -284,13 +284,13 @@ def test_a_listing_says_nothing_wrong_of_what_it_cannot_look_at(
 
 @pytest.mark.parametrize("ask", ASKS)
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 256, "ä" * 128])
-def test_what_can_be_no_path_is_told_as_such(tmp_path: Path, ask: str, name: str) -> None:
+def test_what_can_be_no_path_is_reported_as_such(tmp_path: Path, ask: str, name: str) -> None:
     with pytest.raises(InvalidError, match="a path that the storage cannot have"):
         ASKS[ask](LocalFileIO(), f"{tmp_path}/{name}")
 
 
 @pytest.mark.parametrize("ask", ["open_input", "open_output"])
-def test_what_arrow_refuses_to_open_is_told_as_ours(tmp_path: Path, ask: str) -> None:
+def test_what_arrow_refuses_to_open_is_reported_as_ours(tmp_path: Path, ask: str) -> None:
     with pytest.raises(WidetableError):
         ASKS[ask](LocalFileIO(), str(tmp_path))
 

@@ -29,7 +29,7 @@ def write(table: wt.Table, rows: list[tuple[Any, ...]]) -> wt.CommitResult:
     return table.write(pa.table(data))
 
 
-def told(table: wt.Table, start: int, end: int) -> list[tuple[Any, ...]]:
+def emitted(table: wt.Table, start: int, end: int) -> list[tuple[Any, ...]]:
     rows = table.changes(start, end).to_pylist()
     return [(row["_row_kind"], row["k"], row["g"], row["a"]) for row in rows]
 
@@ -38,7 +38,7 @@ def test_records_are_kept_as_they_came_by_key(tmp_path: Path) -> None:
     table = table_with(tmp_path)
     records = [("+I", 2, 1, 1), ("+U", 1, 2, 2), ("-U", 2, 3, 3), ("+U", 2, 4, 4), ("-D", 1, 5, 5)]
     assert write(table, records).committed
-    assert told(table, 0, 1) == [
+    assert emitted(table, 0, 1) == [
         ("+U", 1, 2, 2),
         ("-D", 1, 5, 5),
         ("+I", 2, 1, 1),
@@ -49,17 +49,17 @@ def test_records_are_kept_as_they_came_by_key(tmp_path: Path) -> None:
     assert table.scan().to_arrow().to_pylist() == [{"k": 2, "g": 4, "a": 4}]
 
 
-def test_values_without_meaning_for_the_table_are_still_told(tmp_path: Path) -> None:
+def test_values_without_meaning_for_the_table_are_still_emitted(tmp_path: Path) -> None:
     options = {"merge-engine": "partial-update", "fields.g.sequence-group": "a"}
     table = table_with(tmp_path, **options)
     write(table, [("+I", 1, None, 7), ("-U", 2, 3, 8)])
-    assert told(table, 0, 1) == [("+I", 1, None, 7), ("-U", 2, 3, 8)]
+    assert emitted(table, 0, 1) == [("+I", 1, None, 7), ("-U", 2, 3, 8)]
 
 
-def test_filtered_records_are_not_told(tmp_path: Path) -> None:
+def test_filtered_records_are_not_emitted(tmp_path: Path) -> None:
     table = table_with(tmp_path, **{"ignore-delete": "true"})
     write(table, [("+I", 1, 1, 1), ("-D", 1, 2, 2), ("-U", 1, 3, 3)])
-    assert told(table, 0, 1) == [("+I", 1, 1, 1)]
+    assert emitted(table, 0, 1) == [("+I", 1, 1, 1)]
 
 
 def test_a_small_budget_gives_more_files_in_the_same_order(tmp_path: Path) -> None:
@@ -69,16 +69,16 @@ def test_a_small_budget_gives_more_files_in_the_same_order(tmp_path: Path) -> No
     snapshot = table.snapshots()[0]
     assert snapshot.changelog_record_count == 10_000
     values: dict[int, list[int]] = {}
-    for _, k, _, a in told(table, 0, 1):
+    for _, k, _, a in emitted(table, 0, 1):
         values.setdefault(k, []).append(a)
     assert all(values[k] == list(range(20)) for k in range(500))
 
 
-def test_an_overwrite_tells_nothing(tmp_path: Path) -> None:
+def test_an_overwrite_emits_nothing(tmp_path: Path) -> None:
     table = table_with(tmp_path)
     write(table, [("+I", 1, 1, 1)])
     table.overwrite(pa.table({"k": [2], "a": [2]}))
-    assert told(table, 1, 2) == []
+    assert emitted(table, 1, 2) == []
     assert table.snapshots()[1].changelog_manifest_list is None
     names = [path.name for path in tmp_path.rglob("changelog-*.parquet")]
     assert len(names) == 1

@@ -92,7 +92,7 @@ def test_partitions_are_directories(tmp_path: Path) -> None:
     assert sorted(row["k"] for row in table.rows()) == list(range(100))
 
 
-def test_rows_of_a_commit_are_collapsed_and_numbers_tell_the_first(tmp_path: Path) -> None:
+def test_rows_of_a_commit_are_collapsed_and_numbers_show_the_first(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.write(["k", "a", "b"], [*adds(range(10)), ("+I", {"k": 3, "a": None, "b": "new"})])
     ((key, (file,)),) = table.buckets.items()

@@ -304,10 +304,10 @@ REFUSED = [
 
 @pytest.mark.parametrize(("kind", "array"), REFUSED, ids=ids_of(REFUSED))
 def test_what_could_lose_something_is_refused(kind: Any, array: pa.Array) -> None:
-    with pytest.raises(InvalidError, match="'c'") as told:
+    with pytest.raises(InvalidError, match="'c'") as raised:
         cast(kind, array)
-    assert isinstance(told.value, WidetableError)
-    assert str(parse_type(kind)) in told.value.expected
+    assert isinstance(raised.value, WidetableError)
+    assert str(parse_type(kind)) in raised.value.expected
 
 
 def test_an_empty_batch_is_checked_like_any_other() -> None:
