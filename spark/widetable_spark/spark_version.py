@@ -2,7 +2,7 @@
 
 4.1   writers of streams that take Arrow: before, a batch writer that takes Arrow serves a stream as well
       the type TIME
-4.2   streaming reads with limits, whose latestOffset is told where the batch begins; before, these limits are
+4.2   streaming reads with limits, whose latestOffset is given where the batch begins; before, these limits are
       refused, and a batch takes all there is
 """
 
@@ -54,7 +54,7 @@ else:
 VERSION: Final = pyspark.__version__
 HAS_LIMITS: Final = ReadLimit is not None
 HAS_TIME: Final = hasattr(types, "TimeType")
-# Of pyspark's to_arrow_schema: timestamps in UTC, which is the default of those that cannot be told.
+# Of pyspark's to_arrow_schema: timestamps in UTC, which is the default of those that take none.
 IN_UTC: Final[dict[str, Any]] = (
     {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 )

