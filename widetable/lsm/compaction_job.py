@@ -1,12 +1,12 @@
-"""Compacts a whole table: picks and performs per bucket, commits, and plans again what lost a race.
+"""Compacts a whole table: plans and performs per bucket, commits, and plans again what lost a race.
 
 In: two functions of the commit layer, which comes after this one: the live entries of the latest snapshot, and a commit
-of messages that raises ConflictError when their input files are gone. Buckets are committed in groups, so that a large
-table makes progress and a lost race costs one group. A message that lost is dropped with its files: that hurts nobody
-(the compactor may lose), and so is one whose input files expired while it read them. A bucket with a damaged file is
-passed by and told in the result (`sick_buckets`); one with a file that the storage does not give keeps the others from
-nothing either, but its StorageError is raised in the end. Raises ConflictError when a group lost in every round, and
-what compaction raises: DamagedError only for what is not of a bucket.
+of messages that raises ConflictError when their input files are gone; and what runs the work of many buckets, here or
+elsewhere. Buckets are committed in groups, so that a large table makes progress and a lost race costs one group. A
+message that lost is dropped with its files: that hurts nobody (the compactor may lose), and so is one whose input files
+expired while it read them. A bucket with a damaged file is passed by and named in the result (`sick_buckets`); another
+error of a bucket keeps the others from nothing either, but is raised in the end. Raises ConflictError when a group lost
+in every round, and what compaction raises: DamagedError only for what is not of a bucket.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from widetable.errors import ConflictError, DamagedError, NotFoundError, StorageError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.damaged_file import missing_file
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.lsm.changelog_compaction import Share
-from widetable.lsm.compaction import compact_bucket, plan_bucket
+from widetable.lsm.bucket_plan import Plan, Scope, names_of, plan_bucket
+from widetable.lsm.compaction import compact_bucket
 from widetable.lsm.file_rows import Caches
-from widetable.lsm.sick_buckets import SICK_BUCKETS, SickBucket, is_of_bucket, names_of
-from widetable.lsm.universal_compaction import Choice
+from widetable.lsm.sick_buckets import SICK_BUCKETS, SickBucket, is_of_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
@@ -54,29 +53,70 @@ class CompactionResult:
     sick: tuple[SickBucket, ...] = ()
 
 
+@dataclass(frozen=True)
+class BucketWork:
+    """A bucket to compact."""
+
+    bucket: BucketId
+    total_buckets: int
+    plan: Plan
+
+
+# A message to commit, or the error that the compaction of a bucket met.
+Outcome: TypeAlias = CommitMessage | Exception
+RunWorks: TypeAlias = Callable[[Iterable[BucketWork]], Iterable[tuple[BucketWork, Outcome]]]
+
+
+def perform(state: TableState, work: BucketWork, caches: Caches | None) -> Outcome:
+    """Errors are values: one bucket's costs the others nothing, and they travel between processes as they are."""
+    try:
+        return compact_bucket(state, work.bucket, work.total_buckets, work.plan, caches)
+    except Exception as error:  # noqa: BLE001
+        return error
+
+
+def one_by_one(state: TableState, caches: Caches | None = None) -> RunWorks:
+    """In this process. An error that is not of the bucket ends it at once: the next bucket would meet it, too."""
+
+    def run(works: Iterable[BucketWork]) -> Iterator[tuple[BucketWork, Outcome]]:
+        for work in works:
+            outcome = perform(state, work, caches)
+            if isinstance(outcome, Exception) and not _is_of(state, work, outcome):
+                raise outcome
+            yield work, outcome
+
+    return run
+
+
+def _is_of(state: TableState, work: BucketWork, error: Exception) -> bool:
+    if isinstance(error, DamagedError):
+        return is_of_bucket(state, error)
+    if isinstance(error, StorageError):
+        return any(name in error.subject for name in names_of(work.plan))
+    return isinstance(error, NotFoundError)
+
+
 def compact_table(
     state: TableState,
     live_entries: Callable[[], Sequence[ManifestEntry]],
     commit: Callable[[list[CommitMessage]], object],
-    *,
-    full: bool = False,
-    share: Share = Share.ALL,
-    caches: Caches | None = None,
+    scope: Scope,
+    run: RunWorks,
     group_seconds: float = math.inf,
 ) -> CompactionResult:
-    """Compact every bucket that the rules (or `full`) pick. live_entries, commit: see the module text. share: of the
-    work that is due. caches: for rows before (compaction.compact_bucket). group_seconds: after which what is done is
-    committed, so that who waits for its changes does not wait for the other buckets.
+    """Compact every bucket that has a plan for the scope. live_entries, commit, run: see the module text.
+    group_seconds: after which what is done is committed, so that who waits for its changes does not wait for the other
+    buckets.
 
     An error of `commit` other than ConflictError leaves the new files: the commit may have gone through.
     """
-    job = _Job(state, commit, caches, group_seconds, full=full, share=share)
+    job = _Job(state, commit, scope, run, group_seconds)
     lost: ConflictError | None = None
     wanted: set[BucketId] | None = None
     for _ in range(_MAX_ROUNDS):
         wanted, lost = job.round(live_entries(), wanted)
         if not wanted:
-            job.raise_refusal()
+            job.raise_error()
             return job.result
     assert lost is not None
     raise lost
@@ -87,25 +127,22 @@ class _Job:
         self,
         state: TableState,
         commit: Callable[[list[CommitMessage]], object],
-        caches: Caches | None,
+        scope: Scope,
+        run: RunWorks,
         group_seconds: float,
-        *,
-        full: bool,
-        share: Share,
     ) -> None:
         self.result = CompactionResult()
         self._state = state
         self._commit = commit
-        self._caches = caches
+        self._scope = scope
+        self._run = run
         self._group_seconds = group_seconds
         self._group_began = 0.0
-        self._full = full
-        self._share = share
         self._group: dict[BucketId, CommitMessage] = {}
         self._lost_buckets: set[BucketId] = set()
         self._lost: ConflictError | None = None
         self._gone: set[str] = set()
-        self._refusal: StorageError | None = None
+        self._error: Exception | None = None
 
     def round(
         self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None
@@ -114,68 +151,60 @@ class _Job:
         self._lost_buckets, self._lost = set(), None
         self._group_began = time.monotonic()
         try:
-            for bucket, members in by_bucket(entries).items():
-                files = [entry.file for entry in members]
-                choice = plan_bucket(self._state, files, full=self._full, share=self._share)
-                if choice is None or (wanted is not None and bucket not in wanted):
-                    continue
-                sick = SICK_BUCKETS.known(self._state, bucket, choice)
-                if sick is None:
-                    self._perform(bucket, members[0].total_buckets, choice)
-                else:
-                    self.result = replace(self.result, sick=(*self.result.sick, sick))
+            for work, outcome in self._run(self._works(entries, wanted)):
+                self._take(work, outcome)
         except BaseException:
-            self._drop_group()
+            discard(self._state, self._group.values())
+            self._group = {}
             raise
         self._commit_group()
         return self._lost_buckets, self._lost
 
-    def _perform(self, bucket: BucketId, total_buckets: int, choice: Choice) -> None:
-        if choice.repairs:
-            _log.info(
-                "bucket %d of %s: files above level 0 were compacted without a lookup changelog; all its rows are "
-                "merged once before the changelog goes on",
-                bucket.number,
-                self._state.paths.root,
-            )
-        try:
-            message = compact_bucket(self._state, bucket, total_buckets, choice, self._caches)
-        except NotFoundError as gone:
-            self._lose_input(bucket, choice, gone)
-            return
-        except DamagedError as damage:
-            self._pass_by(bucket, choice, damage)
-            return
-        except StorageError as refusal:
-            if not any(name in refusal.subject for name in names_of(choice)):
-                raise
-            self._refusal = self._refusal or refusal
-            return
-        if message.is_empty:
-            return
-        self._group[bucket] = message
-        written = (file.file_size for m in self._group.values() for file in m.written_files())
-        is_old = time.monotonic() - self._group_began >= self._group_seconds
-        if is_old or len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
-            self._commit_group()
-            self._group_began = time.monotonic()
-
-    def raise_refusal(self) -> None:
+    def raise_error(self) -> None:
         """What kept buckets from being compacted although nothing is damaged."""
-        if self._refusal is not None:
-            raise self._refusal
+        if self._error is not None:
+            raise self._error
 
-    def _pass_by(self, bucket: BucketId, choice: Choice, damage: DamagedError) -> None:
-        if not is_of_bucket(self._state, damage):
-            raise damage
-        sick = SICK_BUCKETS.note(self._state, bucket, choice, damage)
+    def _works(
+        self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None
+    ) -> Iterator[BucketWork]:
+        for bucket, members in by_bucket(entries).items():
+            files = [entry.file for entry in members]
+            plan = plan_bucket(self._state.schema, self._state.engine, files, self._scope)
+            if not plan or (wanted is not None and bucket not in wanted):
+                continue
+            sick = SICK_BUCKETS.known(self._state, bucket, plan)
+            if sick is None:
+                yield BucketWork(bucket, members[0].total_buckets, plan)
+            else:
+                self.result = replace(self.result, sick=(*self.result.sick, sick))
+
+    def _take(self, work: BucketWork, outcome: Outcome) -> None:
+        if isinstance(outcome, NotFoundError):
+            self._lose_input(work, outcome)
+        elif isinstance(outcome, DamagedError) and is_of_bucket(self._state, outcome):
+            self._pass_by(work, outcome)
+        elif isinstance(outcome, Exception):
+            if self._error is not None:
+                _log.warning("another bucket of %s failed: %s", self._state.paths.root, outcome)
+            self._error = self._error or outcome
+        elif not outcome.is_empty:
+            self._group[work.bucket] = outcome
+            written = (file.file_size for m in self._group.values() for file in m.written_files())
+            is_old = time.monotonic() - self._group_began >= self._group_seconds
+            if is_old or len(self._group) >= _GROUP_BUCKETS or sum(written) >= _GROUP_BYTES:
+                self._commit_group()
+                self._group_began = time.monotonic()
+
+    def _pass_by(self, work: BucketWork, damage: DamagedError) -> None:
+        sick = SICK_BUCKETS.note(self._state, work.bucket, work.plan, damage)
         self.result = replace(self.result, sick=(*self.result.sick, sick))
 
-    def _lose_input(self, bucket: BucketId, choice: Choice, gone: NotFoundError) -> None:
+    def _lose_input(self, work: BucketWork, gone: NotFoundError) -> None:
         """Another compactor was faster, and an expiry took what it left. A file that is planned again is missing."""
         if gone.subject in self._gone:
             damage = missing_file(self._state.paths, gone.subject, "the newest snapshot")
-            self._pass_by(bucket, choice, damage)
+            self._pass_by(work, damage)
             return
         self._gone.add(gone.subject)
         lost = ConflictError(
@@ -185,9 +214,7 @@ class _Job:
             action="Compact again.",
         )
         lost.__cause__ = gone
-        self._lost_buckets.add(bucket)
-        self._lost = lost
-        self.result = replace(self.result, conflicts=self.result.conflicts + 1)
+        self._lose([work.bucket], lost)
 
     def _commit_group(self) -> None:
         if not self._group:
@@ -198,15 +225,14 @@ class _Job:
             self._commit(list(group.values()))
         except ConflictError as conflict:
             discard(self._state, group.values())
-            self._lost_buckets |= group.keys()
-            self._lost = conflict
-            self.result = replace(self.result, conflicts=self.result.conflicts + 1)
-            return
-        self.result = _add(self.result, list(group.values()))
+            self._lose(group.keys(), conflict)
+        else:
+            self.result = _add(self.result, list(group.values()))
 
-    def _drop_group(self) -> None:
-        discard(self._state, self._group.values())
-        self._group = {}
+    def _lose(self, buckets: Iterable[BucketId], conflict: ConflictError) -> None:
+        self._lost_buckets |= set(buckets)
+        self._lost = conflict
+        self.result = replace(self.result, conflicts=self.result.conflicts + 1)
 
 
 def _add(result: CompactionResult, messages: Sequence[CommitMessage]) -> CompactionResult:

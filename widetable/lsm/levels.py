@@ -1,6 +1,6 @@
 """The level structure of one bucket: level-0 files, and one sorted run per level above.
 
-Source: Paimon `Levels`; format.md section 9. Values only: `add` and `remove` return new values, nothing is raised.
+Source: Paimon `Levels`; format.md section 9. Values only: `remove` returns a new value, nothing is raised.
 """
 
 from __future__ import annotations
@@ -46,19 +46,11 @@ class Levels:
             runs.append(SortedRun(level, tuple(members)))
         return tuple(runs)
 
-    def highest_non_empty_level(self) -> int:
-        """-1 when there is no file."""
-        return max((file.level for file in self.files), default=-1)
-
     def base_level(self) -> int:
         """Where the oldest run lies, with all rows that were ever merged together: the deepest level above 0 that has
         files, else the bottom. It need not be the bottom: `num-levels` may have grown since.
         """
-        deepest = self.highest_non_empty_level()
-        return deepest if deepest > 0 else self.max_level
-
-    def add(self, files: Iterable[DataFileMeta]) -> Levels:
-        return replace(self, files=self.files | frozenset(files))
+        return max((file.level for file in self.files), default=0) or self.max_level
 
     def remove(self, files: Iterable[DataFileMeta]) -> Levels:
         return replace(self, files=self.files - frozenset(files))

@@ -17,7 +17,7 @@ from typing import Final
 
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId
-from widetable.lsm.universal_compaction import Choice
+from widetable.lsm.bucket_plan import Plan, names_of
 from widetable.storage.file_io import FileStatus
 from widetable.write.table_state import TableState
 
@@ -61,10 +61,10 @@ class SickBuckets:
         self._noted: dict[tuple[str, str], _Noted] = {}
 
     def note(
-        self, table: TableState, bucket: BucketId, choice: Choice, error: DamagedError
+        self, table: TableState, bucket: BucketId, plan: Plan, error: DamagedError
     ) -> SickBucket:
-        """Remember, and say in the log, that performing the choice met the error."""
-        taken = names_of(choice)
+        """Remember, and say in the log, that carrying out the plan met the error."""
+        taken = names_of(plan)
         names = [name for name in taken if name in error.subject] or taken
         sick = SickBucket(error.subject, error.found, error.expected, error.action)
         directory = table.bucket_dir(bucket)
@@ -81,11 +81,11 @@ class SickBuckets:
         )
         return sick
 
-    def known(self, table: TableState, bucket: BucketId, choice: Choice) -> SickBucket | None:
-        """The bucket when performing the choice would meet an error that is noted; looks at the files it is about."""
+    def known(self, table: TableState, bucket: BucketId, plan: Plan) -> SickBucket | None:
+        """The bucket when carrying out the plan would meet an error that is noted; looks at the files it is about."""
         key = table.paths.root, table.bucket_dir(bucket)
         noted = self._noted.get(key)
-        if noted is None or not noted.files.keys() <= set(names_of(choice)):
+        if noted is None or not noted.files.keys() <= set(names_of(plan)):
             return None
         is_new = time.monotonic() < noted.until_seconds
         if is_new and _lie(table, key[1], noted.files) == noted.files:
@@ -106,12 +106,6 @@ SICK_BUCKETS: Final = SickBuckets()
 def is_of_bucket(table: TableState, damage: DamagedError) -> bool:
     """Whether only the bucket that was compacted has to do with it: a schema is of all."""
     return not damage.subject.startswith(table.paths.schema_dir)
-
-
-def names_of(choice: Choice) -> list[str]:
-    """The files that performing a choice may read."""
-    below = (file for run in choice.below for file in run.files)
-    return [file.file_name for file in (*choice.files, *below)]
 
 
 def _lie(table: TableState, directory: str, names: Iterable[str]) -> _Lie:

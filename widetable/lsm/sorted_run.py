@@ -37,6 +37,15 @@ class SortedRun:
     def rows(self) -> int:
         return sum(file.row_count for file in self.files)
 
+    @property
+    def lowest_number(self) -> int:
+        """Of all sequence numbers, and so the highest."""
+        return min(file.min_sequence_number for file in self.files)
+
+    @property
+    def highest_number(self) -> int:
+        return max(file.max_sequence_number for file in self.files)
+
 
 @dataclass(frozen=True)
 class Section:

@@ -1,4 +1,4 @@
-"""Which sorted runs of a bucket are compacted next, and to which level. Pure: sizes and levels in, a Choice out.
+"""Which sorted runs of a bucket are compacted next, and to which level. Pure: sizes and levels in, a Pick out.
 
 Source: Paimon `UniversalCompaction`, `CompactStrategy.pickFullCompaction`, `MergeTreeCompactManager`; format.md
 section 9. Runs are newest first; a pick is always the newest n of them, so what is older lies below its output level.
@@ -28,109 +28,78 @@ from widetable.options import TableOptions
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Merge `files` into `output_level`. drop_deletes: nothing older is left in the bucket.
-
-    Whether a delete then really goes is for the merge engine to say (docs/decisions/0002). The others are filled in by
-    changelog_compaction. known_level: rows from this level on are what readers of changes have seen, and the changes
-    to them are told; None: nothing is told. below: the older runs that are not taken, newest first, in which such
-    rows are looked up; newest_wins: the newest of them that has a key has its row, else the rows of all are merged.
-    sequence_number: of all rows that are written; None: as they were merged. repairs: the rows at level >= 1 were not
-    full rows. moves: other files, and the levels to which they go as they are.
+class Pick:
+    """The newest runs of a bucket, and the level to which they go. below: the older ones, newest first. moves: which of
+    these go down as they are, and to which levels.
     """
 
-    files: tuple[DataFileMeta, ...]
-    output_level: int
-    drop_deletes: bool
-    known_level: int | None = None
-    below: tuple[SortedRun, ...] = ()
-    newest_wins: bool = True
-    sequence_number: int | None = None
-    repairs: bool = False
-    moves: tuple[tuple[DataFileMeta, int], ...] = ()
+    runs: tuple[SortedRun, ...]
+    below: tuple[SortedRun, ...]
+    level: int
+    moves: tuple[tuple[SortedRun, int], ...] = ()
 
-    def takes_all(self, levels: Levels) -> bool:
-        """Whether no file of the bucket is left out."""
-        return len(self.files) == len(levels.files)
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(file for run in self.runs for file in run.files)
 
 
-def pick(
-    levels: Levels, options: TableOptions, *, full: bool, trigger: int | None = None
-) -> Choice | None:
-    """The next compaction of a bucket, or None when there is nothing to do. trigger: in place of the option's."""
-    runs = levels.sorted_runs()
-    if full:
-        return _full(levels, runs)
+def pick_due(levels: Levels, options: TableOptions, trigger: int | None = None) -> Pick | None:
+    """What rules 1 to 3 pick, None when that is nothing. trigger: in place of the option's."""
     if trigger is None:
         trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    runs = levels.sorted_runs()
     count = _pick_count(runs, options, trigger)
-    return None if count == 0 else _choice(levels, runs, count)
+    return None if count == 0 else _newest(levels, runs, count)
 
 
-def force_level0(levels: Levels, deepest_level: int | None = None) -> Choice | None:
+def pick_all(levels: Levels) -> Pick | None:
+    """Every run: asked for, or needed by rows that may not be merged without their base (docs/decisions/0002)."""
+    runs = levels.sorted_runs()
+    if not runs or (len(runs) == 1 and runs[0].level == levels.max_level):
+        return None
+    return _newest(levels, runs, len(runs))
+
+
+def pick_level0(levels: Levels, deepest_level: int | None = None) -> Pick | None:
     """All of level 0, and level 1 where there is no level between; None without a level-0 file. deepest_level: with
     older runs, the output lies no deeper.
     """
     runs = levels.sorted_runs()
-    fresh = sum(run.level == 0 for run in runs)
-    if not fresh:
+    if not runs or runs[0].level > 0:
         return None
-    count = fresh + sum(run.level == 1 for run in runs)
-    choice = _choice(levels, runs, count)
-    if choice is None or deepest_level is None or count == len(runs):
-        return choice
-    return replace(choice, output_level=min(choice.output_level, deepest_level))
+    pick = _newest(levels, runs, sum(run.level <= 1 for run in runs))
+    if pick is None or deepest_level is None or not pick.below:
+        return pick
+    return replace(pick, level=min(pick.level, deepest_level))
 
 
-def make_room(levels: Levels, above_level: int) -> Choice | None:
-    """All of level 0, to the level above the older runs once these have moved down as they are; None when no move is
-    needed for a level below `above_level`, or none makes room.
+def pick_with_room(levels: Levels, above_level: int) -> Pick | None:
+    """All of level 0, to the level above the older runs once these have moved down; None when no move is needed for a
+    level below `above_level`, or none makes room.
     """
     runs = levels.sorted_runs()
     fresh = tuple(run for run in runs if run.level == 0)
     older = runs[len(fresh) :]
     if not fresh or not older or older[0].level - 1 > above_level:
         return None
-    moves: list[tuple[DataFileMeta, int]] = []
-    free_level = levels.max_level
-    for run in reversed(older):
-        if run.level != free_level:
-            moves += [(file, free_level) for file in run.files]
-        free_level -= 1
-    if not moves or free_level < 1:
-        return None
-    files = tuple(file for run in fresh for file in run.files)
-    return Choice(files, free_level, drop_deletes=False, moves=tuple(moves))
+    stacked = zip(reversed(older), range(levels.max_level, 0, -1), strict=False)
+    moves = tuple((run, level) for run, level in stacked if run.level != level)
+    free_level = levels.max_level - len(older)
+    return Pick(fresh, older, free_level, moves) if moves and free_level >= 1 else None
 
 
-def widen(levels: Levels) -> Choice | None:
-    """The pick that takes in every run: for rows that may not be merged without their base (docs/decisions/0002)."""
-    return _full(levels, levels.sorted_runs())
-
-
-def extend(levels: Levels, choice: Choice) -> Choice | None:
+def extend(levels: Levels, pick: Pick) -> Pick | None:
     """The pick and as many of the next older runs as it takes until all its sequence numbers lie above those that
     stay: for rows that mix records (docs/decisions/0007). A commit that was overtaken by a compaction is what makes
     them overlap.
     """
     runs = levels.sorted_runs()
-    taken = set(choice.files)
-    count = sum(taken.issuperset(run.files) for run in runs)
-    lowest = min(file.min_sequence_number for file in choice.files)
-    while count < len(runs) and lowest <= _highest_number(runs[count:]):
-        lowest = min(lowest, *(file.min_sequence_number for file in runs[count].files))
+    count = len(pick.runs)
+    lowest = min(run.lowest_number for run in pick.runs)
+    while count < len(runs) and lowest <= max(run.highest_number for run in runs[count:]):
+        lowest = min(lowest, runs[count].lowest_number)
         count += 1
-    return _choice(levels, runs, count)
-
-
-def _highest_number(runs: Sequence[SortedRun]) -> int:
-    return max(file.max_sequence_number for run in runs for file in run.files)
-
-
-def _full(levels: Levels, runs: Sequence[SortedRun]) -> Choice | None:
-    if not runs or (len(runs) == 1 and runs[0].level == levels.max_level):
-        return None
-    return _choice(levels, runs, len(runs))
+    return _newest(levels, runs, count)
 
 
 def _pick_count(runs: Sequence[SortedRun], options: TableOptions, trigger: int) -> int:
@@ -161,10 +130,10 @@ def _grow(runs: Sequence[SortedRun], count: int, options: TableOptions) -> int:
     return count
 
 
-def _choice(levels: Levels, runs: Sequence[SortedRun], count: int) -> Choice | None:
+def _newest(levels: Levels, runs: Sequence[SortedRun], count: int) -> Pick | None:
     # Runs at level 0 and 1 are always taken, so the next run lies at level 2 or deeper.
-    output_level = levels.max_level if count == len(runs) else runs[count].level - 1
-    files = tuple(file for run in runs[:count] for file in run.files)
-    if len(files) == 1 and files[0].level == output_level:
+    level = levels.max_level if count == len(runs) else runs[count].level - 1
+    pick = Pick(tuple(runs[:count]), tuple(runs[count:]), level)
+    if len(pick.files) == 1 and pick.files[0].level == level:
         return None
-    return Choice(files, output_level, output_level >= levels.highest_non_empty_level())
+    return pick

@@ -12,7 +12,7 @@ the note gets the lease, or its holder sees the note. Nor may one stay without i
 it compacted: its note is open to anybody then, and when its batch comes again, all that is due is compacted.
 
 What a commit need not wait for is done behind it (`compaction_threads`): with `lookup-wait=false` the changelog, else
-large picks among the older levels (`changelog_compaction.Share`), under a lease of their own: they share no file with
+large picks among the older levels (`bucket_plan.Scope`), under a lease of their own: they share no file with
 what commits move up. A commit whose pick can be put off no longer waits for them.
 """
 
@@ -29,13 +29,12 @@ from widetable import options as opt
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.errors import ConflictError, DamagedError, StorageError
-from widetable.format.bucket_id import BucketId, by_bucket
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
-from widetable.lsm.changelog_compaction import Share, rewrites_much
-from widetable.lsm.compaction import plan_bucket
-from widetable.lsm.compaction_job import compact_table
-from widetable.lsm.universal_compaction import Choice
+from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket, rewrites_much
+from widetable.lsm.compaction_job import RunWorks, compact_table, one_by_one
 from widetable.operations.compaction_threads import CHANGELOGS, OLD_LEVELS, wait_for_compactions
 from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_caches import caches_of
@@ -55,17 +54,28 @@ class Compacted:
 
 
 def compact_all(
-    state: TableState, committer: Committer, *, full: bool, group_seconds: float = math.inf
+    state: TableState,
+    committer: Committer,
+    *,
+    full: bool,
+    run: RunWorks | None = None,
+    group_seconds: float = math.inf,
 ) -> Compacted:
     """Compact every bucket that the rules of its producer pick, or that is not one bottom run (full).
 
-    group_seconds: after which what is done is committed, before the other buckets are. It does not wait for a lease:
-    who asks for a compaction gets it. Raises ConflictError when it lost in every round.
+    run: where the work is done, None for here. group_seconds: after which what is done is committed, before the other
+    buckets are. It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it lost in
+    every round.
     """
     wait_for_compactions(state.paths.root)
     with held_lease(state), answered(state):
         return _compact(
-            state, committer, _live_entries(committer), full=full, group_seconds=group_seconds
+            state,
+            committer,
+            _live_entries(committer),
+            Scope.FULL if full else Scope.DUE,
+            run,
+            group_seconds,
         )
 
 
@@ -140,12 +150,12 @@ def _compact_touched(
 ) -> None:
     """touched: None for all."""
     live_entries = _live_entries(committer, touched)
-    choices = _choices(state, live_entries(), Share.COMMIT)
-    if any(rewrites_much(choice, state.options) for choice in choices):
+    plans = _plans(state, live_entries(), Scope.COMMIT)
+    if any(rewrites_much(plan, state.options) for plan in plans):
         OLD_LEVELS.wait(state.paths.root)  # it may be at the same files, and be done with them
-    if choices:
+    if plans:
         _compact_now(state, committer, live_entries)
-    if _makes_lookups(state) and _choices(state, live_entries(), Share.REST):
+    if _makes_lookups(state) and _plans(state, live_entries(), Scope.REST):
         OLD_LEVELS.submit_alone(
             state.paths.root,
             lambda: _unless_it_fails(state, lambda: _compact_rest(state, committer, live_entries)),
@@ -193,7 +203,7 @@ def _round(
         if is_ours:
             with answered(state) as notes:
                 wanted = live_entries if len(notes) <= 1 else _live_entries(committer)
-                _compact(state, committer, wanted, full=False, share=Share.COMMIT)
+                _compact(state, committer, wanted, Scope.COMMIT)
         return is_ours
 
 
@@ -202,7 +212,7 @@ def _compact_rest(
 ) -> None:
     with held_lease(state, path=state.paths.old_levels_lease) as is_ours:
         if is_ours:
-            _compact(state, committer, live_entries, full=False, share=Share.REST)
+            _compact(state, committer, live_entries, Scope.REST)
 
 
 def _live_entries(
@@ -225,22 +235,21 @@ def _makes_lookups(state: TableState) -> bool:
     return state.options.get(opt.CHANGELOG_PRODUCER) == "lookup"
 
 
-def _choices(state: TableState, entries: Sequence[ManifestEntry], share: Share) -> list[Choice]:
+def _plans(state: TableState, entries: Sequence[ManifestEntry], scope: Scope) -> list[Plan]:
     """What is due in the buckets of these live files."""
-    choices = (
-        plan_bucket(state, [entry.file for entry in members], full=False, share=share)
-        for members in by_bucket(entries).values()
-    )
-    return [choice for choice in choices if choice is not None]
+    buckets: dict[tuple[bytes, int], list[DataFileMeta]] = {}
+    for entry in entries:
+        buckets.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+    plans = (plan_bucket(state.schema, state.engine, files, scope) for files in buckets.values())
+    return [plan for plan in plans if plan]
 
 
 def _compact(
     state: TableState,
     committer: Committer,
     live_entries: Callable[[], list[ManifestEntry]],
-    *,
-    full: bool,
-    share: Share = Share.ALL,
+    scope: Scope,
+    run: RunWorks | None = None,
     group_seconds: float = math.inf,
 ) -> Compacted:
     started = time.monotonic()
@@ -252,15 +261,8 @@ def _compact(
             caches.forget(state, _replaced(state, messages))
 
     caches = caches_of(state) if _makes_lookups(state) else None
-    done = compact_table(
-        state,
-        live_entries,
-        commit,
-        full=full,
-        share=share,
-        caches=caches,
-        group_seconds=group_seconds,
-    )
+    run = run or one_by_one(state, caches)
+    done = compact_table(state, live_entries, commit, scope, run, group_seconds)
     result = CommitResult(
         committed=bool(commits),
         snapshot_id=commits[-1].snapshot_id if commits else None,

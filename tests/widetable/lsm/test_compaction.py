@@ -21,9 +21,10 @@ from tests.strategies import commits, keys_of, tables
 from tests.table_files import TableFiles, with_more_options
 from widetable.errors import StorageError
 from widetable.format.bucket_id import BucketId
-from widetable.lsm.compaction import compact_bucket, plan_bucket
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.lsm.bucket_plan import Merge, Move, Plan, Scope, plan_bucket
+from widetable.lsm.compaction import compact_bucket
 from widetable.lsm.levels import Levels, levels_of
-from widetable.lsm.universal_compaction import Choice, widen
 from widetable.merge.engine import PartialMerge
 from widetable.schema import TableSchema, new_schema
 from widetable.storage.local import LocalFileIO
@@ -57,32 +58,40 @@ def partitioned(schema: TableSchema) -> TableSchema:
     return replace(schema, partition_keys=(first,))
 
 
-def any_choice(data: st.DataObject, levels: Levels) -> Choice | None:
-    """Any number of the newest runs, to any level that keeps older runs below."""
+def any_plan(data: st.DataObject, table: TableFiles, levels: Levels) -> Plan:
+    """Any number of the newest runs, to any level that keeps older runs below; all where that must be."""
     runs = levels.sorted_runs()
     count = data.draw(st.integers(1, len(runs)), "runs")
     files = tuple(file for run in runs[:count] for file in run.files)
     deepest = levels.max_level if count == len(runs) else runs[count].level - 1
     shallowest = max(file.level for file in files) or 1
     if deepest < shallowest:
-        return None
+        return ()
     level = data.draw(st.integers(shallowest, deepest), "level")
-    return Choice(files, level, drop_deletes=count == len(runs))
+    engine, schema = table.state.engine, table.schema
+    has_deletes = any(file.delete_row_count != 0 for file in files)
+    allowed = engine.partial_merge(schema, has_deletes=has_deletes)
+    if allowed is PartialMerge.WITH_BASE:
+        files, count, level = tuple(levels.files), len(runs), levels.max_level
+    is_base = count == len(runs)
+    keep_deletes = not is_base or engine.keeps_deletes(schema)
+    movable = frozenset(f for f in files if keep_deletes or not f.delete_row_count)
+    note(f"compact {len(files)} files to level {level}: {allowed}")
+    if allowed is PartialMerge.NEVER:
+        return (Move(files, level, movable),)
+    return (
+        Merge(files, level, movable, keep_deletes, 0 if is_base and engine.mixes_records else None),
+    )
 
 
 def compact_anything(data: st.DataObject, table: TableFiles, key: BucketId) -> None:
-    levels = levels_of(table.buckets[key], table.state.options)
-    choice = any_choice(data, levels)
-    if choice is None:
-        return
-    has_deletes = any(file.delete_row_count != 0 for file in choice.files)
-    allowed = table.state.engine.partial_merge(table.schema, has_deletes=has_deletes)
-    if allowed is PartialMerge.WITH_BASE:
-        choice = widen(levels)
-    if choice is not None:
-        note(f"compact {len(choice.files)} files to level {choice.output_level}: {allowed}")
-        message = compact_bucket(table.state, key, table.schema.num_buckets, choice)
-        table.apply([message])
+    plan = any_plan(data, table, levels_of(table.buckets[key], table.state.options))
+    table.apply([compact_bucket(table.state, key, table.schema.num_buckets, plan)])
+
+
+def planned(table: TableFiles, files: list[DataFileMeta], *, full: bool) -> Plan:
+    scope = Scope.FULL if full else Scope.DUE
+    return plan_bucket(table.schema, table.state.engine, files, scope)
 
 
 @given(data=st.data())
@@ -121,10 +130,8 @@ def test_the_rules_picks_give_the_model_s_rows(data: st.DataObject) -> None:
             model.write(commit.records)
             for key in sorted(table.buckets):
                 full = data.draw(st.booleans(), "full")
-                choice = plan_bucket(table.state, table.buckets[key], full=full)
-                if choice is not None:
-                    total = schema.num_buckets
-                    table.apply([compact_bucket(table.state, key, total, choice)])
+                plan = planned(table, table.buckets[key], full=full)
+                table.apply([compact_bucket(table.state, key, schema.num_buckets, plan)])
             table.check()
             assert plain(table.rows()) == plain(model.rows())
 
@@ -141,9 +148,8 @@ def small_table(root: Path, options: dict[str, str], *columns: str) -> TableFile
 
 def compact_all(table: TableFiles, *, full: bool = True) -> None:
     for key, files in table.buckets.items():
-        choice = plan_bucket(table.state, files, full=full)
-        if choice is not None:
-            table.apply([compact_bucket(table.state, key, table.schema.num_buckets, choice)])
+        plan = planned(table, files, full=full)
+        table.apply([compact_bucket(table.state, key, table.schema.num_buckets, plan)])
     table.check()
 
 
@@ -276,11 +282,11 @@ def test_rows_far_apart_in_keys_are_sections_of_their_own(tmp_path: Path) -> Non
     assert [row["v"] for row in table.rows()] == [5, 1, 2]
 
 
-def full_choice(table: TableFiles) -> tuple[BucketId, Choice]:
+def full_plan(table: TableFiles) -> tuple[BucketId, Plan]:
     ((key, files),) = table.buckets.items()
-    choice = plan_bucket(table.state, files, full=True)
-    assert choice is not None
-    return key, choice
+    plan = planned(table, files, full=True)
+    assert plan
+    return key, plan
 
 
 @pytest.mark.parametrize("operation", ["open_output", "sync", "open_input"])
@@ -290,11 +296,11 @@ def test_a_failed_compaction_leaves_nothing_behind(tmp_path: Path, operation: st
     table.file_io = file_io
     for v in range(3):
         table.write(["k", "v"], [("+I", {"k": k, "v": v}) for k in range(5)])
-    key, choice = full_choice(table)
+    key, plan = full_plan(table)
     before = table.names_on_disk()
     file_io.fail(operation, Fault.FULL, skip=2)
     with pytest.raises(StorageError):
-        compact_bucket(table.state, key, 1, choice)
+        compact_bucket(table.state, key, 1, plan)
     file_io.heal()
     assert table.names_on_disk() == before
     assert [row["v"] for row in table.rows()] == [2] * 5
@@ -306,8 +312,8 @@ def test_discard_deletes_what_was_written_and_not_what_was_moved(tmp_path: Path)
     for v in range(2):
         table.write(["k", "v"], [("+I", {"k": 1, "v": v})])
     before = table.names_on_disk()
-    key, choice = full_choice(table)
-    message = compact_bucket(table.state, key, 1, choice)
+    key, plan = full_plan(table)
+    message = compact_bucket(table.state, key, 1, plan)
     assert len(message.written_files()) == 1
     assert len(message.compact_after) == 2
     discard(table.state, [message])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +16,18 @@ from widetable.commit.schema_store import SchemaStore
 from widetable.errors import ConflictError, StorageError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm import compaction_job
-from widetable.lsm.compaction_job import CompactionResult, compact_table
+from widetable.lsm.bucket_plan import Scope
+from widetable.lsm.compaction_job import (
+    BucketWork,
+    CompactionResult,
+    Outcome,
+    RunWorks,
+    compact_table,
+    one_by_one,
+)
 from widetable.schema import new_schema
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard
 
 
 class CommittedTable:
@@ -44,8 +55,16 @@ class CommittedTable:
     def commit(self, messages: list[CommitMessage]) -> object:
         return self.committer.compact(messages)
 
-    def compact(self, *, full: bool = False) -> CompactionResult:
-        return compact_table(self.files.state, self.live_entries, self.commit, full=full)
+    def compact(
+        self,
+        scope: Scope = Scope.DUE,
+        commit: Callable[[list[CommitMessage]], object] | None = None,
+        run: RunWorks | None = None,
+        group_seconds: float = math.inf,
+    ) -> CompactionResult:
+        state, run = self.files.state, run or one_by_one(self.files.state)
+        commit = commit or self.commit
+        return compact_table(state, self.live_entries, commit, scope, run, group_seconds)
 
     def check(self, value: int) -> None:
         """The live files hold these rows, and every data file on disk was named by some snapshot."""
@@ -69,10 +88,10 @@ def test_a_full_compaction_leaves_one_file_per_bucket(tmp_path: Path) -> None:
     table = CommittedTable(tmp_path)
     for value in range(3):
         table.append(value)
-    assert table.compact(full=True) == CompactionResult(1, 3, 9, 3, 0, 0)
+    assert table.compact(Scope.FULL) == CompactionResult(1, 3, 9, 3, 0, 0)
     assert table.levels() == {5}
     table.check(2)
-    assert table.compact(full=True) == CompactionResult()
+    assert table.compact(Scope.FULL) == CompactionResult()
 
 
 def test_nothing_is_committed_when_no_bucket_is_picked(tmp_path: Path) -> None:
@@ -89,16 +108,14 @@ def test_many_buckets_are_committed_in_groups(
     table = CommittedTable(tmp_path, buckets=5)
     for value in range(2):
         table.append(value)
-    assert table.compact(full=True).commits == 3
+    assert table.compact(Scope.FULL).commits == 3
     table.check(1)
 
 
 def test_what_is_done_is_committed_before_all_buckets_are(tmp_path: Path) -> None:
     table = CommittedTable(tmp_path, buckets=5)
     table.append(1)
-    result = compact_table(
-        table.files.state, table.live_entries, table.commit, full=True, group_seconds=0
-    )
+    result = table.compact(Scope.FULL, group_seconds=0)
     assert (result.commits, result.buckets) == (5, 5)
     table.check(1)
 
@@ -112,7 +129,7 @@ def test_an_append_meanwhile_does_not_disturb(tmp_path: Path) -> None:
         table.append(7)
         return table.commit(messages)
 
-    result = compact_table(table.files.state, table.live_entries, commit, full=True)
+    result = table.compact(Scope.FULL, commit)
     assert (result.commits, result.conflicts) == (1, 0)
     assert table.levels() == {0, 5}
     table.check(7)
@@ -128,13 +145,60 @@ def test_who_lost_against_another_compactor_drops_its_files_and_plans_again(tmp_
         nonlocal others
         if others:
             others -= 1
-            table.compact(full=True)
+            table.compact(Scope.FULL)
             table.append(50 + others)
         return table.commit(messages)
 
-    result = compact_table(table.files.state, table.live_entries, commit, full=True)
+    result = table.compact(Scope.FULL, commit)
     assert (result.commits, result.conflicts) == (1, 2)
     table.check(50)
+
+
+def test_a_group_that_lost_is_done_again_by_who_compacts_all_before_a_commit(
+    tmp_path: Path,
+) -> None:
+    """Another compactor was at one bucket of three. No commit may name what was dropped with the group's files."""
+    table = CommittedTable(tmp_path)
+    for value in range(3):
+        table.append(value)
+    state, works, is_first = table.files.state, list[int](), True
+
+    def run(planned: Iterable[BucketWork]) -> Iterator[tuple[BucketWork, Outcome]]:
+        """The other compactor commits the bucket that comes last before its message is there."""
+        nonlocal is_first
+        planned = list(planned)
+        works.extend(work.bucket.number for work in planned)
+        outcomes = list(one_by_one(state)(planned))
+        if is_first:
+            is_first = False
+            ((_, theirs),) = one_by_one(state)(planned[-1:])
+            assert isinstance(theirs, CommitMessage)
+            table.commit([theirs])
+            table.append(50)
+        return iter(outcomes)
+
+    result = table.compact(Scope.FULL, run=run)
+    assert (result.commits, result.buckets, result.conflicts) == (1, 3, 1)
+    assert sorted(works) == [0, 0, 1, 1, 2, 2]
+    table.check(50)
+
+
+def test_an_error_of_one_bucket_is_raised_once_the_others_are_in(tmp_path: Path) -> None:
+    table = CommittedTable(tmp_path)
+    for value in range(3):
+        table.append(value)
+
+    def run(planned: Iterable[BucketWork]) -> Iterator[tuple[BucketWork, Outcome]]:
+        for number, (work, outcome) in enumerate(one_by_one(table.files.state)(planned)):
+            if number == 0:
+                assert isinstance(outcome, CommitMessage)
+                discard(table.files.state, [outcome])
+            yield work, LookupError("a fault") if number == 0 else outcome
+
+    with pytest.raises(LookupError, match="a fault"):
+        table.compact(Scope.FULL, run=run)
+    assert sorted(entry.file.level for entry in table.live_entries()) == [0, 0, 0, 5, 5]
+    table.check(2)
 
 
 def test_who_finds_its_input_gone_plans_again(tmp_path: Path) -> None:
@@ -143,13 +207,17 @@ def test_who_finds_its_input_gone_plans_again(tmp_path: Path) -> None:
     for value in range(3):
         table.append(value)
     planned = table.live_entries()
-    table.compact(full=True)
+    table.compact(Scope.FULL)
     table.append(9)
     state = table.files.state
     state.file_io.delete(state.data_file(planned[0].bucket_id, planned[0].file.file_name))
     plans = [planned]
     result = compact_table(
-        state, lambda: plans.pop() if plans else table.live_entries(), table.commit, full=True
+        state,
+        lambda: plans.pop() if plans else table.live_entries(),
+        table.commit,
+        Scope.FULL,
+        one_by_one(state),
     )
     assert (result.commits, result.conflicts) == (1, 1)
     assert [entry.file.row_count for entry in table.live_entries()] == [100]
@@ -163,7 +231,7 @@ def test_a_live_file_that_is_missing_is_reported(tmp_path: Path) -> None:
     state = table.files.state
     path = state.data_file(lost.bucket_id, lost.file.file_name)
     state.file_io.delete(path)
-    (sick,) = table.compact(full=True).sick
+    (sick,) = table.compact(Scope.FULL).sick
     assert sick.error.subject == path
 
 
@@ -176,7 +244,7 @@ def test_losing_every_round_is_reported_and_leaves_nothing(tmp_path: Path) -> No
         raise ConflictError("t", found="a race", expected="none", action="Plan again.")
 
     with pytest.raises(ConflictError):
-        compact_table(table.files.state, table.live_entries, commit, full=True)
+        table.compact(Scope.FULL, commit)
     table.check(2)
 
 
@@ -191,6 +259,6 @@ def test_after_an_unknown_outcome_no_file_is_deleted(tmp_path: Path) -> None:
         raise StorageError("t", found="no answer", expected="one", action="Retry.")
 
     with pytest.raises(StorageError):
-        compact_table(table.files.state, table.live_entries, commit, full=True)
+        table.compact(Scope.FULL, commit)
     assert table.levels() == {5}
     table.check(2)

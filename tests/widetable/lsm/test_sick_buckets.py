@@ -12,9 +12,8 @@ from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm import sick_buckets
-from widetable.lsm.compaction import plan_bucket
+from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.lsm.sick_buckets import SickBuckets, is_of_bucket
-from widetable.lsm.universal_compaction import Choice
 from widetable.write.table_state import TableState
 
 BUCKET = BucketId(b"", 0)
@@ -35,9 +34,9 @@ def files_of(table: wt.Table) -> list[DataFileMeta]:
     return [entry.file for entry in entries]
 
 
-def choice_of(state: TableState, files: list[DataFileMeta]) -> Choice:
-    found = plan_bucket(state, files, full=True)
-    assert found is not None
+def plan_of(state: TableState, files: list[DataFileMeta]) -> Plan:
+    found = plan_bucket(state.schema, state.engine, files, Scope.FULL)
+    assert found
     return found
 
 
@@ -45,25 +44,25 @@ def damage(path: str) -> DamagedError:
     return DamagedError(path, found="no such file", expected="a file", action="Restore it.")
 
 
-def test_a_choice_without_the_damaged_file_is_performed(table: wt.Table) -> None:
+def test_a_plan_without_the_damaged_file_is_performed(table: wt.Table) -> None:
     state, files, known = table._state(table.schema), files_of(table), SickBuckets()
     met = damage(state.data_file(BUCKET, files[0].file_name))
-    known.note(state, BUCKET, choice_of(state, files), met)
-    found = known.known(state, BUCKET, choice_of(state, files))
+    known.note(state, BUCKET, plan_of(state, files), met)
+    found = known.known(state, BUCKET, plan_of(state, files))
     assert found is not None
     assert str(found.error) == str(met)
-    assert known.known(state, BUCKET, choice_of(state, files[1:])) is None
-    assert known.known(state, BucketId(b"", 1), choice_of(state, files)) is None
+    assert known.known(state, BUCKET, plan_of(state, files[1:])) is None
+    assert known.known(state, BucketId(b"", 1), plan_of(state, files)) is None
 
 
 def test_a_damage_is_believed_for_a_while(table: wt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file lies as before, but a storage may give wrong bytes for a time."""
     state, known = table._state(table.schema), SickBuckets()
-    choice = choice_of(state, files_of(table))
+    plan = plan_of(state, files_of(table))
     monkeypatch.setattr(sick_buckets, "LOOK_AGAIN_SECONDS", 0.0)
-    known.note(state, BUCKET, choice, damage("the bucket"))
+    known.note(state, BUCKET, plan, damage("the bucket"))
     assert known.of(table.path)
-    assert known.known(state, BUCKET, choice) is None
+    assert known.known(state, BUCKET, plan) is None
     assert not known.of(table.path)
 
 

@@ -20,7 +20,7 @@ from widetable.format.column_stats import EMPTY_STATS
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.levels import Levels, levels_of
-from widetable.lsm.universal_compaction import Choice, extend, pick, widen
+from widetable.lsm.universal_compaction import Pick, extend, pick_all, pick_due
 from widetable.options import TableOptions
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -57,14 +57,12 @@ def options_of(words: Sequence[str]) -> TableOptions:
     return TableOptions(dict(word.split("=", 1) for word in words if "=" in word))
 
 
-def said(choice: Choice | None, levels: Levels) -> str:
-    if choice is None:
+def said(pick: Pick | None, levels: Levels) -> str:
+    if pick is None:
         return "nothing"
-    runs = levels.sorted_runs()
-    newest = {file for run in runs[: len(choice.files)] for file in run.files}
-    assert newest == set(choice.files)
-    deletes = "drop" if choice.drop_deletes else "keep"
-    return f"take {len(choice.files)} to level {choice.output_level}, {deletes} deletes"
+    assert pick.runs + pick.below == levels.sorted_runs()
+    deletes = "keep" if pick.below else "drop"
+    return f"take {len(pick.files)} to level {pick.level}, {deletes} deletes"
 
 
 def answer_pick(command: tuple[str, ...]) -> str:
@@ -72,7 +70,7 @@ def answer_pick(command: tuple[str, ...]) -> str:
     words = command[0].split()
     options = options_of(words)
     levels = levels_of(files_of("\n".join(command[1:])), options)
-    return said(pick(levels, options, full=words[0] == "full"), levels)
+    return said(pick_all(levels) if words[0] == "full" else pick_due(levels, options), levels)
 
 
 def answer_history(command: tuple[str, ...]) -> str:
@@ -85,12 +83,12 @@ def answer_history(command: tuple[str, ...]) -> str:
     for commit, size in enumerate(command[1].split(), 1):
         number += 1
         levels = levels_of({*levels.files, file_of(number, 0, int(size))}, options)
-        choice = pick(levels, options, full=False)
-        if choice is not None:
+        pick = pick_due(levels, options)
+        if pick is not None:
             number += 1
-            merged = sum(f.file_size for f in choice.files) if survivors is None else survivors
-            levels = levels.remove(choice.files)
-            levels = levels.add([file_of(number, choice.output_level, merged)])
+            merged = sum(f.file_size for f in pick.files) if survivors is None else survivors
+            left = levels.remove(pick.files).files
+            levels = levels_of({*left, file_of(number, pick.level, merged)}, options)
         runs = ", ".join(f"L{run.level} {run.size_bytes}" for run in levels.sorted_runs())
         lines.append(f"{commit}: {runs}")
     return "\n".join(lines)
@@ -119,29 +117,26 @@ def test_a_pick_is_the_newest_runs_and_lands_above_all_others(
     files = [file_of(100 + i, 0, size) for i, size in enumerate(level0)]
     files += [file_of(level, level, size) for level, size in deeper.items()]
     levels = levels_of(files, options)
-    choice = pick(levels, options, full=full)
-    if choice is None:
+    pick = pick_all(levels) if full else pick_due(levels, options)
+    if pick is None:
         assert full or len(levels.sorted_runs()) <= max(trigger, 1)
         return
     runs = levels.sorted_runs()
-    taken, left = runs[: len(choice.files)], runs[len(choice.files) :]
-    assert {f for run in taken for f in run.files} == set(choice.files)
-    assert 1 <= choice.output_level <= levels.max_level
-    assert all(run.level > choice.output_level for run in left)
-    assert choice.drop_deletes == (not left)
+    assert pick.runs + pick.below == runs
+    assert 1 <= pick.level <= levels.max_level
+    assert all(run.level > pick.level for run in pick.below)
 
 
 @given(buckets)
-def test_a_widened_pick_takes_everything(bucket: tuple[list[int], dict[int, int], int]) -> None:
+def test_a_pick_of_all_takes_everything(bucket: tuple[list[int], dict[int, int], int]) -> None:
     level0, deeper, _ = bucket
     files = [file_of(100 + i, 0, size) for i, size in enumerate(level0)]
     files += [file_of(level, level, size) for level, size in deeper.items()]
     levels = levels_of(files, TableOptions({}))
-    choice = widen(levels)
-    if choice is not None:
-        assert set(choice.files) == set(files)
-        assert choice.output_level == levels.max_level
-        assert choice.drop_deletes
+    pick = pick_all(levels)
+    if pick is not None:
+        assert set(pick.files) == set(files)
+        assert (pick.level, pick.below) == (levels.max_level, ())
 
 
 def test_level_0_is_ordered_by_sequence_numbers_not_by_names() -> None:
@@ -150,13 +145,11 @@ def test_level_0_is_ordered_by_sequence_numbers_not_by_names() -> None:
     assert [run.files for run in levels.sorted_runs()] == [(newest,), (middle,), (oldest,)]
 
 
-def test_add_and_remove_leave_the_old_value() -> None:
+def test_remove_leaves_the_old_value() -> None:
     one, two = file_of(1, 0, 1), file_of(2, 0, 1)
-    levels = levels_of([one], TableOptions({}))
-    grown = levels.add([two])
-    assert levels.files == {one}
-    assert grown.files == {one, two}
-    assert grown.remove([one]).files == {two}
+    levels = levels_of([one, two], TableOptions({}))
+    assert levels.remove([one]).files == {two}
+    assert levels.files == {one, two}
 
 
 def test_picks_are_those_of_java_over_seven_tiny_commits() -> None:
@@ -170,15 +163,15 @@ def test_picks_are_those_of_java_over_seven_tiny_commits() -> None:
         if snapshot.commit_kind != "APPEND":
             continue
         live = [entry.file for entry in live_files.live_entries(snapshot)]
-        choice = pick(levels_of(live, options), options, full=False)
+        pick = pick_due(levels_of(live, options), options)
         following: list[ManifestEntry] = []
         if id + 1 in snapshots.ids() and snapshots.load(id + 1).commit_kind == "COMPACT":
             following = live_files.delta_entries(snapshots.load(id + 1))
             compacted.append(id + 1)
         gone = {entry.file.file_name for entry in following if entry.kind == 1}
-        assert {file.file_name for file in (choice.files if choice else ())} == gone
-        if choice is not None:
-            assert {e.file.level for e in following if e.kind == 0} == {choice.output_level} == {3}
+        assert {file.file_name for file in (pick.files if pick else ())} == gone
+        if pick is not None:
+            assert {e.file.level for e in following if e.kind == 0} == {pick.level} == {3}
     assert compacted == [4, 7, 10]
 
 
@@ -202,7 +195,8 @@ def test_a_pick_is_extended_until_its_numbers_lie_above_what_stays(
         for name, number in numbers.items()
     }
     levels = Levels(6, frozenset(files.values()))
-    choice = extend(levels, Choice((files["new"], files["late"]), 3, drop_deletes=False))
-    assert choice is not None
-    assert {file.file_name for file in choice.files} == taken
-    assert (choice.output_level, choice.drop_deletes) == (output_level, output_level == 5)
+    runs = levels.sorted_runs()
+    pick = extend(levels, Pick(runs[:2], runs[2:], 3))
+    assert pick is not None
+    assert {file.file_name for file in pick.files} == taken
+    assert (pick.level, not pick.below) == (output_level, output_level == 5)
