@@ -16,6 +16,7 @@ from benchmarks import (
     bench_lookup_cache,
     bench_lookup_changelog,
     bench_merge,
+    bench_planning,
     bench_scan,
     bench_start,
     bench_stream,
@@ -55,6 +56,10 @@ MENU: dict[str, Workload] = {
     "scan": _full("Merge-read a table of overlapping runs against pypaimon.", bench_scan.run),
     "commit": _full(
         "Commit time while snapshots and live files grow from 10 to 10,000.", bench_commit.run
+    ),
+    "planning": _full(
+        "Plan a scan of 100,000 live files, in a fresh process and again in the same.",
+        bench_planning.run,
     ),
     "compact": _full(
         "Peak memory of compacting a bucket four times larger than its budget.", bench_compact.run

@@ -1,0 +1,71 @@
+"""Planning a scan of a table with 100,000 live files: in a fresh process, and again in the same one.
+
+Manifests are what planning reads, so the files behind them are named and not there: one commit per bucket of as many
+copies of one file's description.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+
+import widetable as wt
+from benchmarks.harness import Row, child_json, scratch
+from widetable.paths import new_file_name
+
+BUCKETS, FILES_OF_BUCKET, ROUNDS = 100, 1_000, 5
+COLD_SECONDS, WARM_SECONDS = 2.0, 0.2
+_SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.int64())])
+
+
+def run() -> list[Row]:
+    with scratch("planning") as work:
+        table = wt.Catalog(str(work)).create_table(
+            "bench.planning",
+            _SCHEMA,
+            primary_key=["k"],
+            options={"bucket": str(BUCKETS), "write-only": "true", "widetable.fsync": "false"},
+        )
+        with table.new_writer(_SCHEMA.names) as writer:
+            writer.write(pa.table({"k": range(100 * BUCKETS), "v": [1] * 100 * BUCKETS}, _SCHEMA))
+            messages = writer.finish()
+        for message in messages:
+            (file,) = message.new_files
+            copies = [
+                replace(file, file_name=new_file_name("data", "parquet"))
+                for _ in range(FILES_OF_BUCKET)
+            ]
+            table.commit_append([replace(message, new_files=tuple(copies))])
+        runs = [child_json(__name__, table.path) for _ in range(ROUNDS)]
+    return [
+        _row("cold", [each["cold"] for each in runs], COLD_SECONDS),
+        _row("warm", [each["warm"] for each in runs], WARM_SECONDS),
+    ]
+
+
+def _row(name: str, seconds: list[float], most_seconds: float) -> Row:
+    median = statistics.median(seconds)
+    return Row(
+        f"plan of {BUCKETS * FILES_OF_BUCKET:,} live files, {name}",
+        f"{median:.2f} s",
+        target=f"≤ {most_seconds:g} s",
+        ok=median <= most_seconds,
+        details={"runs": seconds},
+    )
+
+
+def _plan(path: str) -> float:
+    start = time.perf_counter()
+    splits = wt.Table.open(path).scan().splits()
+    assert len(splits) == BUCKETS
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    cold = _plan(sys.argv[1])
+    print(json.dumps({"cold": cold, "warm": min(_plan(sys.argv[1]) for _ in range(3))}))
