@@ -1,4 +1,4 @@
-"""Every test of merges also runs with plans whose values are computed, in part or all, in place of picked."""
+"""Every test of merges also runs with plans whose values are computed, in part, in place of picked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from widetable.merge.plan import Computed, MergePlan, Pick
 from widetable.merge.window import Window
 
 # Of each three columns of a plan, which are computed.
-COMPUTED = {"picked": (), "mixed": (0, 2), "computed": (0, 1, 2)}
+COMPUTED = {"picked": (), "computed": (0, 2)}
 
 
 def computing(plan_of: Callable[..., MergePlan], chosen: tuple[int, ...]) -> Callable[..., Any]:
