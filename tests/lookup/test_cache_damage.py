@@ -7,7 +7,6 @@ import logging
 import random
 import shutil
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -230,7 +229,7 @@ def test_the_cache_of_another_file_is_not_used(cache_directory: Path, tmp_path: 
     table, file, _ = _built(cache_directory, tmp_path, "k")
     caches = _new_process(cache_directory)
     path = path_of(table, file.file_name)
-    longer = replace(file, row_count=file.row_count + 1)
+    longer = file._replace(row_count=file.row_count + 1)
     assert caches.open(table, path, longer, ["s"]) is None
     assert caches_on_disk(cache_directory) == []
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,7 +77,7 @@ def test_batches_of_any_file_take_about_what_was_asked_for(data: st.DataObject) 
             column_encoding=None if encoding is None else {"v": encoding},
         )
         few = write(folder / "data-2.parquet", schema, [batch_of(schema, {"k": [0]})], ["k"])
-        meta = replace(few, row_count=rows, file_size=path.stat().st_size)
+        meta = few._replace(row_count=rows, file_size=path.stat().st_size)
         with open_data_file(LocalFileIO(), str(path), meta, schema, schema) as file:
             batches = list(file.batches(budget))
     assert sum(batch.num_rows for batch in batches) == rows

@@ -21,6 +21,7 @@ from widetable.format.manifest_file import ManifestFileMeta
 DEFAULT_BUDGET_BYTES: Final = 256 << 20
 MOST_HELD: Final = 2048
 # What the Python objects of one entry or one line of a list take, measured, besides the bytes of keys and stats.
+# Stats are counted as often as entries have them, although the reader shares equal ones.
 _ENTRY_BYTES: Final = 1200
 _META_BYTES: Final = 800
 
@@ -54,7 +55,14 @@ class DecodedManifest:
     @property
     def size_bytes(self) -> int:
         """Estimate of what it takes in memory."""
-        return sum(_ENTRY_BYTES + _stats_bytes(entry) for entry in self.entries)
+        files = [entry.file for entry in self.entries]
+        stats = [file.key_stats for file in files] + [file.value_stats for file in files]
+        keys_bytes = sum(len(file.min_key) + len(file.max_key) for file in files)
+        stats_bytes = sum(
+            len(each.min_values) + len(each.max_values) + 8 * len(each.null_counts)
+            for each in stats
+        )
+        return _ENTRY_BYTES * len(files) + keys_bytes + stats_bytes
 
 
 class DecodedList:
@@ -114,19 +122,6 @@ class ManifestCache(SharedByThreads):
 def _range(numbers: Iterable[int]) -> tuple[int, int] | None:
     known = list(numbers)
     return (min(known), max(known)) if known else None
-
-
-def _stats_bytes(entry: ManifestEntry) -> int:
-    file = entry.file
-    stats = file.key_stats, file.value_stats
-    return (
-        len(file.min_key)
-        + len(file.max_key)
-        + sum(
-            len(each.min_values) + len(each.max_values) + 8 * len(each.null_counts)
-            for each in stats
-        )
-    )
 
 
 # Shared by all tables of the process: the budget is the process's.

@@ -19,6 +19,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, Final, NoReturn, TypeAlias
 
 import fastavro
@@ -27,7 +28,7 @@ import pyarrow as pa
 
 from widetable.errors import UnsupportedError
 from widetable.format.avro_schema import Leaf, Schema, avro_damage, plan_columns
-from widetable.kernels.avro_records import decode_records
+from widetable.kernels.avro_records import Numbers, decode_records
 
 Record: TypeAlias = dict[str, Any]
 Columns: TypeAlias = dict[str, list[Any]]
@@ -66,7 +67,7 @@ def read_avro(data: bytes, expected: Schema, subject: str) -> Columns:
             columns[leaf.path] = [None] * container.records
         else:
             low, high = ranges[2 * leaf.output], ranges[2 * leaf.output + 1]
-            columns[leaf.path] = reader.column(leaf, low.tolist(), high.tolist())
+            columns[leaf.path] = reader.column(leaf, low, high)
     return columns
 
 
@@ -214,15 +215,28 @@ _DECOMPRESSORS: Final[dict[bytes, Callable[[bytes, str], bytes]]] = {
 
 
 class _ColumnReader:
-    """Turns byte ranges of the payload into values. Equal bytes and arrays are the same object: most repeat."""
+    """Turns byte ranges of the payload into values. Equal bytes are the same object, and equal arrays.
+
+    Of a manifest's fields most repeat from one record to the next; they have equal ranges then, so a value is made
+    once for each run of them.
+    """
 
     def __init__(self, payload: bytes, subject: str) -> None:
         self._payload = payload
         self._subject = subject
         self._bytes: dict[bytes, bytes] = {}
 
-    def column(self, leaf: Leaf, low: list[int], high: list[int]) -> list[Any]:
+    def column(self, leaf: Leaf, low: Numbers, high: Numbers) -> list[Any]:
         """Values of one leaf; see `kernels.avro_records` for what the ranges mean."""
+        changes = np.flatnonzero((low[1:] != low[:-1]) | (high[1:] != high[:-1])) + 1
+        starts = np.concatenate([[0], changes])[: len(low)]
+        values = self._values(leaf, low[starts].tolist(), high[starts].tolist())
+        if len(starts) == len(low):
+            return values
+        lengths = np.diff(starts, append=len(low)).tolist()
+        return list(chain.from_iterable(map(repeat, values, lengths)))
+
+    def _values(self, leaf: Leaf, low: list[int], high: list[int]) -> list[Any]:
         if leaf.kind == "int":
             return [value if there else None for value, there in zip(low, high, strict=True)]
         payload, seen = self._payload, self._bytes

@@ -13,8 +13,7 @@ Key columns are counted exactly: clients skip files by them. Of value columns no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,8 +22,7 @@ from widetable.format.binary_row import EMPTY_ROW, encode_rows, null_row, with_a
 from widetable.types import DataType, arrow_type
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """One row of minima, one of maxima, and one null count or None per column."""
 
     min_values: bytes

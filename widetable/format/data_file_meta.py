@@ -7,8 +7,7 @@ Values only: no I/O, raises nothing. `manifest_entry` turns them into Avro recor
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from widetable.format.column_stats import Stats
 
@@ -17,8 +16,7 @@ FILE_SOURCE_APPEND: Final = 0
 FILE_SOURCE_COMPACT: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class DataFileMeta:
+class DataFileMeta(NamedTuple):
     """One data file of one bucket.
 
     min_key, max_key: trimmed primary key of the first and last row, BinaryRow with its arity in
@@ -58,4 +56,4 @@ class DataFileMeta:
 
 def upgrade(meta: DataFileMeta, level: int) -> DataFileMeta:
     """The same bytes at another level: a manifest says DELETE at the old level, ADD at the new."""
-    return replace(meta, level=level)
+    return meta._replace(level=level)

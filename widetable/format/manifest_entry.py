@@ -7,8 +7,7 @@ dictionaries that Avro encodes; `manifest_file` reads them back. `combine` raise
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId
@@ -24,8 +23,7 @@ Identity: TypeAlias = tuple[bytes, int, int, str, tuple[str, ...], bytes | None,
 Record: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestEntry:
+class ManifestEntry(NamedTuple):
     """kind: ADD or DELETE. partition: BinaryRow, arity in front. total_buckets: the partition's."""
 
     kind: int

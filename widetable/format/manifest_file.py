@@ -14,6 +14,7 @@ from typing import Any, Final
 from widetable.errors import DamagedError
 from widetable.format.avro_file import Columns, read_avro, write_avro
 from widetable.format.avro_schema import Schema, array, field, nullable
+from widetable.format.collector_pause import collector_paused
 from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, to_record
@@ -107,6 +108,11 @@ def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
 
 def read_manifest(data: bytes, subject: str) -> list[ManifestEntry]:
     """The entries of a manifest, in file order. subject: its path, for messages."""
+    with collector_paused():
+        return _entries(data, subject)
+
+
+def _entries(data: bytes, subject: str) -> list[ManifestEntry]:
     columns = read_avro(data, MANIFEST_SCHEMA, subject)
     kinds = columns["_KIND"]
     wrong = set(kinds) - {ADD, DELETE}
@@ -118,7 +124,7 @@ def read_manifest(data: bytes, subject: str) -> list[ManifestEntry]:
             action="Restore the file, or go back to an older snapshot.",
         )
     heads = [columns[name] for name in ("_PARTITION", "_BUCKET", "_TOTAL_BUCKETS")]
-    return list(map(ManifestEntry, kinds, *heads, _files(columns)))
+    return list(map(ManifestEntry._make, zip(kinds, *heads, _files(columns), strict=True)))
 
 
 def _files(columns: Columns) -> Iterator[DataFileMeta]:
@@ -127,10 +133,11 @@ def _files(columns: Columns) -> Iterator[DataFileMeta]:
     for member in _FILE_FIELDS:
         path = f"_FILE.{member['name']}"
         values.append(columns[path] if path in columns else read_stats(columns, path))
-    return map(DataFileMeta, *values)
+    return map(DataFileMeta._make, zip(*values, strict=True))
 
 
 def read_stats(columns: Columns, path: str) -> Iterator[Stats]:
     """The stats of all records. path: of their field. A null list of counts (old writers) is an empty one."""
     counts = [c if c is not None else () for c in columns[f"{path}._NULL_COUNTS"]]
-    return map(Stats, columns[f"{path}._MIN_VALUES"], columns[f"{path}._MAX_VALUES"], counts)
+    bounds = columns[f"{path}._MIN_VALUES"], columns[f"{path}._MAX_VALUES"]
+    return map(Stats._make, zip(*bounds, counts, strict=True))

@@ -7,6 +7,7 @@ schema says what to do with each field in turn (a step), and how to step over wh
               STEP_BYTES    length and bytes            range = where the bytes start and end
               STEP_NODE     any node                    range = where its bytes start and end
               a null gives (-1, -1), a null number (0, 0); null_branch is the branch of a union with null, or -1
+              bytes that equal those of the record before give its range: a range that changes is a value that does
     node      NODE_FIXED    `width` bytes (null: 0)
               NODE_VARINT, NODE_BYTES                   as above
               NODE_RECORD   its children in turn;  NODE_UNION    the child that a varint names
@@ -175,6 +176,14 @@ def _over_node(
 
 
 @kernel
+def _equal(data: Bytes, at: int, other: int, count: int) -> bool:
+    for offset in range(count):
+        if data[at + offset] != data[other + offset]:
+            return False
+    return True
+
+
+@kernel
 def _records(
     data: Bytes,
     records: int,
@@ -220,7 +229,13 @@ def _records(
             if at < 0:
                 return -1
             output = outputs[step]
-            if output >= 0:
-                ranges[2 * output, record] = low
-                ranges[2 * output + 1, record] = high
+            if output < 0:
+                continue
+            if kind != STEP_INT and low >= 0 and record > 0:
+                before = ranges[2 * output, record - 1]
+                same_size = high - low == ranges[2 * output + 1, record - 1] - before
+                if before >= 0 and same_size and _equal(data, low, before, high - low):
+                    low, high = before, ranges[2 * output + 1, record - 1]
+            ranges[2 * output, record] = low
+            ranges[2 * output + 1, record] = high
     return at

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable.commit.committer import Committer
@@ -160,7 +160,7 @@ def _committed(table: TableState, committer: Committer, plan: _Plan) -> int | No
 
 def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:
     """The files to come back under new names, by bucket. What was linked is removed when one fails."""
-    renamed = [(entry, replace(entry, file=_renamed(entry.file))) for entry in restored]
+    renamed = [(entry, entry._replace(file=_renamed(entry.file))) for entry in restored]
     messages = [
         CommitMessage(
             *bucket, members[0].total_buckets, new_files=tuple(entry.file for entry in members)
@@ -179,7 +179,7 @@ def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[Commit
 
 def _renamed(file: DataFileMeta) -> DataFileMeta:
     suffix = "." + file.file_name.rpartition(".")[2]
-    return replace(file, file_name=new_file_name("data", suffix))
+    return file._replace(file_name=new_file_name("data", suffix))
 
 
 def _undone(committer: Committer, target_id: int, latest_id: int) -> Iterator[WritingCommit]:

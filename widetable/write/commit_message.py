@@ -6,7 +6,7 @@ version made raises UnsupportedError when it is unpickled, instead of being misr
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from widetable.errors import UnsupportedError
@@ -54,7 +54,13 @@ class CommitMessage:
         return self.new_files + compacted + self.changelog_files
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickle, (MESSAGE_VERSION, astuple(self))
+        values = tuple(
+            tuple(map(_values, getattr(self, field.name)))
+            if field.name in _FILES
+            else getattr(self, field.name)
+            for field in fields(self)
+        )
+        return _unpickle, (MESSAGE_VERSION, values)
 
 
 _FILES: Final = (
@@ -81,8 +87,13 @@ def _unpickle(version: int, values: tuple[Any, ...]) -> CommitMessage:
     return CommitMessage(**whole)
 
 
+def _values(file: DataFileMeta) -> tuple[Any, ...]:
+    """In plain tuples, which every version unpickles, so that it is the version that is compared."""
+    return tuple(tuple(value) if isinstance(value, Stats) else value for value in file)
+
+
 def _file(values: tuple[Any, ...]) -> DataFileMeta:
-    whole = dict(zip((field.name for field in fields(DataFileMeta)), values, strict=True))
+    whole = dict(zip(DataFileMeta._fields, values, strict=True))
     for name in ("key_stats", "value_stats"):
         whole[name] = Stats(*whole[name])
     return DataFileMeta(**whole)

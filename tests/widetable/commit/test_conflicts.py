@@ -67,10 +67,9 @@ def test_keys_are_ordered_as_files_are_sorted(type_text: str, values: list[Any])
     types = [parse_type(type_text), parse_type("INT")]
 
     def file(name: str, low: Any, high: Any) -> ManifestEntry:
-        from dataclasses import replace
 
         bounds = row_of([low, 5], types), row_of([high, 5], types)
-        return added(replace(data_file(name, level=5), min_key=bounds[0], max_key=bounds[1]))
+        return added(data_file(name, level=5)._replace(min_key=bounds[0], max_key=bounds[1]))
 
     beside = [file(str(index), value, value) for index, value in enumerate(values)]
     assert check(beside[::-1], [], types) is None

@@ -276,7 +276,7 @@ def test_value_that_does_not_fit_its_stored_type_is_damage(path: Path) -> None:
     table = pq.read_table(path)
     rewrite(table.set_column(3, "a", pa.array([300], pa.int32())), path)
     with pytest.raises(DamagedError, match=str(path)):
-        read(path, replace(meta, file_size=path.stat().st_size), old, old)
+        read(path, meta._replace(file_size=path.stat().st_size), old, old)
 
 
 @pytest.mark.skipif(
@@ -290,7 +290,7 @@ def test_int96_is_read_in_the_column_s_unit(path: Path, digits: int) -> None:
     meta = write(path, schema, [batch_of(schema, {"k": [1], "t": [moment], "z": [utc]})])
     rewrite(pq.read_table(path), path, use_deprecated_int96_timestamps=True)
     assert pq.ParquetFile(path).schema.column(3).physical_type == "INT96"
-    back = read(path, replace(meta, file_size=path.stat().st_size), schema, schema)
+    back = read(path, meta._replace(file_size=path.stat().st_size), schema, schema)
     assert back.column("t").to_pylist() == [moment]
     assert back.column("z").to_pylist() == [utc]
 
@@ -311,7 +311,7 @@ def test_int96_of_another_client_that_nanoseconds_cannot_hold_is_refused(
         path.write_bytes(
             path.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-mr version"[:17])
         )
-        meta = replace(meta, file_size=path.stat().st_size)
+        meta = meta._replace(file_size=path.stat().st_size)
         if is_refused:
             with pytest.raises(UnsupportedError, match="years 1677 to 2262"):
                 read(path, meta, schema, schema)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,14 +41,14 @@ def refused(path: Path, meta: DataFileMeta, schema: TableSchema = SIMPLE) -> Dam
 
 
 def test_size_that_the_meta_does_not_say_is_damage(path: Path, written: DataFileMeta) -> None:
-    error = refused(path, replace(written, file_size=written.file_size - 1))
+    error = refused(path, written._replace(file_size=written.file_size - 1))
     assert error.subject == str(path)
     assert str(written.file_size) in error.found
     assert str(written.file_size - 1) in error.expected
 
 
 def test_row_count_that_the_meta_does_not_say_is_damage(path: Path, written: DataFileMeta) -> None:
-    assert "500 rows" in refused(path, replace(written, row_count=499)).found
+    assert "500 rows" in refused(path, written._replace(row_count=499)).found
 
 
 @pytest.mark.parametrize("keep", [0, 3, 8, 100, -1])
@@ -57,14 +56,14 @@ def test_truncated_file_is_damage(path: Path, written: DataFileMeta, keep: int) 
     data = path.read_bytes()[:keep]
     path.write_bytes(data)
     assert refused(path, written).subject == str(path)
-    assert refused(path, replace(written, file_size=len(data))).subject == str(path)
+    assert refused(path, written._replace(file_size=len(data))).subject == str(path)
 
 
 def test_file_of_another_format_is_reported(path: Path, written: DataFileMeta) -> None:
     path.write_bytes(b"ORC" + bytes(500))
-    assert refused(path, replace(written, file_size=503)).subject == str(path)
+    assert refused(path, written._replace(file_size=503)).subject == str(path)
     with pytest.raises(UnsupportedError, match="orc"):
-        read(path, replace(written, file_name="data-1.orc"), SIMPLE)
+        read(path, written._replace(file_name="data-1.orc"), SIMPLE)
 
 
 def test_a_column_whose_name_has_a_wrong_bit_is_damage(path: Path) -> None:
@@ -109,7 +108,7 @@ def test_nulls_where_the_schema_has_none_are_damage(path: Path) -> None:
 @pytest.mark.parametrize("column", ["_SEQUENCE_NUMBER", "_VALUE_KIND"])
 def test_missing_system_column_is_damage(path: Path, written: DataFileMeta, column: str) -> None:
     rewrite(pq.read_table(path).drop_columns([column]), path)
-    error = refused(path, replace(written, file_size=path.stat().st_size))
+    error = refused(path, written._replace(file_size=path.stat().st_size))
     assert column in error.subject
 
 
@@ -117,14 +116,14 @@ def test_unknown_row_kind_is_damage(path: Path, written: DataFileMeta) -> None:
     table = pq.read_table(path)
     for kinds in ([4] + [0] * 499, [0] * 499 + [-1], [300] + [0] * 499):
         rewrite(table.set_column(1, "_VALUE_KIND", pa.array(kinds, pa.int32())), path)
-        refused(path, replace(written, file_size=path.stat().st_size))
+        refused(path, written._replace(file_size=path.stat().st_size))
 
 
 def test_row_kind_as_int32_is_read(path: Path, written: DataFileMeta) -> None:
     table = pq.read_table(path)
     kinds = table.column("_VALUE_KIND").cast(pa.int32())
     rewrite(table.set_column(1, "_VALUE_KIND", kinds), path)
-    back = read(path, replace(written, file_size=path.stat().st_size), SIMPLE)
+    back = read(path, written._replace(file_size=path.stat().st_size), SIMPLE)
     assert back.schema.field("_VALUE_KIND").type == pa.int8()
 
 
@@ -135,7 +134,7 @@ def test_wrong_bytes_raise_nothing_else(
     for _ in range(60):
         for copy in damaged_copies(data, rng):
             path.write_bytes(copy)
-            meta = replace(written, file_size=len(copy))
+            meta = written._replace(file_size=len(copy))
             subject = refused_subject(partial(read, path, meta, SIMPLE))
             assert subject is None or str(path) in subject
             reported += subject is not None
@@ -162,7 +161,7 @@ def test_closed_file_is_not_read(path: Path, written: DataFileMeta) -> None:
 
 def test_wrong_schema_is_refused(path: Path, written: DataFileMeta) -> None:
     with pytest.raises(InvalidError, match="schema 3"):
-        read(path, replace(written, schema_id=3), SIMPLE)
+        read(path, written._replace(schema_id=3), SIMPLE)
 
 
 def test_dotted_names_are_columns_of_their_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

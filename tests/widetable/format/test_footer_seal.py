@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,7 +98,7 @@ def test_files_of_other_clients_have_no_seal(path: Path, text: str) -> None:
     meta = write(path, schema, [batch_of(schema, rows)])
     for version in ("1.0", "2.6"):
         rewrite(pq.read_table(path), path, version=version)
-        meta = replace(meta, file_size=path.stat().st_size)
+        meta = meta._replace(file_size=path.stat().st_size)
         with open_data_file(IO, str(path), meta, schema, schema) as data:
             assert data.seal is Seal.NONE
 
@@ -108,7 +107,7 @@ def test_a_file_that_has_lost_its_seal_but_not_its_other_note_is_broken(path: Pa
     meta = written(path)
     noted = pq.read_table(path).replace_schema_metadata({GROUP_BYTES: "1"})
     pq.write_table(noted, path)
-    meta = replace(meta, file_size=path.stat().st_size)
+    meta = meta._replace(file_size=path.stat().st_size)
     assert is_refused(path, meta)
 
 

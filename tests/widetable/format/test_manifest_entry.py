@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -16,7 +15,7 @@ FILE = DataFileMeta("a.parquet", 1, 1, b"", b"", EMPTY_STATS, EMPTY_STATS, 0, 0,
 
 
 def entry(kind: int, name: str, level: int = 0) -> ManifestEntry:
-    return ManifestEntry(kind, b"p", 0, 1, replace(FILE, file_name=name, level=level))
+    return ManifestEntry(kind, b"p", 0, 1, FILE._replace(file_name=name, level=level))
 
 
 def test_delete_cancels_the_add_before_it() -> None:
@@ -39,7 +38,7 @@ def test_file_added_again_after_its_delete_is_there() -> None:
 def test_upgrade_is_a_delete_and_an_add() -> None:
     old, new = entry(ADD, "a", 0), entry(ADD, "a", 5)
     assert upgrade(old.file, 5) == new.file
-    assert combine([old, replace(old, kind=DELETE), new]) == [new]
+    assert combine([old, old._replace(kind=DELETE), new]) == [new]
 
 
 @pytest.mark.parametrize("first", [ADD, DELETE])
@@ -51,16 +50,16 @@ def test_adding_what_is_there_is_damage(first: int) -> None:
 def test_identity_is_everything_that_sets_files_apart() -> None:
     base = entry(ADD, "a")
     others = [
-        replace(base, partition=b"q"),
-        replace(base, bucket=1),
+        base._replace(partition=b"q"),
+        base._replace(bucket=1),
         entry(ADD, "b"),
         entry(ADD, "a", level=1),
-        replace(base, file=replace(base.file, extra_files=("x",))),
-        replace(base, file=replace(base.file, embedded_index=b"x")),
-        replace(base, file=replace(base.file, external_path="x")),
+        base._replace(file=base.file._replace(extra_files=("x",))),
+        base._replace(file=base.file._replace(embedded_index=b"x")),
+        base._replace(file=base.file._replace(external_path="x")),
     ]
     assert len({e.identity for e in [base, *others]}) == len(others) + 1
-    same = replace(base, kind=DELETE, total_buckets=9, file=replace(base.file, row_count=7))
+    same = base._replace(kind=DELETE, total_buckets=9, file=base.file._replace(row_count=7))
     assert same.identity == base.identity
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import random
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,7 @@ FULL = ManifestEntry(
         write_cols_sequences=(1, 2),
     ),
 )
-BARE = replace(
-    FULL,
+BARE = FULL._replace(
     kind=ADD,
     file=DataFileMeta("f", 1, 1, KEY, KEY, unknown_stats(200), EMPTY_STATS, 0, 0, 0, 0),
 )
@@ -138,7 +138,7 @@ def test_every_field_comes_back() -> None:
 
 
 def test_time_that_no_calendar_has_comes_back() -> None:
-    entry = replace(BARE, file=replace(BARE.file, creation_time_millis=-(2**62)))
+    entry = BARE._replace(file=BARE.file._replace(creation_time_millis=-(2**62)))
     assert read_manifest(write_manifest([entry]), "m") == [entry]
 
 
@@ -159,7 +159,7 @@ def test_block_with_another_sync_mark_is_refused() -> None:
 
 
 def test_many_entries_span_blocks_and_keep_their_order() -> None:
-    entries = [replace(BARE, bucket=i, file=replace(FULL.file, file_size=i)) for i in range(9000)]
+    entries = [BARE._replace(bucket=i, file=FULL.file._replace(file_size=i)) for i in range(9000)]
     assert read_manifest(write_manifest(entries), "m") == entries
 
 
@@ -267,7 +267,7 @@ def test_field_of_another_type_is_named() -> None:
 
 def test_unknown_entry_kind_is_refused() -> None:
     with pytest.raises(DamagedError, match="entry kind 2"):
-        read_manifest(write_manifest([replace(BARE, kind=2)]), "m")
+        read_manifest(write_manifest([BARE._replace(kind=2)]), "m")
 
 
 def test_manifest_list_is_no_manifest() -> None:
@@ -320,3 +320,30 @@ def test_schemas_name_every_field_once() -> None:
     for schema in (MANIFEST_SCHEMA, MANIFEST_LIST_SCHEMA):
         names = [f["name"] for f in schema["fields"]]
         assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("data", [write_manifest([FULL, BARE]), b"no manifest"])
+def test_collector_is_afterwards_as_it_was(data: bytes, running: bool) -> None:
+    (gc.enable if running else gc.disable)()
+    try:
+        with suppress(DamagedError):
+            read_manifest(data, "m")
+        assert gc.isenabled() == running
+    finally:
+        gc.enable()
+
+
+def test_collector_does_not_run_over_the_entries_that_are_made() -> None:
+    data = write_manifest([BARE] * 5_000)
+    rounds: list[str] = []
+
+    def count(phase: str, _: dict[str, int]) -> None:
+        rounds.append(phase)
+
+    gc.callbacks.append(count)
+    try:
+        assert len(read_manifest(data, "m")) == 5_000
+        assert rounds.count("start") <= 1
+    finally:
+        gc.callbacks.remove(count)

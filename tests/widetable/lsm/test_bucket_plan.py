@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -64,8 +63,7 @@ def files_of(lines: Iterable[str]) -> list[DataFileMeta]:
         said = dict(word.split("=", 1) for word in found[4].split())
         numbers = [number_of(text) for text in said.get("number", str(number)).split("..")]
         files.append(
-            replace(
-                file_of(age, level, size),
+            file_of(age, level, size)._replace(
                 min_sequence_number=numbers[0],
                 max_sequence_number=numbers[-1],
                 delete_row_count=None

@@ -250,7 +250,7 @@ def test_a_file_that_does_not_count_its_deletes_is_rewritten(tmp_path: Path) -> 
     table = small_table(tmp_path, {}, "v")
     table.write(["k", "v"], [("-D", {"k": 1, "v": 1}), ("+I", {"k": 2, "v": 2})])
     (files,) = table.buckets.values()
-    files[0] = replace(files[0], delete_row_count=None)
+    files[0] = files[0]._replace(delete_row_count=None)
     compact_all(table)
     assert levels_and_deletes(table) == [(5, 1, 0)]
 

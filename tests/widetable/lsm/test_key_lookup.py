@@ -235,7 +235,7 @@ def test_a_file_of_a_newer_schema_is_not_copied(tmp_path: Path) -> None:
     """Rows by an older schema lack columns."""
     caches = MemoryCaches()
     files, key = make(tmp_path, {STRATEGY: "lookup"})
-    files.buckets[key] = [replace(file, schema_id=1) for file in files.buckets[key]]
+    files.buckets[key] = [file._replace(schema_id=1) for file in files.buckets[key]]
     newer = replace(files.schema, id=1)
     state = replace(files.state, schema_of=lambda _: newer)
     runs = levels_of(files.buckets[key], files.state.options).sorted_runs()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -238,4 +237,4 @@ def test_a_key_that_a_file_repeats_gives_all_its_rows(tmp_path: Path) -> None:
 
 
 def resized(file: DataFileMeta, path: Path) -> DataFileMeta:
-    return replace(file, file_size=path.stat().st_size)
+    return file._replace(file_size=path.stat().st_size)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +36,7 @@ def ranged(
 ) -> DataFileMeta:
     types = key_types(schema)
     file = file_of(number, level, 1)
-    return replace(file, min_key=row_of([low], types), max_key=row_of([high], types))
+    return file._replace(min_key=row_of([low], types), max_key=row_of([high], types))
 
 
 @pytest.mark.parametrize("kind", ORDERED, ids=str)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,7 +190,7 @@ def test_a_pick_is_extended_until_its_numbers_lie_above_what_stays(
     """docs/decisions/0007: two files of level 0 are picked, a block at level 4 and the base at level 5 stay."""
     level = {"new": 0, "late": 0, "block": 4, "base": 5}
     files = {
-        name: replace(file_of(number, level[name], 100), file_name=name)
+        name: file_of(number, level[name], 100)._replace(file_name=name)
         for name, number in numbers.items()
     }
     levels = Levels(6, frozenset(files.values()))

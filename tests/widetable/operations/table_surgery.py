@@ -86,7 +86,7 @@ class Surgery:
             id,
             which,
             lambda entries: [
-                replace(e, file=alter(e.file)) if e.kind == ADD else e for e in entries
+                e._replace(file=alter(e.file)) if e.kind == ADD else e for e in entries
             ],
         )
 
@@ -99,7 +99,7 @@ class Surgery:
             found = []
             for entry in entries:
                 if entry.kind == ADD:
-                    entry = replace(entry, file=self._rewrite(entry, alter))
+                    entry = entry._replace(file=self._rewrite(entry, alter))
                     rows += entry.file.row_count
                 found.append(entry)
             return found
@@ -168,8 +168,7 @@ class Surgery:
         rewrite(table, path)
         numbers = table.column(SEQUENCE_NUMBER).to_numpy()
         kinds = table.column(VALUE_KIND).to_numpy().astype(np.int8)
-        return replace(
-            entry.file,
+        return entry.file._replace(
             file_size=path.stat().st_size,
             row_count=table.num_rows,
             min_key=self._key(table.slice(0, 1)),

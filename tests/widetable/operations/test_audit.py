@@ -182,7 +182,7 @@ def test_tables_without_known_laws_are_refused_by_name(surgery: Surgery) -> None
 
 
 def test_files_of_other_formats_are_reported_and_passed_by(surgery: Surgery) -> None:
-    surgery.alter_file(5, "delta", lambda file: replace(file, file_name="data-1.orc"))
+    surgery.alter_file(5, "delta", lambda file: file._replace(file_name="data-1.orc"))
     report = audited(surgery.root)
     assert any("orc" in reason for reason in report.skipped)
     assert "file" not in report.found
@@ -269,7 +269,7 @@ def _deleted_twice(surgery: Surgery) -> None:
 
 def _overlapping_levels(surgery: Surgery) -> None:
     # Snapshot 6 leaves the file of snapshot 4 at level 5 and adds one at level 4.
-    surgery.alter_file(6, "delta", lambda file: replace(file, level=5))
+    surgery.alter_file(6, "delta", lambda file: file._replace(level=5))
 
 
 def _missing_file(surgery: Surgery) -> None:
@@ -282,20 +282,20 @@ def _damaged_file(surgery: Surgery) -> None:
 
 
 def _wrong_row_count(surgery: Surgery) -> None:
-    surgery.alter_file(5, "delta", lambda file: replace(file, row_count=3))
+    surgery.alter_file(5, "delta", lambda file: file._replace(row_count=3))
     surgery.alter_snapshot(5, deltaRecordCount=3, totalRecordCount=6)
 
 
 def _wrong_delete_count(surgery: Surgery) -> None:
-    surgery.alter_file(5, "delta", lambda file: replace(file, delete_row_count=0))
+    surgery.alter_file(5, "delta", lambda file: file._replace(delete_row_count=0))
 
 
 def _wrong_first_key(surgery: Surgery) -> None:
-    surgery.alter_file(5, "delta", lambda file: replace(file, min_key=file.max_key))
+    surgery.alter_file(5, "delta", lambda file: file._replace(min_key=file.max_key))
 
 
 def _wrong_sequence_numbers(surgery: Surgery) -> None:
-    surgery.alter_file(5, "delta", lambda file: replace(file, max_sequence_number=99))
+    surgery.alter_file(5, "delta", lambda file: file._replace(max_sequence_number=99))
 
 
 def _unsorted_file(surgery: Surgery) -> None:
@@ -309,7 +309,7 @@ def _key_twice_in_a_file(surgery: Surgery) -> None:
 def _wrong_bucket(surgery: Surgery) -> None:
     # Keys 2 and 4 of snapshot 5 are not both in bucket 0 of 3.
     surgery.alter_entries(
-        5, "delta", lambda entries: [replace(e, total_buckets=3) for e in entries]
+        5, "delta", lambda entries: [e._replace(total_buckets=3) for e in entries]
     )
 
 

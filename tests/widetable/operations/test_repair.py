@@ -6,7 +6,6 @@ import contextlib
 import json
 import random
 import shutil
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -146,11 +145,11 @@ def test_a_whole_file_of_other_rows_keeps_none(table: wt.Table, other: str) -> N
     source = older if other == "of an older commit" else elsewhere
     data = path_of(table, source).read_bytes()
     path_of(table, newest).write_bytes(data)
-    meta = replace(newest.file, file_size=len(data), row_count=source.file.row_count)
+    meta = newest.file._replace(file_size=len(data), row_count=source.file.row_count)
     if other == "of another bucket":
-        meta = replace(meta, min_key=source.file.min_key, max_key=source.file.max_key)
+        meta = meta._replace(min_key=source.file.min_key, max_key=source.file.max_key)
     state = table._state(table.schema)
-    found = salvage(state, replace(newest, file=meta), dry_run=False)
+    found = salvage(state, newest._replace(file=meta), dry_run=False)
     assert (found.files, found.kept_rows) == ((), 0)
     assert sum(lost.rows for lost in found.lost) == source.file.row_count
 
