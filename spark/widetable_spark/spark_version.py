@@ -15,8 +15,18 @@ import pyspark
 from pyspark.sql import datasource, types
 from pyspark.sql.pandas.types import to_arrow_schema
 
-if TYPE_CHECKING:
+try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+except ImportError:
+    if not TYPE_CHECKING:
+
+        class StreamArrowWriter(
+            datasource.DataSourceArrowWriter, datasource.DataSourceStreamWriter
+        ):
+            """Known as one that takes Arrow by its first base."""
+
+
+try:
     from pyspark.sql.streaming.datasource import (
         ReadAllAvailable,
         ReadLimit,
@@ -25,31 +35,14 @@ if TYPE_CHECKING:
         ReadMaxRows,
         SupportsTriggerAvailableNow,
     )
-else:
-    try:
-        StreamArrowWriter = datasource.DataSourceStreamArrowWriter
-    except AttributeError:
-
-        class StreamArrowWriter(
-            datasource.DataSourceArrowWriter, datasource.DataSourceStreamWriter
-        ):
-            """Known as one that takes Arrow by its first base."""
-
-    try:
-        from pyspark.sql.streaming.datasource import (
-            ReadAllAvailable,
-            ReadLimit,
-            ReadMaxBytes,
-            ReadMaxFiles,
-            ReadMaxRows,
-            SupportsTriggerAvailableNow,
-        )
-    except ImportError:
+except ImportError:
+    if not TYPE_CHECKING:
 
         class SupportsTriggerAvailableNow:
             """Spark asks once for the end of such a query, by itself."""
 
         ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxFiles = ReadMaxRows = None
+
 
 VERSION: Final = pyspark.__version__
 HAS_LIMITS: Final = ReadLimit is not None

@@ -3,7 +3,8 @@
     1. where numba keeps it: NUMBA_CACHE_DIR, beside the sources, in the user's directory for caches
     2. a directory of this user among the system's temporary files, which nobody else can write to: numba executes what
        it finds there
-    3. nowhere; this is said once. Also where the disk is full by then
+    3. nowhere; this is said once. Also where the disk is full by then, or what was kept is damaged (a machine that lost
+       its power leaves empty files)
 
 numba is imported with the first kernel that is compiled. Raises what it raises for a function that it cannot compile.
 """
@@ -54,12 +55,15 @@ class Compiler(SharedByThreads):
         with self._lock:
             return list(self._dispatchers)
 
-    def keep_nothing(self, refusal: OSError) -> None:
-        """From now on. refusal: why what was compiled could not be kept."""
+    def keep_nothing(self, refused: Dispatcher, refusal: Exception) -> None:
+        """From now on. refusal: why `refused` could not be kept, or, no OSError, not be had back."""
         from numba.core.caching import NullCache
 
+        why = str(refusal)
+        if not isinstance(refusal, OSError):
+            why = f"delete {refused._cache.cache_path}, which holds a damaged one ({refusal!r})"
         with self._lock:
-            self._say(str(refusal))
+            self._say(why)
             for made in self._dispatchers:
                 made._cache = NullCache()
 

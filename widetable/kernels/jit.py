@@ -69,9 +69,8 @@ class Kernel:
         """Run it compiled, from now on always."""
         if self._compiled is not None:
             return self._run_compiled(self._compiled, arguments)
-        with (
-            UNFORKABLE
-        ):  # a child would wait for modules that numba imports meanwhile, and for its locks
+        # A child would wait for modules that numba imports meanwhile, and for its locks.
+        with UNFORKABLE:
             result = self._run_compiled(self._dispatcher, arguments)
         self._compiled = self._dispatcher
         return result
@@ -79,8 +78,8 @@ class Kernel:
     def _run_compiled(self, compiled: Dispatcher, arguments: tuple[Any, ...]) -> Any:
         try:
             return compiled(*arguments)
-        except OSError as refusal:  # not of the loop: of what keeps it for the next process
-            COMPILER.keep_nothing(refusal)
+        except Exception as refusal:  # noqa: BLE001 - not of the loop, which raises nothing: of what keeps it
+            COMPILER.keep_nothing(compiled, refusal)
             return compiled(*arguments)
 
     @derived_value

@@ -117,3 +117,17 @@ def test_a_link_in_its_place_is_not_followed(
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / f"widetable-kernels-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
     assert compiler._own_directory() == ""
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("left", [0, 0.5, 0.99])
+def test_where_what_was_kept_is_cut_short_they_are_compiled_and_it_is_said_once(
+    tmp_path: Path, ending: str, left: float
+) -> None:
+    said_by(tmp_path, "")
+    kept = list(tmp_path.rglob(f"*.{ending}"))
+    for file in kept:
+        os.truncate(file, int(left * file.stat().st_size))
+    said = said_by(tmp_path, "")
+    assert said.count(f"delete {tmp_path / '__pycache__'}") == 1
+    assert len(kept) in (2, 3)
