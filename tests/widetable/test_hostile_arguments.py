@@ -173,8 +173,9 @@ def parameters(call: str) -> list[str]:
     """The arguments that a call has."""
     owner, _, method = call.partition(".")
     kind = {"TableWriter": TableWriter}.get(owner) or getattr(wt, owner)
-    found = inspect.signature(getattr(kind, method) if method else kind).parameters
-    return [name for name in found if name != "self"]
+    called = getattr(kind, method) if method else kind
+    names = list(inspect.signature(called).parameters)
+    return names[1:] if inspect.isfunction(called) else names  # without the object itself
 
 
 def public_calls() -> Iterator[str]:

@@ -38,6 +38,11 @@ class Identity:
         return self.identifier != BATCH_COMMIT_IDENTIFIER
 
     @staticmethod
+    def unnamed(user: str | None = None) -> Identity:
+        """Of a commit that counts each time. A fresh user when none is given."""
+        return Identity(user or str(uuid.uuid4()), BATCH_COMMIT_IDENTIFIER)
+
+    @staticmethod
     def of(
         user: str | None,
         identifier: int | None,
@@ -56,7 +61,7 @@ class Identity:
                 action="Give a commit user and an identifier, or nothing of this.",
             )
         if identifier is None or user is None:
-            return Identity(user or str(uuid.uuid4()), BATCH_COMMIT_IDENTIFIER)
+            return Identity.unnamed(user)
         most = BATCH_COMMIT_IDENTIFIER - 1
         number = whole_number(identifier, "commit_identifier", least=0, most=most)
         return Identity(user, number, _checked_digest(digest), replay)

@@ -152,25 +152,26 @@ class Committer:
     def append(
         self,
         messages: Iterable[CommitMessage],
-        user: str | None = None,
-        identifier: int | None = None,
+        by: Identity | None = None,
         *,
-        digest: str | None = None,
-        replay: bool = False,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
         """Add the messages' new files at level 0. Without files and properties nothing is committed."""
-        by = Identity.of(user, identifier, digest, replay)
         return self._commit(
-            request(COMMIT_KIND_APPEND, messages, by, watermark=watermark, properties=properties)
+            request(
+                COMMIT_KIND_APPEND,
+                messages,
+                by or Identity.unnamed(),
+                watermark=watermark,
+                properties=properties,
+            )
         )
 
     def compact(
         self,
         messages: Iterable[CommitMessage],
-        user: str | None = None,
-        identifier: int | None = None,
+        by: Identity | None = None,
         *,
         properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
@@ -179,18 +180,16 @@ class Committer:
         When it fails and nothing was published, the files that it wrote are deleted. A repeated one raises
         ConflictError: its input is gone.
         """
-        by = Identity.of(user, identifier)
-        return self._commit(request(COMMIT_KIND_COMPACT, messages, by, properties=properties))
+        return self._commit(
+            request(COMMIT_KIND_COMPACT, messages, by or Identity.unnamed(), properties=properties)
+        )
 
     def overwrite(
         self,
         scope: Iterable[bytes] | None,
         messages: Iterable[CommitMessage],
-        user: str | None = None,
-        identifier: int | None = None,
+        by: Identity | None = None,
         *,
-        digest: str | None = None,
-        replay: bool = False,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
@@ -200,12 +199,11 @@ class Committer:
         `deleted_files` are deleted.
         """
         partitions = None if scope is None else frozenset(scope)
-        by = Identity.of(user, identifier, digest, replay)
         return self._commit(
             request(
                 COMMIT_KIND_OVERWRITE,
                 messages,
-                by,
+                by or Identity.unnamed(),
                 scope=partitions,
                 watermark=watermark,
                 properties=properties,
@@ -220,7 +218,7 @@ class Committer:
         keeps: all live files go but these, which must be live; None: only the messages' `deleted_files` go.
         """
         scope: frozenset[bytes] | None = frozenset() if keeps is None else None
-        by, stay = Identity.of(None, None), frozenset(keeps or ())
+        by, stay = Identity.unnamed(), frozenset(keeps or ())
         return self._commit(request(COMMIT_KIND_OVERWRITE, messages, by, scope=scope, keeps=stay))
 
     def replay_of(self, by: Identity) -> Replay | None:

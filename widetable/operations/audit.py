@@ -29,6 +29,7 @@ from widetable.operations.bucket_history import bucket_histories, emits_of_files
 from widetable.operations.changelog_audit import ChangelogAudit
 from widetable.operations.file_audit import FileAudit
 from widetable.operations.newest_snapshot import held
+from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_audit import SnapshotAudit
 from widetable.operations.snapshot_choice import load_snapshot
 from widetable.operations.supported import OTHER_DIRECTORY, check_readable
@@ -45,23 +46,23 @@ _NO_LAW: Final[Mapping[str, str]] = {
 
 
 def audit(
-    table: TableState,
-    committer: Committer,
-    *,
+    table: OpenTable,
     start: int | str | None = None,
     findings_per_law: int = FINDINGS_PER_LAW,
     folded_rows: int = FOLDED_ROWS,
 ) -> AuditReport:
-    """Check everything from `start` to the newest snapshot.
+    """Check the laws of the format, and those of the changelog where the table keeps one, from `start` on.
 
-    start: the id of a snapshot or the name of a tag whose rows the changelog is folded onto; 0: the empty table, while
-    snapshot 1 is there; None: the oldest that is left. folded_rows: what may be read to fold whole buckets.
+    start: the id of a snapshot or the name of a tag, onto whose rows the changelog is folded; 0: the empty table,
+    while snapshot 1 is there; None: the oldest that is left. findings_per_law: how many are named of each law, the
+    others are counted. folded_rows: how many rows may be read to fold whole buckets. Nothing is changed but that
+    a lease keeps the snapshots for as long as it takes. Raises NotFoundError for a start that is not there.
     """
     if start is not None and not isinstance(start, str):
         start = whole_number(start, "start")
     findings = Findings(whole_number(findings_per_law, "findings_per_law", least=0))
     folded_rows = whole_number(folded_rows, "folded_rows", least=0)
-    return _Audit(table, committer, findings, folded_rows).run(start)
+    return _Audit(table._state(), table._committer, findings, folded_rows).run(start)
 
 
 class _Audit:

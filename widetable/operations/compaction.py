@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from widetable import options as opt
+from widetable.arguments import flag
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.errors import ConflictError, DamagedError, StorageError
@@ -39,6 +40,8 @@ from widetable.operations.compaction_threads import CHANGELOGS, OLD_LEVELS, wait
 from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.newest_snapshot import newest_files
+from widetable.operations.open_table import OpenTable
+from widetable.operations.supported import check_writable
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -51,6 +54,21 @@ class Compacted:
 
     result: CommitResult
     damage: tuple[DamagedError, ...] = ()
+
+
+def compact(table: OpenTable, full: bool = False) -> CommitResult:
+    """Merge sorted runs: those that the universal rules pick, or with `full` all, into the
+    bottom level.
+
+    The rows of the table stay the same. Raises ConflictError when other compactors were faster
+    again and again; DamagedError when a bucket has a damaged file, after all others are done.
+    """
+    schema = table.schema
+    check_writable(schema)
+    done = compact_all(table._state(schema), table._committer, full=flag(full, "full"))
+    if done.damage:
+        raise done.damage[0]
+    return done.result
 
 
 def compact_all(

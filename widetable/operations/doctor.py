@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from widetable import options as opt
+from widetable.arguments import flag
 from widetable.commit.committed import MANY_USERS, MAX_USERS, users_of
 from widetable.commit.committer import Committer
 from widetable.commit.snapshot_times import ahead
@@ -27,6 +28,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.file_damage import DamagedFile, damaged_files
 from widetable.operations.newest_snapshot import held_newest
+from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable, check_writable
 from widetable.read.expired import is_kept
 from widetable.write.table_state import TableState
@@ -82,9 +84,13 @@ class DoctorReport:
         return {"ok": self.ok, **asdict(self)}
 
 
-def doctor(table: TableState, committer: Committer, *, deep: bool = False) -> DoctorReport:
-    """Look at everything. deep: read every live data file and every changelog file as a whole."""
-    return _Doctor(table, committer, is_deep=deep).run()
+def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
+    """Everything that is wrong with the table, each with what is concerned and what to do. Nothing is changed.
+
+    deep: read every live data file and every changelog file, instead of looking at their sizes. What cannot be
+    looked at is a finding, not an error.
+    """
+    return _Doctor(table._state(), table._committer, is_deep=flag(deep, "deep")).run()
 
 
 @dataclass

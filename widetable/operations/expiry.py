@@ -19,14 +19,22 @@ from functools import cache
 from typing import Final
 
 from widetable import options as opt
+from widetable.arguments import flag
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.read_lease import forget_expired, held_snapshots
 from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
-from widetable.operations.expiry_choice import ExpiryChoice, Retention, choose_snapshots
+from widetable.operations.expiry_choice import (
+    ExpiryChoice,
+    Retention,
+    choose_snapshots,
+    retention_of,
+)
 from widetable.operations.expiry_sweep import ExpirySweep
+from widetable.operations.open_table import OpenTable
+from widetable.operations.supported import check_writable
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
@@ -53,6 +61,35 @@ class ExpiryResult:
     files: int = 0
     bytes: int = 0
     consumers: tuple[str, ...] = ()
+
+
+def expire_snapshots(
+    table: OpenTable,
+    num_retained_min: int | None = None,
+    num_retained_max: int | None = None,
+    time_retained_millis: int | None = None,
+    limit: int | None = None,
+    dry_run: bool = False,
+) -> ExpiryResult:
+    """Remove old snapshots, and the files that only they have.
+
+    A snapshot goes when more than num_retained_min stay, and it was not the newest one within
+    time_retained_millis, or more than num_retained_max stay; at most `limit` of them at once. By default the
+    options `snapshot.num-retained.min`, `.max`, `snapshot.time-retained`, `snapshot.expire.limit` decide. What
+    tags, consumers and readers with a lease need stays. With dry_run nothing is removed, only named. May be called
+    at any time, by several at once, and again after it was killed.
+    """
+    dry_run = flag(dry_run, "dry_run")
+    state = table._state()
+    check_writable(state.schema)
+    retention = retention_of(
+        state.options,
+        num_min=num_retained_min,
+        num_max=num_retained_max,
+        time_millis=time_retained_millis,
+        limit=limit,
+    )
+    return expire(state, table._committer, retention, dry_run=dry_run)
 
 
 def expire(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import Committer
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
+from widetable.operations.open_table import OpenTable
 
 
-def find_commit(committer: Committer, user: str, identifier: int) -> Snapshot | None:
-    """The snapshot of that append or overwrite; None when it is not in, or has expired."""
-    known = Identity.of(user, identifier, replay=True)
+def find_commit(table: OpenTable, commit_user: str, commit_identifier: int) -> Snapshot | None:
+    """The snapshot that an append or overwrite of this user and identifier made; None when it
+    is not in, or has expired.
+    """
+    committer = table._committer
+    known = Identity.of(commit_user, commit_identifier, replay=True)
     found = committer.replay_of(known)
     if found is None or found.snapshot_id is None:
         return None

@@ -14,15 +14,19 @@ follower with an error. Raises what stream_plan and change_source raise.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Final
 
 import pyarrow as pa
 
+from widetable.arguments import epoch_millis, seconds
 from widetable.commit.clock import Clock, SystemClock
 from widetable.errors import NotFoundError
+from widetable.operations.changes import change_source
+from widetable.operations.open_table import OpenTable
 from widetable.operations.stream_progress import StreamProgress
 from widetable.read.change_source import ChangeSource
 from widetable.read.expired import expired
@@ -36,6 +40,7 @@ from widetable.read.stream_plan import (
     Step,
     after,
     first_offset,
+    start_of,
 )
 
 SNAPSHOT_ID_KEY: Final = "widetable.snapshot-id"
@@ -43,6 +48,41 @@ IS_FULL_KEY: Final = "widetable.is-full"
 WATERMARK_KEY: Final = "widetable.watermark"
 # How often the newest snapshot may expire between being found and being held.
 _TRIES: Final = 10
+
+
+def follow(
+    table: OpenTable,
+    consumer_id: str | None = None,
+    scan_mode: str = "default",
+    snapshot_id: int | None = None,
+    timestamp: int | datetime | None = None,
+    timeout: float | None = None,
+    columns: Sequence[str] | None = None,
+    poll_interval: float = 0.1,
+) -> ChangeFollower:
+    """Changes as they come: record batches of the columns (None: those of now) and `_row_kind`.
+
+    scan_mode: `latest-full` (default: all rows as +I, then changes), `latest`, `from-snapshot` or
+    `from-snapshot-full` with snapshot_id, `from-timestamp` with timestamp (epoch milliseconds or datetime).
+    timeout: seconds without a new row after which the iteration ends; None: never; 0: it gives what is there now.
+    poll_interval: seconds between looks for a new snapshot.
+
+    consumer_id: a name under which progress is kept in the table. A follower with progress goes on there, whatever
+    the mode, and expiry leaves what it has not read. A snapshot counts as read when the batch after its last one is
+    asked for; so after a failure a snapshot may come again, whole, but none is lost. Without a name a lease keeps
+    what is not read for as long as the follower lives.
+
+    Each batch is of one snapshot; its schema's metadata has `widetable.snapshot-id`, `widetable.is-full` and, where
+    there is one, `widetable.watermark`. Raises NotFoundError when what comes next has expired, InvalidError when
+    the table is dropped and made again, or has lost what the consumer has read.
+    """
+    timestamp_millis = None if timestamp is None else epoch_millis(timestamp, "timestamp")
+    start = start_of(scan_mode, snapshot_id, timestamp_millis)
+    timeout_millis = None if timeout is None else seconds(timeout, "timeout") * 1000
+    poll_millis = seconds(poll_interval, "poll_interval") * 1000
+    source = change_source(table, columns)
+    progress = StreamProgress(table._file_io, table._paths, consumer_id)
+    return ChangeFollower(source, progress, start, timeout_millis, poll_millis)
 
 
 class ChangeFollower(Iterator[pa.RecordBatch]):

@@ -23,6 +23,7 @@ from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.file_damage import DamagedFile, damaged_files
 from widetable.operations.newest_snapshot import newest_files
+from widetable.operations.open_table import OpenTable
 from widetable.operations.tags import TagStore
 from widetable.operations.unattended import Waiting, unattended_warning
 from widetable.write.table_state import TableState
@@ -109,8 +110,11 @@ class Inspection:
         return asdict(self)
 
 
-def inspect(state: TableState, committer: Committer) -> Inspection:
-    """Look at a table as it is now."""
+def inspect(table: OpenTable) -> Inspection:
+    """What state the table is in: snapshots, files per level, what waits, who reads and compacts, which files are
+    damaged as far as a listing shows it, and warnings.
+    """
+    state, committer = table._state(), table._committer
     store, options, schema = committer.snapshots, state.options, state.schema
     latest, entries = newest_files(committer)
     earliest_id = None if latest is None else store.earliest_id()

@@ -13,6 +13,7 @@ from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.lost_snapshots import no_snapshot
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import InvalidError
+from widetable.operations.open_table import OpenTable
 from widetable.operations.tags import TagStore
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
@@ -20,8 +21,14 @@ from widetable.storage.file_io import FileIO
 _log = logging.getLogger("widetable")
 
 
-def accept_lost_snapshots(file_io: FileIO, paths: TablePaths) -> int:
-    """Make the newest snapshot that is there the table's newest one; its id. Nothing when none is lost."""
+def accept_lost_snapshots(table: OpenTable) -> int:
+    """Go on from the newest snapshot that is there, for a table whose newest ones are lost; its id.
+
+    What they held is gone, as far as nobody wrote it again. Reading and writing such a table raise DamagedError
+    until then; where nothing is lost, nothing is done. Raises InvalidError while a tag keeps one of them (its file
+    is the snapshot, and can be put back) or a consumer has read one, DamagedError when no snapshot is left.
+    """
+    file_io, paths = table._file_io, table._paths
     store = SnapshotStore(file_io, paths)
     ids, hint = store.ids(), store.hinted_latest_id()
     if not ids:

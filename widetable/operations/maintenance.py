@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from widetable import options as opt
-from widetable.arguments import LONGEST_MILLIS, flag, whole_number
+from widetable.arguments import LONGEST_MILLIS, called, flag, instance, whole_number
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
@@ -46,6 +46,7 @@ from widetable.operations.maintenance_rule import (
     due_compaction,
     wait_millis,
 )
+from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
 from widetable.write.table_state import TableState
 
@@ -368,13 +369,52 @@ class _StandingLease:
 
 
 def maintain(
-    maintainer: Maintainer,
+    table: OpenTable,
     *,
     once: bool = False,
+    interval_millis: int = INTERVAL_MILLIS,
+    full_compaction_interval_millis: int | None = None,
+    expire: bool = True,
+    orphans_older_than_millis: int | None = None,
     stop: threading.Event | None = None,
     on_round: Callable[[MaintenanceResult], None] | None = None,
 ) -> MaintenanceResult:
-    """Round after round until `stop` is set, or all that is due once. What was done. on_round: given each round."""
+    """Compact what is due, with the table's changelog, and let old snapshots go: round after round until `stop` is
+    set, or (once) everything now.
+
+    interval_millis: between two looks at the table. full_compaction_interval_millis: how often everything is
+    compacted when something is new; None: never, but every minute for the producer `full-compaction`.
+    orphans_older_than_millis: remove files that nothing names and that are so old, once a day; None: leave them.
+    on_round: given what each round did. Rounds that fail are logged and done again, unless only the user can help:
+    then the error is raised, and with `once` always. Waits while another maintainer has the lease (not with
+    `once`); several at once are safe.
+    """
+    once = flag(once, "once")
+    if stop is not None:
+        instance(stop, threading.Event, "stop")
+    if on_round is not None:
+        called(on_round, "on_round")
+    upkeep = Upkeep(
+        interval_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
+    )
+    with maintainer(table, upkeep) as its:
+        return _maintain(its, once=once, stop=stop, on_round=on_round)
+
+
+def maintainer(table: OpenTable, upkeep: Upkeep, compact: Compact = compact_here) -> Maintainer:
+    """For loops of others: one round at a time, compacted by `compact`."""
+    instance(upkeep, Upkeep, "upkeep")
+    called(compact, "compact")
+    return Maintainer(table._state, table._committer, upkeep, compact)
+
+
+def _maintain(
+    maintainer: Maintainer,
+    *,
+    once: bool,
+    stop: threading.Event | None,
+    on_round: Callable[[MaintenanceResult], None] | None,
+) -> MaintenanceResult:
     if once:
         return maintainer.run_once()
     stop = stop or threading.Event()

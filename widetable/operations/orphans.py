@@ -26,12 +26,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from widetable.arguments import flag, whole_number
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
 from widetable.commit.read_lease import forget_expired
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.named_files import NamedFiles
+from widetable.operations.open_table import OpenTable
+from widetable.operations.supported import check_writable
 from widetable.storage.file_io import FileStatus
 from widetable.write.table_state import TableState
 
@@ -60,6 +63,22 @@ class _Found:
     path: str
     name: str
     size_bytes: int
+
+
+def remove_orphan_files(
+    table: OpenTable, older_than_millis: int = DAY_MILLIS, dry_run: bool = False
+) -> OrphanResult:
+    """Delete files that nothing names and that were last written at least so long ago.
+
+    They come from writers and commits that failed, from deleted tags and from expiries that did not end. A
+    commit that is under way for longer than older_than_millis would lose its files. With dry_run nothing is
+    deleted, only named. May be called at any time, by several at once.
+    """
+    older_than_millis = whole_number(older_than_millis, "older_than_millis", least=0)
+    dry_run = flag(dry_run, "dry_run")
+    state = table._state()
+    check_writable(state.schema)
+    return remove_orphans(state, table._committer, older_than_millis, dry_run=dry_run)
 
 
 def remove_orphans(

@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from widetable.arguments import flag
 from widetable.commit.committer import Committer
 from widetable.errors import ConflictError
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.file_damage import Damage, DamagedFile, damaged_files
 from widetable.operations.file_origins import Origin, origins
 from widetable.operations.newest_snapshot import held_newest
+from widetable.operations.open_table import OpenTable
 from widetable.operations.salvage import LostRows, Salvaged, salvage
 from widetable.operations.supported import check_writable
 from widetable.write.commit_message import CommitMessage
@@ -63,10 +65,20 @@ class RepairResult:
         return asdict(self)
 
 
-def repair(
-    table: TableState, committer: Committer, *, deep: bool = True, dry_run: bool = False
-) -> RepairResult:
-    """Repair the newest snapshot. deep: read every live file to find the damaged ones."""
+def repair(table: OpenTable, dry_run: bool = False, *, deep: bool = True) -> RepairResult:
+    """Take damaged live data files out of the table, keep what can be read of them, and say what is gone: which
+    rows, by key and sequence number, and which commits wrote them.
+
+    One commit that goes forward, an overwrite that readers of changes pass by; without damage there is none. deep:
+    read every live file to find the damaged ones; else what a listing shows, and what compactions of this process
+    have met. dry_run: only say. Restore a file from a copy instead where there is one. A newer row that is lost
+    gives way to the older one of its key.
+    """
+    is_deep, is_dry = flag(deep, "deep"), flag(dry_run, "dry_run")
+    return _repair(table._state(), table._committer, deep=is_deep, dry_run=is_dry)
+
+
+def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: bool) -> RepairResult:
     check_writable(table.schema)
     wait_for_compactions(table.paths.root)
     for _ in range(_ROUNDS):

@@ -15,12 +15,15 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any, Final
 
+from widetable.arguments import flag
 from widetable.commit.committer import Committer
 from widetable.errors import (
     ConflictError,
     DamagedError,
+    InvalidError,
     NotFoundError,
     UnsupportedError,
 )
@@ -32,6 +35,8 @@ from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.file_damage import damaged_files
 from widetable.operations.file_origins import WritingCommit
 from widetable.operations.newest_snapshot import held, held_newest
+from widetable.operations.open_table import OpenTable
+from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.supported import check_writable
 from widetable.paths import new_file_name
 from widetable.write.commit_message import CommitMessage
@@ -73,7 +78,37 @@ class _Plan:
 
 
 def rollback(
-    table: TableState, committer: Committer, target: Snapshot, *, dry_run: bool = False
+    table: OpenTable,
+    snapshot_id: int | None = None,
+    timestamp: int | datetime | None = None,
+    tag: str | None = None,
+    *,
+    dry_run: bool = False,
+) -> RollbackResult:
+    """Give the table the rows of an older snapshot: one of snapshot_id, timestamp (as in `scan`) and tag.
+
+    One commit that goes forward, an overwrite: the snapshots in between stay until they expire, and the newest
+    columns stay. What is undone is not written again by streams that repeat their batches; write it under another
+    commit user. Readers of changes get nothing: let them start anew. dry_run: only say. Raises DamagedError when
+    files of the snapshot are gone. For a table that has lost its newest snapshots see `accept_lost_snapshots`.
+    """
+    if snapshot_id is None and timestamp is None and tag is None:
+        raise InvalidError(
+            "snapshot_id, timestamp and tag",
+            found="none of them",
+            expected="one of them",
+            action="Say to which snapshot the table is to go back.",
+        )
+    is_dry = flag(dry_run, "dry_run")
+    store = table._committer.snapshots
+    state = table._state()
+    target = choose_snapshot(store, table._tags, snapshot_id, timestamp, tag)
+    assert target is not None
+    return _rollback(state, table._committer, target, dry_run=is_dry)
+
+
+def _rollback(
+    table: TableState, committer: Committer, target: Snapshot, *, dry_run: bool
 ) -> RollbackResult:
     """Give the table the rows of `target`."""
     check_writable(table.schema)

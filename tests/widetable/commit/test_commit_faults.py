@@ -21,6 +21,7 @@ from tests.widetable.commit.fake_table import (
     named_metadata_files,
     written,
 )
+from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.errors import ConflictError, StorageError
@@ -39,13 +40,13 @@ def test_an_error_before_the_publish_leaves_no_trace(
     paths = make_table(tmp_path)
     file_io = FaultyFileIO(IO)
     table = committer(paths, file_io)
-    table.append([written(data_file("a"))], "job", 0)
+    table.append([written(data_file("a"))], Identity.of("job", 0))
     file_io.fail("write_new", fault, name)
     with pytest.raises(StorageError):
-        table.append([written(data_file("b"))], "job", 1)
+        table.append([written(data_file("b"))], Identity.of("job", 1))
     assert live_names(table) == ["a"]
     assert metadata_files(paths) == named_metadata_files(table)
-    assert table.append([written(data_file("b"))], "job", 1).snapshot_id == 2
+    assert table.append([written(data_file("b"))], Identity.of("job", 1)).snapshot_id == 2
 
 
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.FULL])
@@ -57,9 +58,9 @@ def test_a_publish_that_failed_is_reported_and_can_be_repeated(
     table = committer(paths, file_io)
     file_io.fail("publish", fault, "snapshot-1")
     with pytest.raises(StorageError):
-        table.append([written(data_file("a"))], "job", 0)
+        table.append([written(data_file("a"))], Identity.of("job", 0))
     assert table.snapshots.latest() is None
-    assert table.append([written(data_file("a"))], "job", 0).committed
+    assert table.append([written(data_file("a"))], Identity.of("job", 0)).committed
     assert live_names(table) == ["a"]
 
 
@@ -69,7 +70,7 @@ def test_a_publish_whose_answer_was_lost_is_found(tmp_path: Path) -> None:
     file_io.fail("publish", Fault.AFTER, "snapshot-1")
     # The first looks for it fail as well.
     file_io.fail("read", Fault.BEFORE, "snapshot-1", times=3)
-    result = table.append([written(data_file("a"))], "job", 0)
+    result = table.append([written(data_file("a"))], Identity.of("job", 0))
     assert (result.committed, result.snapshot_id, result.retries) == (True, 1, 0)
     assert live_names(table) == ["a"]
 
@@ -85,7 +86,7 @@ class AskingTwice(FaultyFileIO):
 def test_a_storage_that_finds_its_own_snapshot(tmp_path: Path) -> None:
     table = committer(make_table(tmp_path), AskingTwice(IO))
     for number, name in enumerate("ab"):
-        result = table.append([written(data_file(name))], "job", number)
+        result = table.append([written(data_file(name))], Identity.of("job", number))
         assert (result.committed, result.snapshot_id, result.retries) == (True, number + 1, 0)
     assert live_names(table) == ["a", "b"]
 
@@ -112,16 +113,16 @@ def test_an_outcome_that_is_not_known_deletes_nothing_and_can_be_repeated(
     paths = make_table(tmp_path)
     file_io = FaultyFileIO(IO)
     table = committer(paths, file_io)
-    table.append([written(data_file("a"))], "job", 0)
+    table.append([written(data_file("a"))], Identity.of("job", 0))
     file_io.fail("publish", Fault.AFTER if went_through else Fault.BEFORE, "snapshot-2")
     file_io.fail("read", Fault.BEFORE, "snapshot-2", times=100)
     with pytest.raises(StorageError, match="same user and identifier"):
-        table.append([written(data_file("b"))], "job", 1)
+        table.append([written(data_file("b"))], Identity.of("job", 1))
     file_io.heal()
     assert file_io.count("delete") == 0
     MANIFEST_CACHE.clear()
     assert live_names(table) == (["a", "b"] if went_through else ["a"])
-    again = table.append([written(data_file("b"))], "job", 1)
+    again = table.append([written(data_file("b"))], Identity.of("job", 1))
     assert (again.committed, again.snapshot_id) == (not went_through, 2)
     assert live_names(table) == ["a", "b"]
 
@@ -190,15 +191,15 @@ def test_a_crash_leaves_the_commit_out_or_in(
     paths = make_table(tmp_path)
     file_io = FaultyFileIO(IO)
     table = committer(paths, file_io)
-    table.append([written(data_file("a"))], "job", 0)
+    table.append([written(data_file("a"))], Identity.of("job", 0))
     file_io.run_before(operation, crash, name)
     with pytest.raises(Crash):
-        table.append([written(data_file("b"))], "job", 1)
+        table.append([written(data_file("b"))], Identity.of("job", 1))
     MANIFEST_CACHE.clear()
     after = committer(paths)
     assert live_names(after) == (["a", "b"] if is_in else ["a"])
-    assert after.append([written(data_file("b"))], "job", 1).committed is not is_in
-    assert after.append([written(data_file("c"))], "job", 2).snapshot_id == 3
+    assert after.append([written(data_file("b"))], Identity.of("job", 1)).committed is not is_in
+    assert after.append([written(data_file("c"))], Identity.of("job", 2)).snapshot_id == 3
     assert live_names(after) == ["a", "b", "c"]
 
 
@@ -287,12 +288,12 @@ class Interleaving:
     def _append(
         self, table: Committer, bucket: int, new: list[DataFileMeta], user: str, identifier: int
     ) -> CommitResult:
-        return table.append([written(*new, bucket=bucket)], user, identifier)
+        return table.append([written(*new, bucket=bucket)], Identity.of(user, identifier))
 
     def _overwrite(
         self, table: Committer, bucket: int, new: list[DataFileMeta], user: str, identifier: int
     ) -> CommitResult:
-        return table.overwrite(None, [written(*new, bucket=bucket)], user, identifier)
+        return table.overwrite(None, [written(*new, bucket=bucket)], Identity.of(user, identifier))
 
     def _compact(self, table: Committer, bucket: int, user: str, identifier: int) -> None:
         before = [file for at, file in self.model.live.values() if at == bucket and file.level == 0]
@@ -302,7 +303,9 @@ class Interleaving:
         after = [data_file(level=5, low=100 * identifier, high=100 * identifier + 9)]
         may_be_in = True
         try:
-            assert table.compact([compacted(before, after, bucket)], user, identifier).committed
+            assert table.compact(
+                [compacted(before, after, bucket)], Identity.of(user, identifier)
+            ).committed
         except ConflictError:
             may_be_in = False
         except StorageError as error:

@@ -23,6 +23,7 @@ from tests.widetable.commit.fake_table import (
     named_metadata_files,
     written,
 )
+from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import Committer
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.commit.manifest_writer import ManifestWriter
@@ -104,8 +105,8 @@ def test_the_same_commit_at_the_same_time_is_in_once(tmp_path: Path) -> None:
     paths = make_table(tmp_path)
     message = written(data_file("a"))
     twin = committer(paths)
-    table, _ = raced(paths, lambda: twin.append([message], "job", 0))
-    result = table.append([message], "job", 0)
+    table, _ = raced(paths, lambda: twin.append([message], Identity.of("job", 0)))
+    result = table.append([message], Identity.of("job", 0))
     assert (result.committed, result.snapshot_id) == (False, 1)
     assert live_names(table) == ["a"]
     assert metadata_files(paths) == named_metadata_files(table)
@@ -293,7 +294,8 @@ def test_threads_of_one_process(tmp_path: Path) -> None:
         try:
             for number, name in enumerate(names[writer]):
                 table.append(
-                    [written(data_file(name), bucket=writer % 4)], f"user-{writer}", number
+                    [written(data_file(name), bucket=writer % 4)],
+                    Identity.of(f"user-{writer}", number),
                 )
         except BaseException as error:
             errors.append(error)
@@ -336,8 +338,8 @@ def append_twenty(root: str, writer: int, file_io: type[LocalFileIO]) -> int:
     table, retries = committer(TablePaths(root), file_io(fsync=False)), 0
     for number in range(20):
         message = written(data_file(f"{writer}-{number}"), bucket=writer % 4)
-        result = table.append([message], f"user-{writer}", number)
-        again = table.append([message], f"user-{writer}", number)
+        result = table.append([message], Identity.of(f"user-{writer}", number))
+        again = table.append([message], Identity.of(f"user-{writer}", number))
         assert (result.committed, again.committed, again.snapshot_id) == (
             True,
             False,

@@ -21,6 +21,7 @@ from tests.widetable.commit.fake_table import (
     region,
     written,
 )
+from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import Committer
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
@@ -52,7 +53,10 @@ def test_the_first_snapshot_has_every_key_it_must_have(tmp_path: Path) -> None:
     paths = make_table(tmp_path)
     file = data_file(rows=7, sequence=41)
     result = committer(paths).append(
-        [written(file)], "job", 3, digest="d1", watermark=99, properties={"widetable.writer": "w"}
+        [written(file)],
+        Identity.of("job", 3, digest="d1"),
+        watermark=99,
+        properties={"widetable.writer": "w"},
     )
     assert (result.committed, result.snapshot_id, result.kind, result.rows, result.files) == (
         True,
@@ -167,23 +171,23 @@ def test_statistics_end_with_their_schema(tmp_path: Path) -> None:
 def test_a_repeated_commit_is_found_behind_other_clients_and_after_expiry(tmp_path: Path) -> None:
     paths = make_table(tmp_path)
     table = committer(paths)
-    table.append([written(data_file("a"))], "job", 5)
+    table.append([written(data_file("a"))], Identity.of("job", 5))
     publish_foreign(table, paths)
     publish_foreign(table, paths, commit_identifier=8, commit_user="theirs")
-    assert not table.append([written()], "job", 5).committed
-    assert not table.append([written()], "theirs", 8).committed
-    table.append([written(data_file("b"))], "job", 6)
+    assert not table.append([written()], Identity.of("job", 5)).committed
+    assert not table.append([written()], Identity.of("theirs", 8)).committed
+    table.append([written(data_file("b"))], Identity.of("job", 6))
     for id in (1, 2, 3):
         IO.delete(paths.snapshot(id))
-    assert not table.append([written()], "job", 6).committed
-    assert not table.append([written()], "theirs", 8).committed
+    assert not table.append([written()], Identity.of("job", 6)).committed
+    assert not table.append([written()], Identity.of("theirs", 8)).committed
     assert live_names(table) == ["a", "b"]
 
 
 def test_batch_commits_are_never_taken_for_each_other(tmp_path: Path) -> None:
     table = committer(make_table(tmp_path))
     for name in "abc":
-        assert table.append([written(data_file(name))], "me").committed
+        assert table.append([written(data_file(name))], Identity.unnamed("me")).committed
     assert live_names(table) == ["a", "b", "c"]
     assert latest(table).commit_identifier == BATCH_COMMIT_IDENTIFIER
     assert latest(table).properties["widetable.commit-users"] == "{}"
@@ -200,7 +204,10 @@ def test_nothing_to_commit_makes_no_snapshot_unless_there_is_something_to_say(
     assert not table.overwrite(None, []).committed
     assert not table.compact([]).committed
     assert table.snapshots.latest() is None
-    assert table.append([], "job", 0, properties={"widetable.barrier": "7"}).snapshot_id == 1
+    assert (
+        table.append([], Identity.of("job", 0), properties={"widetable.barrier": "7"}).snapshot_id
+        == 1
+    )
     assert latest(table).properties["widetable.barrier"] == "7"
     assert live_names(table) == []
     table.append([written()])
@@ -251,20 +258,20 @@ def test_a_repeated_compaction_conflicts_with_itself(tmp_path: Path) -> None:
     a = data_file("a")
     table.append([written(a)])
     message = compacted([a], [data_file("a2", level=5)])
-    table.compact([message], "job", 1)
+    table.compact([message], Identity.of("job", 1))
     with pytest.raises(ConflictError):
-        table.compact([message], "job", 1)
+        table.compact([message], Identity.of("job", 1))
     assert live_names(table) == ["a2"]
 
 
 def test_an_append_and_its_compaction_share_an_identifier(tmp_path: Path) -> None:
     table = committer(make_table(tmp_path))
     a, b = data_file("a"), data_file("b")
-    table.append([written(a)], "job", 1)
-    assert table.compact([compacted([a], [upgrade(a, 5)])], "job", 1).committed
-    assert table.append([written(b)], "job", 2).committed
-    assert table.compact([compacted([b], [upgrade(b, 4)])], "job", 3).committed
-    assert table.append([written(data_file("c"))], "job", 3).committed
+    table.append([written(a)], Identity.of("job", 1))
+    assert table.compact([compacted([a], [upgrade(a, 5)])], Identity.of("job", 1)).committed
+    assert table.append([written(b)], Identity.of("job", 2)).committed
+    assert table.compact([compacted([b], [upgrade(b, 4)])], Identity.of("job", 3)).committed
+    assert table.append([written(data_file("c"))], Identity.of("job", 3)).committed
     assert live_names(table) == ["a", "b", "c"]
 
 
@@ -338,7 +345,7 @@ def test_an_identifier_needs_a_user_and_a_property_a_name_of_its_own(tmp_path: P
     table = committer(make_table(tmp_path))
     for user, identifier in ((None, 1), ("", 1), ("u", -1), ("u", 2**63)):
         with pytest.raises(InvalidError):
-            table.append([written()], user, identifier)
+            table.append([written()], Identity.of(user, identifier))
     for name in ("widetable.commits", "widetable.commit-users", "widetable.digest"):
         with pytest.raises(InvalidError, match=name):
             table.append([written()], properties={name: "{}"})

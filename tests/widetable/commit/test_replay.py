@@ -162,17 +162,17 @@ def test_a_user_that_a_full_list_does_not_name_is_looked_for_in_old_snapshots_on
 def test_a_repeated_commit_is_in_once(tmp_path: Path) -> None:
     paths = make_table(tmp_path)
     table = committer(paths)
-    assert table.append([written(data_file("a"))], "job", 5, digest="five").committed
-    table.append([written(data_file("b"))], "other", 5, digest="b")
-    assert table.append([written(data_file("c"))], "job", 7, digest="seven").committed
+    assert table.append([written(data_file("a"))], Identity.of("job", 5, digest="five")).committed
+    table.append([written(data_file("b"))], Identity.of("other", 5, digest="b"))
+    assert table.append([written(data_file("c"))], Identity.of("job", 7, digest="seven")).committed
     before = metadata_files(paths)
     for number, digest, snapshot_id in ((5, "five", 1), (7, "seven", 3), (7, None, 3)):
-        again = table.append([written(data_file("x"))], "job", number, digest=digest)
+        again = table.append([written(data_file("x"))], Identity.of("job", number, digest=digest))
         assert (again.committed, again.snapshot_id, again.files) == (False, snapshot_id, 0)
     for number, digest in ((5, "six"), (7, "six"), (6, None), (5, None), (0, "five")):
         with pytest.raises(InvalidError, match=f"commit {number} of the user 'job'"):
-            table.append([written(data_file("x"))], "job", number, digest=digest)
-        reported = table.append([written()], "job", number, digest=digest, replay=True)
+            table.append([written(data_file("x"))], Identity.of("job", number, digest=digest))
+        reported = table.append([written()], Identity.of("job", number, digest=digest, replay=True))
         assert not reported.committed
     assert metadata_files(paths) == before == named_metadata_files(table)
     assert live_names(table) == ["a", "b", "c"]
@@ -180,11 +180,11 @@ def test_a_repeated_commit_is_in_once(tmp_path: Path) -> None:
 
 def test_an_overwrite_is_judged_as_well(tmp_path: Path) -> None:
     table = committer(make_table(tmp_path))
-    table.overwrite(None, [written(data_file("a"))], "job", 0, digest="zero")
+    table.overwrite(None, [written(data_file("a"))], Identity.of("job", 0, digest="zero"))
     table.append([written(data_file("b"))])
-    assert not table.overwrite(None, [written()], "job", 0, digest="zero").committed
+    assert not table.overwrite(None, [written()], Identity.of("job", 0, digest="zero")).committed
     with pytest.raises(InvalidError, match="commit 0"):
-        table.overwrite(None, [written()], "job", 0, digest="other")
+        table.overwrite(None, [written()], Identity.of("job", 0, digest="other"))
     assert live_names(table) == ["a", "b"]
 
 
@@ -198,14 +198,16 @@ def test_somebody_commits_the_same_number_between_the_look_and_the_publish(
     digest = "a" if same else "b"
     file_io.run_before(
         "publish",
-        lambda: other.append([written(data_file("o"))], "job", 0, digest=digest),
+        lambda: other.append([written(data_file("o"))], Identity.of("job", 0, digest=digest)),
         "snapshot-1",
     )
     if same:
-        assert not table.append([written(data_file("m"))], "job", 0, digest="a").committed
+        assert not table.append(
+            [written(data_file("m"))], Identity.of("job", 0, digest="a")
+        ).committed
     else:
         with pytest.raises(InvalidError, match="commit 0 of the user 'job'"):
-            table.append([written(data_file("m"))], "job", 0, digest="a")
+            table.append([written(data_file("m"))], Identity.of("job", 0, digest="a"))
     assert live_names(table) == ["o"]
     assert metadata_files(paths) == named_metadata_files(table)
 
@@ -246,7 +248,8 @@ def test_any_history_is_judged_by_what_was_made(tmp_path: Path, rng: random.Rand
         name = f"f{number}"
         try:
             result = table.append(
-                [written(data_file(name))], user, identifier, digest=digest, replay=known
+                [written(data_file(name))],
+                Identity.of(user, identifier, digest=digest, replay=known),
             )
         except InvalidError:
             found = "collision"

@@ -15,6 +15,7 @@ from tests.widetable.commit.fake_table import (
     make_table,
     written,
 )
+from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import Committer
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.manifest_entry import ManifestEntry
@@ -29,13 +30,13 @@ def live(table: Committer) -> dict[str, ManifestEntry]:
 
 def test_all_go_but_what_is_kept_and_put_back(tmp_path: Path) -> None:
     table = committer(make_table(tmp_path))
-    table.append([written(data_file("a"), data_file("b"))], "job", 4)
+    table.append([written(data_file("a"), data_file("b"))], Identity.of("job", 4))
     keeps = [live(table)["a"].identity]
     done = table.restore([written(data_file("c", level=5))], keeps)
     assert (done.committed, done.kind) == (True, "OVERWRITE")
     assert set(live(table)) == {"a", "c"}
     # What is remembered of commit users stays.
-    assert not table.append([written(data_file("d"))], "job", 4).committed
+    assert not table.append([written(data_file("d"))], Identity.of("job", 4)).committed
 
 
 def test_without_files_to_keep_only_the_named_ones_go(tmp_path: Path) -> None:

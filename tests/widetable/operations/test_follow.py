@@ -18,6 +18,7 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.plain_rows import row_texts
+from widetable.commit.commit_identity import Identity
 from widetable.commit.read_lease import held_snapshots
 from widetable.operations.follow import ChangeFollower
 from widetable.paths import TablePaths
@@ -187,7 +188,7 @@ def test_the_watermark_comes_with_the_batches(tmp_path: Path) -> None:
     table = create(tmp_path)
     with table.new_writer(["k", "a"]) as writer:
         writer.write(pa.table({"k": [1], "a": [1]}))
-        table._committer.append(writer.finish(), None, None, watermark=1234)
+        table._committer.append(writer.finish(), Identity.of(None, None), watermark=1234)
     (batch,) = table.follow(timeout=0)
     assert batch.schema.metadata[b"widetable.watermark"] == b"1234"
 

@@ -22,6 +22,7 @@ from widetable.commit import snapshot_store
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.operations.lost_snapshots import accept_lost_snapshots
+from widetable.operations.open_table import OpenTable
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
@@ -360,5 +361,5 @@ def test_a_writer_that_is_really_killed_in_its_first_commit(tmp_path: Path) -> N
 
 def test_accepting_is_for_tables_only(tmp_path: Path) -> None:
     with pytest.raises(wt.DamagedError, match="no snapshot"):
-        accept_lost_snapshots(IO, TablePaths(str(tmp_path)))
+        accept_lost_snapshots(OpenTable(str(tmp_path), IO))
     assert files_of(create(tmp_path)) == {"schema/schema-0"}

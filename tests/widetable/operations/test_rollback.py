@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,9 +144,9 @@ def test_wrong_targets_are_refused(table: wt.Table) -> None:
 @pytest.mark.parametrize(
     "alter",
     [
-        lambda entry: replace(entry, total_buckets=3),
-        lambda entry: replace(entry, file=replace(entry.file, extra_files=("beside.index",))),
-        lambda entry: replace(entry, file=replace(entry.file, external_path="file:///elsewhere")),
+        lambda entry: entry._replace(total_buckets=3),
+        lambda entry: entry._replace(file=entry.file._replace(extra_files=("beside.index",))),
+        lambda entry: entry._replace(file=entry.file._replace(external_path="file:///elsewhere")),
     ],
     ids=["buckets", "extra files", "external path"],
 )

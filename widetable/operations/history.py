@@ -1,0 +1,54 @@
+"""What a table keeps of its past: snapshots, those that tags keep, and what consumers have read.
+
+Raises InvalidError for names that break a rule or are taken, NotFoundError for what is not there, StorageError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from widetable.errors import NotFoundError
+from widetable.format.snapshot import Snapshot
+from widetable.operations.open_table import OpenTable
+from widetable.operations.snapshot_choice import load_snapshot
+
+
+def snapshots(table: OpenTable) -> list[Snapshot]:
+    """All snapshots that are kept, newest last."""
+    store = table._committer.snapshots
+    found = []
+    for id in store.ids():
+        with contextlib.suppress(NotFoundError):  # expired since the directory was listed
+            found.append(store.load(id))
+    return found
+
+
+def create_tag(table: OpenTable, name: str, snapshot_id: int | None = None) -> None:
+    """Keep a snapshot, the newest by default, under a name: it can be read for as long as the
+    tag is there.
+    """
+    store = table._committer.snapshots
+    snapshot = store.latest() if snapshot_id is None else load_snapshot(store, snapshot_id)
+    table._tags.create(name, snapshot or load_snapshot(store, 1))
+
+
+def delete_tag(table: OpenTable, name: str) -> None:
+    """Let a tag go. Files that only it kept are orphans from then on (`remove_orphan_files`)."""
+    table._tags.delete(name)
+
+
+def tags(table: OpenTable) -> dict[str, Snapshot]:
+    """Name to snapshot of all tags, sorted by name. One whose file is damaged is left out, with a warning."""
+    return table._tags.all()
+
+
+def consumers(table: OpenTable) -> dict[str, int]:
+    """Consumer to the first snapshot that it has not read; this one and later ones do not expire. One whose file is
+    damaged is left out, with a warning.
+    """
+    return table._consumers.all()
+
+
+def delete_consumer(table: OpenTable, consumer_id: str) -> bool:
+    """Forget a consumer, so that it keeps no snapshot any more; whether there was one."""
+    return table._consumers.delete(consumer_id)

@@ -1,0 +1,63 @@
+"""A table as operations take it: where it is, and what is made of that when it is first asked for. The base of `Table`,
+which adds the operations.
+
+Raises NotFoundError for a table that is not there any more, InvalidError for one that was dropped and made again.
+"""
+
+from __future__ import annotations
+
+from widetable.commit.committer import Committer
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.table_identity import check_identity
+from widetable.derived_value import derived_value
+from widetable.operations.tags import TagStore
+from widetable.paths import TablePaths
+from widetable.schema import TableSchema
+from widetable.storage.file_io import FileIO
+from widetable.write.table_state import TableState
+
+
+class OpenTable:
+    """Picklable; holds nothing open; threads may share it. What has an underscore is for operations."""
+
+    def __init__(self, path: str, file_io: FileIO) -> None:
+        self._path = path
+        self._file_io = file_io
+        self._paths = TablePaths(path)
+
+    def __getstate__(self) -> tuple[str, FileIO]:
+        return self._path, self._file_io
+
+    def __setstate__(self, state: tuple[str, FileIO]) -> None:
+        self._path, self._file_io = state
+        self._paths = TablePaths(self._path)
+
+    @property
+    def path(self) -> str:
+        """The absolute path of the table's directory."""
+        return self._path
+
+    @property
+    def schema(self) -> TableSchema:
+        """The newest schema, looked up on each call. Raises NotFoundError when the table is not there any more,
+        InvalidError when it was dropped and made again.
+        """
+        check_identity(self._file_io, self._paths, self._committer.identity)
+        return self._committer.schemas.latest()
+
+    @derived_value
+    def _committer(self) -> Committer:
+        return Committer(self._file_io, self._paths)
+
+    @property
+    def _tags(self) -> TagStore:
+        return TagStore(self._file_io, self._paths)
+
+    @property
+    def _consumers(self) -> ConsumerStore:
+        return ConsumerStore(self._file_io, self._paths)
+
+    def _state(self, schema: TableSchema | None = None) -> TableState:
+        """With a schema of this table; None: the newest."""
+        load = self._committer.schemas.load
+        return TableState(self._file_io, self._paths, schema or self.schema, load)

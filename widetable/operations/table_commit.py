@@ -1,0 +1,142 @@
+"""Commits of files that writers made, what follows them, and what becomes of files that are not committed.
+
+Raises ConflictError, InvalidError, DamagedError and StorageError of the commit; what compacts behind it raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from widetable import options as opt
+from widetable.arguments import flag, items
+from widetable.commit.commit_identity import Identity
+from widetable.commit.committer import CommitResult
+from widetable.operations import compaction_threads
+from widetable.operations.compaction import compact_after_append, compact_after_replay
+from widetable.operations.open_table import OpenTable
+from widetable.operations.supported import check_writable
+from widetable.operations.unattended import warn_unattended
+from widetable.schema import TableSchema
+from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard as discard_all
+from widetable.write.discard import discard_files
+
+
+def commit_append(
+    table: OpenTable,
+    messages: Iterable[CommitMessage],
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    watermark: int | None = None,
+    *,
+    digest: str | None = None,
+    replay: bool = False,
+) -> CommitResult:
+    """Commit the files of writers in one snapshot, then compact as `write` does.
+
+    properties: texts to note in the snapshot. watermark: epoch milliseconds before which the
+    writer expects no more rows; snapshots keep the highest. digest, replay: as in `write`. The
+    files of messages that were in already stay; nobody names them.
+    """
+    by = Identity.of(commit_user, commit_identifier, digest, replay)
+    return append_messages(table, messages, by, watermark=watermark, properties=properties)
+
+
+def append_messages(
+    table: OpenTable,
+    messages: Iterable[CommitMessage],
+    by: Identity,
+    *,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> CommitResult:
+    """Commit the files of writers in one snapshot, and compact the buckets where that is due."""
+    messages = items(messages, CommitMessage, "messages")
+    schema = table.schema  # before: nothing that follows the commit may fail it
+    result = table._committer.append(messages, by, watermark=watermark, properties=properties)
+    if not messages:
+        return result
+    if not result.committed:
+        finish_replayed(table, schema)
+        return result
+    state = table._state(schema)
+    if schema.typed_options.get(opt.WRITE_ONLY):
+        warn_unattended(state, table._committer, result.files)
+    else:
+        compact_after_append(state, table._committer, messages)
+    return result
+
+
+def finish_replayed(table: OpenTable, schema: TableSchema) -> None:
+    """What a writer that was killed after its commit did not come to."""
+    if not schema.typed_options.get(opt.WRITE_ONLY):
+        compact_after_replay(table._state(schema), table._committer)
+
+
+def commit_overwrite(
+    table: OpenTable,
+    messages: Iterable[CommitMessage],
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    whole_table: bool = False,
+    watermark: int | None = None,
+    *,
+    digest: str | None = None,
+    replay: bool = False,
+) -> CommitResult:
+    """Commit the files of writers in place of what is live in their partitions, or in the whole
+    table (see `overwrite`). watermark, digest, replay: as in `commit_append`.
+    """
+    whole_table = flag(whole_table, "whole_table")
+    by = Identity.of(commit_user, commit_identifier, digest, replay)  # before any file goes
+    return overwrite_by(table, messages, by, whole_table=whole_table, watermark=watermark)
+
+
+def overwrite_by(
+    table: OpenTable,
+    messages: Iterable[CommitMessage],
+    by: Identity,
+    *,
+    whole_table: bool,
+    watermark: int | None = None,
+) -> CommitResult:
+    """Commit the files of writers in place of what is live in their partitions, or in the whole table."""
+    messages = items(messages, CommitMessage, "messages")
+    schema = table.schema
+    check_writable(schema)
+    messages = _without_changelog(table, schema, messages)
+    dynamic = bool(schema.partition_keys) and schema.typed_options.get(
+        opt.DYNAMIC_PARTITION_OVERWRITE
+    )
+    scope = None if whole_table or not dynamic else {message.partition for message in messages}
+    return table._committer.overwrite(scope, messages, by, watermark=watermark)
+
+
+def _without_changelog(
+    table: OpenTable, schema: TableSchema, messages: Iterable[CommitMessage]
+) -> list[CommitMessage]:
+    """Readers of changes pass overwrites by, as in Paimon: their changelog files go."""
+    kept = []
+    for message in messages:
+        discard_files(table._state(schema), message.bucket_id, message.changelog_files)
+        kept.append(replace(message, changelog_files=()))
+    return kept
+
+
+def discard(table: OpenTable, messages: Iterable[CommitMessage]) -> None:
+    """Delete the files of messages that were never given to a commit, or that it turned away. One that cannot be
+    deleted is named in the log, and left to `remove_orphan_files`.
+    """
+    # Not table.schema: also when another table is there by now.
+    state = table._state(table._committer.schemas.latest())
+    discard_all(state, items(messages, CommitMessage, "messages"))
+
+
+def wait_for_compactions(table: OpenTable) -> None:
+    """Returns when this process has done what it compacts behind its commits: large picks among older levels, and
+    with `lookup-wait=false` changelogs. For who ends the process by force, or wants to read what they leave.
+    Raises nothing; what fails there is in the log, and due again with the next commit.
+    """
+    compaction_threads.wait_for_compactions(table.path)

@@ -1,0 +1,171 @@
+"""Rows in, one commit out: of one writer, or of the writers of many tasks.
+
+Raises InvalidError for rows and columns that do not fit the table, UnsupportedError for a table that is not to be
+written, ConflictError, DamagedError and StorageError of the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.arguments import flag, instance, items, text, whole_number
+from widetable.commit.commit_identity import Identity
+from widetable.commit.committer import CommitResult
+from widetable.errors import ConflictError, InvalidError
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
+from widetable.operations.open_table import OpenTable
+from widetable.operations.supported import check_writable
+from widetable.operations.table_commit import (
+    append_messages,
+    discard,
+    finish_replayed,
+    overwrite_by,
+)
+from widetable.write.commit_message import CommitMessage
+from widetable.write.row_source import RowSource, row_source
+from widetable.write.sequence import SequenceAllocator
+from widetable.write.table_writer import TableWriter
+from widetable.write.write_batch import ROW_KIND_COLUMN, BatchNormalizer, write_columns
+
+# What one commit may be written by.
+MOST_TASKS: Final = 2**31 - 1
+
+
+def write(
+    table: OpenTable,
+    data: Any,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    row_kind: str = ROW_KIND_COLUMN,
+    *,
+    digest: str | None = None,
+    replay: bool = False,
+) -> CommitResult:
+    """Upsert rows in one commit, and compact the touched buckets where that is due (unless
+    `write-only`).
+
+    data: Arrow data (a table, batches, a reader, which is streamed; polars, DuckDB and whoever else has the Arrow
+    C stream), a frame of pandas (an index without a name is not written), a dict of columns, a list of dicts; or
+    an iterable of Arrow data or frames. Its columns are what it updates, the primary key among them: of dicts, a
+    name that none has is not written, one that some have is null in the others. Arrow data is taken without loss
+    only; the floats of Python, numpy and pandas are rounded to FLOAT, and their NaN is null in other columns.
+    row_kind: the name of an optional column of +I, -U, +U, -D. Without rows nothing is committed. The result says
+    what was committed; `committed` is False when nothing was.
+
+    commit_user, commit_identifier: give both for exactly-once; identifiers of a user grow. One
+    that comes again commits nothing, but gets the lookup changelog that its writer may not have
+    come to. digest: a text of what the commit is made of, such as a hash. The last identifier
+    of a user comes again unless its digest is another one; a lower one only with its own digest
+    or with replay=True, by which the caller says that it is in. InvalidError otherwise: two
+    jobs have one commit user, or one has lost its place.
+    """
+    by = Identity.of(commit_user, commit_identifier, digest, replay)
+    commit = partial(append_messages, table, by=by)
+    return _write(table, COMMIT_KIND_APPEND, data, by, row_kind, commit)
+
+
+def overwrite(
+    table: OpenTable,
+    data: Any,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    row_kind: str = ROW_KIND_COLUMN,
+    *,
+    whole_table: bool = False,
+    digest: str | None = None,
+    replay: bool = False,
+) -> CommitResult:
+    """Replace rows by those of `data`, in one commit: in the partitions that it has, or in the
+    whole table.
+
+    The whole table is replaced with whole_table, when it has no partitions, or with option
+    `dynamic-partition-overwrite` = false. Otherwise as `write`. Readers of changes do not see what went; with
+    producer lookup the new rows reach them as +I, also those of keys that they have: let them start anew.
+    """
+    by = Identity.of(commit_user, commit_identifier, digest, replay)
+    commit = partial(overwrite_by, table, by=by, whole_table=flag(whole_table, "whole_table"))
+    return _write(table, COMMIT_KIND_OVERWRITE, data, by, row_kind, commit)
+
+
+def _write(
+    table: OpenTable,
+    kind: str,
+    data: Any,
+    by: Identity,
+    row_kind: str,
+    commit: Callable[[list[CommitMessage]], CommitResult],
+) -> CommitResult:
+    """Write the files of one commit, and commit them. Files that are certainly not in are deleted."""
+    row_kind = text(row_kind, "row_kind")
+    found = table._committer.replay_of(by)
+    if found is not None:
+        finish_replayed(table, table.schema)
+        return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
+    messages = _written(table, row_source(data, table.schema), row_kind)
+    try:
+        result = commit(messages)
+    except (ConflictError, InvalidError):
+        discard(table, messages)
+        raise
+    if not result.committed:
+        # A commit of the same identifier was in first.
+        discard(table, messages)
+    return result
+
+
+def _written(table: OpenTable, source: RowSource, row_kind: str) -> list[CommitMessage]:
+    if source.columns is None:
+        return []
+    with new_writer(table, source.columns, row_kind) as writer:
+        writer.write(source.batches)
+        return writer.finish()
+
+
+def new_writer(
+    table: OpenTable,
+    columns: Sequence[str],
+    row_kind: str = ROW_KIND_COLUMN,
+    task: int = 0,
+    tasks: int | None = 1,
+    sequence_base: int | None = None,
+) -> TableWriter:
+    """A writer of level-0 files for task `task` of `tasks`; its messages go to `commit_append`
+    or `commit_overwrite`.
+
+    columns: of the data that it will get. tasks: None when nobody knows how many there are.
+    sequence_base: of `sequence_base()`, taken once for all tasks; by default taken now.
+    """
+    schema = table.schema
+    check_writable(schema)
+    columns, row_kind = items(columns, str, "columns"), text(row_kind, "row_kind")
+    if tasks is not None:
+        tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
+    task = whole_number(task, "task", least=0, most=(tasks or MOST_TASKS) - 1)
+    base = table._committer.sequence_base() if sequence_base is None else sequence_base
+    base = whole_number(base, "sequence_base", least=0)
+    return TableWriter(
+        table._state(schema), columns, SequenceAllocator(base, task, tasks), row_kind
+    )
+
+
+def check_write_columns(
+    table: OpenTable, arrow_schema: pa.Schema, row_kind: str = ROW_KIND_COLUMN
+) -> None:
+    """Raises what `write` would raise for data of this schema, before there is any."""
+    schema = table.schema
+    check_writable(schema)
+    instance(arrow_schema, pa.Schema, "arrow_schema")
+    chosen = write_columns(schema, arrow_schema.names, text(row_kind, "row_kind"))
+    empty = pa.RecordBatch.from_arrays(
+        [pa.nulls(0, field.type) for field in arrow_schema], schema=arrow_schema
+    )
+    BatchNormalizer(schema, chosen, SequenceAllocator(0)).row_batch(empty)
+
+
+def sequence_base(table: OpenTable) -> int:
+    """Where the sequence numbers of a commit that starts now begin; the same for all its tasks."""
+    return table._committer.sequence_base()
