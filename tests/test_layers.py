@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
+import widetable
+from widetable import connector
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # ARCHITECTURE.md, "Packages": a later stage may import an earlier one, never the reverse.
@@ -27,7 +30,7 @@ STAGES = (
     ("commit",),
     ("read",),
     ("operations",),
-    ("table", "catalog", "public_names"),
+    ("table", "catalog", "public_names", "connector"),
     ("warmup",),
     ("cli", "__main__"),
 )
@@ -128,6 +131,49 @@ def test_packages_import_only_what_they_may(package: str) -> None:
     for path, module in modules_of(package):
         faults += foreign_faults(path.read_text(encoding="utf-8"), module, ALLOWED[package])
     assert faults == []
+
+
+def private_faults(source: str, module: str) -> list[str]:
+    """What an engine takes of `widetable` besides its public names and the connector's."""
+    public = {f"widetable.{name}" for name in widetable.__all__}
+    return [
+        f"{module}:{line} imports {name}"
+        for line, name in imports_of(source, module.rpartition(".")[0])
+        if name.split(".")[0] == "widetable"
+        and name not in public
+        and not name.startswith("widetable.connector.")
+    ]
+
+
+@pytest.mark.parametrize("package", ["widetable_spark", "pyspark_widetable"])
+def test_spark_builds_on_public_names_and_the_connector(package: str) -> None:
+    faults = []
+    for path, module in modules_of(package):
+        faults += private_faults(path.read_text(encoding="utf-8"), module)
+    assert faults == []
+
+
+def test_the_connector_lists_what_it_has_and_spark_uses_it_all() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path, _ in modules_of("widetable_spark"))
+    imported = {
+        name.rpartition(".")[2]
+        for _, name in imports_of(sources.replace("from __future__ import annotations", ""), "x")
+        if name.startswith("widetable.connector.")
+    }
+    assert set(connector.__all__) == imported
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import widetable.commit.committer",
+        "from widetable.commit.committer import Committer",
+        "from widetable import connector, options",
+        "import widetable",
+    ],
+)
+def test_a_private_import_is_seen(source: str) -> None:
+    assert private_faults(source, "widetable_spark.newcomer") != []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from widetable import WidetableError
-from widetable.storage.locate import locate
+from widetable.connector import locate
 
 _log = logging.getLogger("widetable.spark")
 _logged: Final[set[str | None]] = set()

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from widetable import Table
-from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable.connector import BATCH_BYTES, pieces
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, cast_batch
 

@@ -16,8 +16,7 @@ from pyspark.sql.types import Row, StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFunction
 
 from widetable import InvalidError, Table
-from widetable.arguments import text
-from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable.connector import BATCH_BYTES, pieces, text
 from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema

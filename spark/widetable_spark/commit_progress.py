@@ -23,8 +23,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from widetable import Table
-from widetable.arguments import called, text
-from widetable.arguments import path as checked_path
+from widetable.connector import called, text
+from widetable.connector import path as checked_path
 
 _log = logging.getLogger("widetable.spark")
 

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from widetable import NotFoundError, Table
-from widetable.read.change_read import change_schema
+from widetable.connector import change_schema
 from widetable_spark.batch_reader import BatchReader
 from widetable_spark.batch_writer import BatchWriter
 from widetable_spark.column_path import path_of, with_path

@@ -15,9 +15,7 @@ from collections.abc import Set
 from pyspark.sql.types import StructType
 
 from widetable import InvalidError
-from widetable import options as opt
-from widetable.schema import TableSchema
-from widetable.storage.locate import locate
+from widetable.connector import MERGE_ENGINE, TableSchema, locate
 from widetable_spark.column_path import path_of
 from widetable_spark.source_options import COLUMNS
 
@@ -43,7 +41,7 @@ def check_inserted(schema: TableSchema, null_columns: Set[str]) -> None:
 def effective_nulls(schema: TableSchema, null_columns: Set[str]) -> list[str]:
     """Those of the columns whose nulls are seen after a merge."""
     names = [name for name in schema.names if name in null_columns]
-    if schema.typed_options.get(opt.MERGE_ENGINE) != "partial-update":
+    if schema.typed_options.get(MERGE_ENGINE) != "partial-update":
         return names
     ordered = [group for group in schema.sequence_groups if not null_columns >= set(group.sequence)]
     return [name for name in names if any(name in group.columns for group in ordered)]

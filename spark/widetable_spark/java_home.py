@@ -86,7 +86,7 @@ def _released(home: Path) -> int | None:
 
 def _not_found(found: str) -> Exception:
     # Imported here so that the rest of this file needs the standard library only.
-    from widetable.errors import NotFoundError
+    from widetable import NotFoundError
 
     return NotFoundError(
         "Java",

@@ -31,19 +31,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from widetable import StorageError, Table, UnsupportedError, WidetableError
-from widetable.arguments import LONGEST_MILLIS, text, whole_number
-from widetable.arguments import path as checked_path
-from widetable.lsm.compaction_job import BucketWork, Outcome, perform
-from widetable.operations.compaction import Compacted, compact_all
-from widetable.operations.lookup_caches import caches_of
-from widetable.operations.maintenance import Maintainer, Upkeep
-from widetable.write.table_state import TableState
+from widetable.connector import (
+    LONGEST_MILLIS,
+    BucketWork,
+    Compacted,
+    Maintainer,
+    Outcome,
+    TableState,
+    Upkeep,
+    caches_of,
+    compact_all,
+    perform,
+    text,
+    whole_number,
+)
+from widetable.connector import path as checked_path
 from widetable_spark.spark_session import session_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
-    from widetable.commit.committer import Committer
+    from widetable.connector import Committer
 
 _MAX_SLOTS: Final = 1024
 _log = logging.getLogger("widetable.spark")

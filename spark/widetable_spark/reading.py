@@ -20,14 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from widetable import Table
-from widetable.arguments import names, refused, text
-from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable.connector import BATCH_BYTES, names, pieces, refused, text
 from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
 
 if TYPE_CHECKING:
-    from widetable.read.split import SplitRead
+    from widetable.connector import SplitRead
 
 
 def read(

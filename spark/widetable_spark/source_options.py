@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from widetable import InvalidError
-from widetable.arguments import LARGEST
-from widetable.option import Option, parse_value
-from widetable.read.stream_plan import DEFAULT, Limits, Start, start_of
+from widetable.connector import DEFAULT, LARGEST, Limits, Option, Start, parse_value, start_of
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from widetable.arguments import refused
+from widetable.connector import refused
 from widetable_spark.worker_python import check_worker_python
 
 

@@ -14,10 +14,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from widetable import Table
-from widetable.operations.follow import start_stream
-from widetable.operations.stream_progress import StreamProgress
-from widetable.read.change_source import StreamRead
-from widetable.read.stream_plan import Limits, Offset, advance, offset_from_json, pieces
+from widetable.connector import (
+    Limits,
+    Offset,
+    StreamProgress,
+    StreamRead,
+    advance,
+    offset_from_json,
+    pieces_between,
+    start_stream,
+)
 from widetable_spark.source_options import StreamOptions
 
 _LOOK_SECONDS: Final = 0.1
@@ -96,7 +102,7 @@ class StreamPosition:
         first, last = self._checked(start, newest), self._checked(end, newest)
         self._progress.keep(first)
         self._reached = end
-        found = pieces(first, last, self._source.step)
+        found = pieces_between(first, last, self._source.step)
         groups: dict[Any, list[StreamRead]] = {}
         reads = [read for piece in found for read in self._source.reads(piece)]
         for number, read in enumerate(reads):

@@ -22,11 +22,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from widetable import UnsupportedError
-from widetable.derived_value import derived_value
-from widetable.format.row_budget import BATCH_BYTES, pieces
-from widetable.read.change_source import StreamRead
-from widetable.read.stream_plan import Limits
-from widetable.write.write_batch import ROW_KIND_COLUMN
+from widetable.connector import (
+    BATCH_BYTES,
+    ROW_KIND_COLUMN,
+    Limits,
+    StreamRead,
+    derived_value,
+    pieces,
+)
 from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, cast_batch

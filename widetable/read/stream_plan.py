@@ -273,7 +273,7 @@ class Piece(NamedTuple):
     end: int
 
 
-def pieces(start: Offset, end: Offset, step_of: Callable[[int, bool], Step]) -> list[Piece]:
+def pieces_between(start: Offset, end: Offset, step_of: Callable[[int, bool], Step]) -> list[Piece]:
     """What lies between two offsets of one stream."""
     found = []
     at = start

@@ -25,7 +25,7 @@ from widetable.read.stream_plan import (
     check_offset,
     first_offset,
     offset_from_json,
-    pieces,
+    pieces_between,
     start_of,
 )
 
@@ -237,7 +237,7 @@ def test_the_rows_of_a_snapshot_come_before_the_changes_after_it() -> None:
     assert advance(start, table.step, 3, NO_LIMIT) == (Offset(4), 3)
     steps = [
         (piece.step.snapshot_id, piece.step.is_full)
-        for piece in pieces(start, Offset(4), table.step)
+        for piece in pieces_between(start, Offset(4), table.step)
     ]
     assert steps == [(2, True), (3, False)]
 
@@ -282,7 +282,7 @@ def test_any_limits_give_every_split_once_and_in_order(rng: random.Random) -> No
         )
         assert table.last is not None
         start = Offset(rng.randint(1, table.last), is_full=rng.random() < 0.5)
-        whole = pieces(start, Offset(table.last + 1), table.step)
+        whole = pieces_between(start, Offset(table.last + 1), table.step)
         expected = [
             (piece.step.snapshot_id, piece.step.is_full, index)
             for piece in whole
@@ -297,7 +297,7 @@ def test_any_limits_give_every_split_once_and_in_order(rng: random.Random) -> No
             end = advance(offset, table.step, table.last, limits)
             batch = [
                 (piece.step.snapshot_id, piece.step.is_full, index)
-                for piece in pieces(offset, end.offset, table.step)
+                for piece in pieces_between(offset, end.offset, table.step)
                 for index in range(piece.first, piece.end)
             ]
             assert len(batch) == end.splits

@@ -1,0 +1,97 @@
+"""What an engine builds on that runs tables elsewhere: tasks on other machines, queries of its own. Spark does
+(`widetable_spark`), and takes nothing else of this package but its public names. Kept as stable as those.
+
+    rows in     Table.new_writer in each task ─► CommitMessage ─► Table.commit_append
+    rows out    Table.scan().splits() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
+    changes     Table.change_source() ─► start_stream, advance: Offset ─► pieces_between ─► StreamRead in each task;
+                StreamProgress keeps what it has not read from expiry
+    upkeep      Table.maintainer(upkeep, compact), where `compact` calls compact_all with a `run` of its own, which
+                sends each BucketWork to a task that calls `perform` and gives back its Outcome
+    the face    checks of arguments, declared options, storage by path
+
+Raises nothing; what the names raise stands with them.
+"""
+
+from __future__ import annotations
+
+from widetable.arguments import (
+    LARGEST,
+    LONGEST_MILLIS,
+    called,
+    names,
+    path,
+    refused,
+    text,
+    whole_number,
+)
+from widetable.commit.committer import Committer
+from widetable.derived_value import derived_value
+from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable.lsm.compaction_job import BucketWork, Outcome, perform
+from widetable.operations.compaction import Compacted, compact_all
+from widetable.operations.follow import start_stream
+from widetable.operations.lookup_caches import caches_of
+from widetable.operations.maintenance import Maintainer, Upkeep
+from widetable.operations.stream_progress import StreamProgress
+from widetable.option import Option, parse_value
+from widetable.options import MERGE_ENGINE
+from widetable.read.change_read import change_schema
+from widetable.read.change_source import StreamRead
+from widetable.read.split import SplitRead
+from widetable.read.stream_plan import (
+    DEFAULT,
+    Limits,
+    Offset,
+    Start,
+    advance,
+    offset_from_json,
+    pieces_between,
+    start_of,
+)
+from widetable.schema import TableSchema
+from widetable.storage.locate import locate
+from widetable.write.table_state import TableState
+from widetable.write.write_batch import ROW_KIND_COLUMN
+
+__all__ = [
+    "BATCH_BYTES",
+    "DEFAULT",
+    "LARGEST",
+    "LONGEST_MILLIS",
+    "MERGE_ENGINE",
+    "ROW_KIND_COLUMN",
+    "BucketWork",
+    "Committer",
+    "Compacted",
+    "Limits",
+    "Maintainer",
+    "Offset",
+    "Option",
+    "Outcome",
+    "SplitRead",
+    "Start",
+    "StreamProgress",
+    "StreamRead",
+    "TableSchema",
+    "TableState",
+    "Upkeep",
+    "advance",
+    "caches_of",
+    "called",
+    "change_schema",
+    "compact_all",
+    "derived_value",
+    "locate",
+    "names",
+    "offset_from_json",
+    "parse_value",
+    "path",
+    "perform",
+    "pieces",
+    "pieces_between",
+    "refused",
+    "start_of",
+    "start_stream",
+    "text",
+    "whole_number",
+]
