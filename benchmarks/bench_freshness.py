@@ -39,7 +39,7 @@ _PATIENCE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _FreshnessShape:
     """warm_seconds: at the start, not counted."""
 
     keys: int
@@ -48,9 +48,9 @@ class _Shape:
 
 
 SHAPES = {
-    Size.FULL: _Shape(100_000, 20.0, 90.0),
-    Size.SHORT: _Shape(10_000, 10.0, 20.0),
-    Size.TINY: _Shape(100, 0.0, 2.0),
+    Size.FULL: _FreshnessShape(100_000, 20.0, 90.0),
+    Size.SHORT: _FreshnessShape(10_000, 10.0, 20.0),
+    Size.TINY: _FreshnessShape(100, 0.0, 2.0),
 }
 
 
@@ -76,7 +76,7 @@ def run(size: Size = Size.FULL) -> list[Row]:
     ]
 
 
-def ages_of_records(spark: SparkSession, work: Path, shape: _Shape) -> np.ndarray:
+def ages_of_records(spark: SparkSession, work: Path, shape: _FreshnessShape) -> np.ndarray:
     """Milliseconds from sending to seeing, of every changelog row after the warm-up."""
     fields = [pa.field("k", pa.int64(), nullable=False)]
     fields += [pa.field(f"c{i}", pa.string()) for i in range(COLUMNS)]

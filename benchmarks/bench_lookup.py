@@ -29,7 +29,7 @@ _OPTIONS = {"bucket": "1", "write-only": "true", "widetable.lookup-strategy": "l
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _LookupShape:
     """counts: keys of the tables. calls: for each size of a batch. is_fresh: each size in a process of its own."""
 
     counts: tuple[int, ...]
@@ -40,9 +40,9 @@ class _Shape:
 
 
 SHAPES = {
-    Size.FULL: _Shape((1_000_000, 10_000_000), ("int", "text"), (1_000, 10_000, 100_000), 7),
-    Size.SHORT: _Shape((200_000,), ("int", "text"), (1_000, 10_000), 5),
-    Size.TINY: _Shape((1_000,), ("text",), (100,), 2, is_fresh=False),
+    Size.FULL: _LookupShape((1_000_000, 10_000_000), ("int", "text"), (1_000, 10_000, 100_000), 7),
+    Size.SHORT: _LookupShape((200_000,), ("int", "text"), (1_000, 10_000), 5),
+    Size.TINY: _LookupShape((1_000,), ("text",), (100,), 2, is_fresh=False),
 }
 
 
@@ -83,7 +83,9 @@ def filled_table(warehouse: Path, kind: str, count: int) -> wt.Table:
     return table
 
 
-def _measured(work: Path, kind: str, count: int, shape: _Shape, *, is_full: bool) -> list[Row]:
+def _measured(
+    work: Path, kind: str, count: int, shape: _LookupShape, *, is_full: bool
+) -> list[Row]:
     table = filled_table(work, kind, count)
     start = time.perf_counter()
     table.lookup(keys_of(kind, np.linspace(0, count - 1, 500).astype(np.int64) * 2))
@@ -116,7 +118,7 @@ def _measured(work: Path, kind: str, count: int, shape: _Shape, *, is_full: bool
     return rows
 
 
-def _calls(work: tuple[str, str, str, int, int, int], shape: _Shape) -> list[float]:
+def _calls(work: tuple[str, str, str, int, int, int], shape: _LookupShape) -> list[float]:
     """What `_child` gives, in a fresh process if the shape says so."""
     if not shape.is_fresh:
         return _child(*work)

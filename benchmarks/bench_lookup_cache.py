@@ -23,7 +23,7 @@ _SEED = 6
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _CacheShape:
     """keys: of the table. batch: keys of a call."""
 
     keys: int
@@ -32,9 +32,9 @@ class _Shape:
 
 
 SHAPES = {
-    Size.FULL: _Shape(2_000_000, 10_000, 50),
-    Size.SHORT: _Shape(200_000, 10_000, 20),
-    Size.TINY: _Shape(1_000, 100, 2),
+    Size.FULL: _CacheShape(2_000_000, 10_000, 50),
+    Size.SHORT: _CacheShape(200_000, 10_000, 20),
+    Size.TINY: _CacheShape(1_000, 100, 2),
 }
 
 
@@ -45,7 +45,7 @@ def run(size: Size = Size.FULL) -> list[Row]:
         return [row for kind in kinds for row in _measured(work, kind, shape)]
 
 
-def _measured(work: Path, kind: str, shape: _Shape) -> list[Row]:
+def _measured(work: Path, kind: str, shape: _CacheShape) -> list[Row]:
     table = filled_table(work, kind, shape.keys)
     warm = filled_table(work / "warm", kind, 1_000)
     table_bytes = sum(file.file_size for split in table.scan().splits() for file in split.files)

@@ -25,14 +25,14 @@ import widetable as wt
 from benchmarks import two_groups
 from benchmarks.harness import Row, Size, scratch
 from benchmarks.rival import NEWEST, Rival, RivalAbsent
-from benchmarks.two_groups import Commit
+from benchmarks.two_groups import GroupCommit
 
 TARGET, WORST_SECONDS = 5.0, 2.0
 _WARM_SEED, _SEED = 1, 2
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _ChangelogShape:
     rows: int
     keys: int
     commits: int
@@ -40,11 +40,11 @@ class _Shape:
 
 
 SHAPES = {
-    Size.FULL: _Shape(150_000, 500_000, 10, 3),
-    Size.SHORT: _Shape(30_000, 100_000, 5, 1),
-    Size.TINY: _Shape(500, 1_000, 3, 1),
+    Size.FULL: _ChangelogShape(150_000, 500_000, 10, 3),
+    Size.SHORT: _ChangelogShape(30_000, 100_000, 5, 1),
+    Size.TINY: _ChangelogShape(500, 1_000, 3, 1),
 }
-WARM = _Shape(20_000, 60_000, 4, 1)
+WARM = _ChangelogShape(20_000, 60_000, 4, 1)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _round(sides: list[_Side], directory: Path) -> None:
 
 
 def our_pass(
-    warehouse: Path, commits: list[Commit], write: Callable[[wt.Table, Commit], float]
+    warehouse: Path, commits: list[GroupCommit], write: Callable[[wt.Table, GroupCommit], float]
 ) -> Pass:
     """Into a new table, by this process, which has written a small one right before."""
     catalog = wt.Catalog(str(warehouse))
@@ -132,7 +132,7 @@ def our_pass(
     return Pass(Path(table.path), seconds, total, time.process_time() - cpu)
 
 
-def write_wide(table: wt.Table, commit: Commit) -> float:
+def write_wide(table: wt.Table, commit: GroupCommit) -> float:
     """As the rival gets it: rows of all columns, null in the other group's."""
     rows = commit.to_arrow()
     start = time.perf_counter()
@@ -140,7 +140,7 @@ def write_wide(table: wt.Table, commit: Commit) -> float:
     return time.perf_counter() - start
 
 
-def write_narrow(table: wt.Table, commit: Commit) -> float:
+def write_narrow(table: wt.Table, commit: GroupCommit) -> float:
     """As two streams give it: each its own columns; in one commit."""
     parts = [commit.group_to_arrow(group) for group in range(two_groups.GROUPS)]
     start = time.perf_counter()
@@ -156,7 +156,7 @@ def write_narrow(table: wt.Table, commit: Commit) -> float:
 
 
 @contextmanager
-def _rivals(work: Path, commits: list[Commit]) -> Iterator[list[_Side]]:
+def _rivals(work: Path, commits: list[GroupCommit]) -> Iterator[list[_Side]]:
     """Both ways of Java, warm, each in a process of its own. Raises RivalAbsent."""
     version = os.environ.get("WIDETABLE_BENCH_RIVAL", NEWEST)
     files = _saved(work / "data", commits)
@@ -184,7 +184,7 @@ def _rival_pass(rival: Rival, path: Path, files: list[Path]) -> Pass:
     return Pass(table, seconds, sum(seconds), cpu)
 
 
-def _saved(directory: Path, commits: list[Commit]) -> list[Path]:
+def _saved(directory: Path, commits: list[GroupCommit]) -> list[Path]:
     directory.mkdir()
     return [commit.save(directory / f"{number}.rows") for number, commit in enumerate(commits)]
 

@@ -45,7 +45,7 @@ def schema() -> pa.Schema:
 
 
 @dataclass(frozen=True)
-class Commit:
+class GroupCommit:
     """The rows of one commit: texts[column of the group][row]."""
 
     keys: np.ndarray
@@ -85,10 +85,12 @@ class Commit:
         return path
 
 
-def commit(rng: np.random.Generator, rows: int, keys: np.ndarray, first_sequence: int) -> Commit:
+def commit(
+    rng: np.random.Generator, rows: int, keys: np.ndarray, first_sequence: int
+) -> GroupCommit:
     """`rows` records of the drawn `keys` (int64[rows]), in the order of arrival."""
     late = rng.integers(0, _LATE, rows)
-    return Commit(
+    return GroupCommit(
         keys=keys,
         sequences=np.arange(first_sequence, first_sequence + rows) - late,
         groups=(np.arange(rows) % GROUPS).astype(np.int8),
@@ -104,7 +106,7 @@ def base_rows(rng: np.random.Generator, keys: np.ndarray) -> pa.Table:
     return pa.table([*arrays, oldest, oldest], schema=schema())
 
 
-def commits(seed: int, rows: int, keys: int, count: int) -> list[Commit]:
+def commits(seed: int, rows: int, keys: int, count: int) -> list[GroupCommit]:
     """`count` commits of `rows` records each, keys drawn from 0 .. keys - 1."""
     rng = np.random.default_rng(seed)
     return [

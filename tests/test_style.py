@@ -146,6 +146,19 @@ def test_rule_holds(rule: Rule) -> None:
     assert faults == []
 
 
+def class_names(source: str) -> list[str]:
+    return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+
+
+def test_a_class_name_stands_once_in_the_code_base() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in sources((*PACKAGES, "benchmarks", "examples")):
+        for name in class_names((ROOT / path).read_text(encoding="utf-8")):
+            homes.setdefault(name, []).append(str(path))
+    assert len(homes) > 200
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 @pytest.mark.parametrize("folder", PACKAGES)
 def test_package_says_that_it_is_typed(folder: str) -> None:
     assert (ROOT / folder / "py.typed").exists()

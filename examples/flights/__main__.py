@@ -36,10 +36,10 @@ from examples.flights.inputs import SEED, make_streams, store_streams
 from examples.flights.layer_report import freshness_sentence
 from examples.flights.pipeline import PipelineRun, create_table, run_pipeline
 from examples.flights.punctuality import read_carriers
-from examples.flights.report import Findings, render_report
+from examples.flights.report import DemoFindings, render_report
 from examples.flights.second_layer import create_hourly_table
 from examples.flights.session import start_session
-from examples.flights.verdict import Verdict, judge
+from examples.flights.verdict import DemoVerdict, judge
 from examples.flights.wide_table import LABEL, TABLE_NAME, TABLE_SCHEMA
 from examples.flights.workspace import DEFAULT_ROOT, Workspace
 
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if run_demo(arguments).verdict.passed else 1
 
 
-def run_demo(arguments: list[str] | None = None) -> Findings:
+def run_demo(arguments: list[str] | None = None) -> DemoFindings:
     """Run the demo; return all that it found out."""
     options = _parse(arguments)
     workspace, console = _workspace(options), Console(_STEP_COUNT)
@@ -87,7 +87,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _run(workspace: Workspace, console: Console, options: argparse.Namespace) -> Findings:
+def _run(workspace: Workspace, console: Console, options: argparse.Namespace) -> DemoFindings:
     profiles, run = _fill(workspace, console, options)
     judged = _judge(workspace, console)
     rows = judged.rows
@@ -96,7 +96,7 @@ def _run(workspace: Workspace, console: Console, options: argparse.Namespace) ->
     history = read_history(judged.table, judged.hourly, run, months)
     freshness = measure_freshness(judged.table, judged.hourly, run)
     console.step("write the report")
-    return Findings(
+    return DemoFindings(
         profiles=profiles,
         run=run,
         history=history,
@@ -115,7 +115,7 @@ class _Judged:
     hourly: wt.Table
     rows: pa.Table
     hourly_rows: pa.Table
-    verdict: Verdict
+    verdict: DemoVerdict
 
 
 def _judge(workspace: Workspace, console: Console) -> _Judged:
@@ -169,7 +169,7 @@ def _tell_profiles(console: Console, profiles: list[InputProfile]) -> None:
         )
 
 
-def _tell_verdict(console: Console, verdict: Verdict) -> None:
+def _tell_verdict(console: Console, verdict: DemoVerdict) -> None:
     for name, schema, audit in (
         (TABLE_NAME, TABLE_SCHEMA, verdict.wide),
         (HOURLY_NAME, HOURLY_SCHEMA, verdict.hourly),
@@ -188,7 +188,7 @@ def _tell_verdict(console: Console, verdict: Verdict) -> None:
         console.note(str(finding))
 
 
-def _summarise(console: Console, findings: Findings, workspace: Workspace) -> None:
+def _summarise(console: Console, findings: DemoFindings, workspace: Workspace) -> None:
     console.line()
     console.line(f"A sample of {TABLE_NAME} as a feature table; the label is {LABEL} (minutes):")
     rows = [[cell_text(value) for value in row.values()] for row in findings.sample]
@@ -234,7 +234,7 @@ def _summarise(console: Console, findings: Findings, workspace: Workspace) -> No
     console.line(f"Report: {workspace.report}")
 
 
-def _commit_numbers(findings: Findings, group: str) -> list[str]:
+def _commit_numbers(findings: DemoFindings, group: str) -> list[str]:
     commits = [commit for commit in findings.history.commits if commit.writer == group]
     return [
         str(len(commits)),

@@ -75,7 +75,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Way:
+class ChartWay:
     """Something that went through stages: when it began and when each stage ended, ascending."""
 
     name: str
@@ -228,7 +228,7 @@ def bar_chart(
 
 
 def way_chart(
-    ways: Sequence[Way], stages: Mapping[str, str], names: Mapping[str, str], *, x_title: str
+    ways: Sequence[ChartWay], stages: Mapping[str, str], names: Mapping[str, str], *, x_title: str
 ) -> Spec:
     """A thin row per way, first on top: a dot of its name's colour, then a bar per stage."""
     values: list[Spec] = [

@@ -26,7 +26,7 @@ _SAMPLED_SNAPSHOTS = 20
 
 
 @dataclass(frozen=True)
-class Commit:
+class DemoCommit:
     """One snapshot. `seconds` since the first batch; rows and files as written by a stream."""
 
     snapshot_id: int
@@ -71,15 +71,15 @@ class Told:
 class History:
     """The run as the tables remember it, oldest first. layer_commits: of the second layer's table."""
 
-    commits: tuple[Commit, ...]
-    layer_commits: tuple[Commit, ...]
+    commits: tuple[DemoCommit, ...]
+    layer_commits: tuple[DemoCommit, ...]
     told: tuple[Told, ...]
     fill: tuple[FillPoint, ...]
     buckets_before: tuple[Bucket, ...]
     buckets_after: tuple[Bucket, ...]
 
     @property
-    def stream_commits(self) -> list[Commit]:
+    def stream_commits(self) -> list[DemoCommit]:
         return [commit for commit in self.commits if commit.writer != MAINTAINER]
 
 
@@ -102,11 +102,11 @@ def read_history(
     )
 
 
-def _commits(table: wt.Table, run: PipelineRun) -> tuple[Commit, ...]:
+def _commits(table: wt.Table, run: PipelineRun) -> tuple[DemoCommit, ...]:
     writers = {stream.query_id: stream.group for stream in run.streams}
     writers[COMMIT_USER] = SECOND_LAYER
     return tuple(
-        Commit(
+        DemoCommit(
             snapshot_id=snapshot.id,
             seconds=snapshot.time_millis / 1000 - run.started,
             writer=writers.get(snapshot.commit_user, MAINTAINER),
@@ -137,10 +137,10 @@ def _kinds(table: wt.Table, snapshot_id: int) -> dict[str, int]:
     return {entry["values"]: entry["counts"] for entry in counts.to_pylist()}
 
 
-def _evenly_spaced(commits: tuple[Commit, ...], last_of_streams: int) -> list[Commit]:
+def _evenly_spaced(commits: tuple[DemoCommit, ...], last_of_streams: int) -> list[DemoCommit]:
     """About `_SAMPLED_SNAPSHOTS` commits, evenly in time; always the streams' last and the newest."""
     span = commits[-1].seconds - commits[0].seconds
-    chosen: list[Commit] = []
+    chosen: list[DemoCommit] = []
     for commit in commits:
         due = not chosen or commit.seconds - chosen[-1].seconds >= span / _SAMPLED_SNAPSHOTS
         if due or commit.snapshot_id in (last_of_streams, commits[-1].snapshot_id):
@@ -148,7 +148,7 @@ def _evenly_spaced(commits: tuple[Commit, ...], last_of_streams: int) -> list[Co
     return chosen
 
 
-def _fill_point(table: wt.Table, commit: Commit) -> FillPoint:
+def _fill_point(table: wt.Table, commit: DemoCommit) -> FillPoint:
     columns = [group.sequence for group in GROUPS]
     scan = table.scan(columns=columns, snapshot_id=commit.snapshot_id)
     rows = scan.to_arrow()

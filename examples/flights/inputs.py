@@ -78,7 +78,7 @@ def store_streams(streams: dict[str, list[pa.Table]], workspace: Workspace) -> N
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _InputPlan:
     """What makes one group's records: for which flights, issued when, what a first version says."""
 
     known: Callable[[pa.Table, Bools], Bools]
@@ -226,21 +226,21 @@ def _typical_air_time(facts: pa.Table) -> Ints:
 
 
 _PLANS = {
-    SCHEDULE.name: _Plan(
+    SCHEDULE.name: _InputPlan(
         known=lambda facts, to_null: np.ones(facts.num_rows, dtype=np.bool_),
         issued=_schedule_issued,
         correctable_to_null="tailnum",
         to_null_share=0.4,
         first_version=_other_aircraft,
     ),
-    DEPARTURE.name: _Plan(
+    DEPARTURE.name: _InputPlan(
         known=lambda facts, to_null: to_null | _bools(pc.is_valid(facts["dep_time"])),
         issued=_departure_issued,
         correctable_to_null="dep_time",
         to_null_share=0.4,
         first_version=_estimated_departure,
     ),
-    ARRIVAL.name: _Plan(
+    ARRIVAL.name: _InputPlan(
         known=lambda facts, to_null: (
             to_null | _bools(pc.or_(pc.is_valid(facts["arr_time"]), pc.is_valid(facts["air_time"])))
         ),
@@ -249,7 +249,7 @@ _PLANS = {
         to_null_share=0.4,
         first_version=_estimated_arrival,
     ),
-    WEATHER.name: _Plan(
+    WEATHER.name: _InputPlan(
         known=lambda facts, to_null: _bools(facts["has_weather"]),
         issued=_weather_issued,
         correctable_to_null="wind_gust",

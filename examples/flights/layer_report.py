@@ -11,7 +11,7 @@ from html import escape
 
 import widetable as wt
 from examples.flights.carrier_hourly import HOURLY_NAME
-from examples.flights.charts import Cell, Series, Spec, Way, cell_chart, curve_chart, way_chart
+from examples.flights.charts import Cell, ChartWay, Series, Spec, cell_chart, curve_chart, way_chart
 from examples.flights.features import percent_text
 from examples.flights.freshness import STAGES, Freshness, Journey
 from examples.flights.history import History
@@ -108,7 +108,7 @@ def _way_chart(freshness: Freshness, run: PipelineRun, colors: Mapping[str, str]
         **{f"until {STAGE_TEXTS[stage]}": f"var(--{stage})" for stage in STAGES},
     }
     ways = [
-        Way(
+        ChartWay(
             journey.group,
             [
                 max(getattr(journey, stage) - run.started, 0.0)  # the first files waited for Spark

@@ -32,7 +32,7 @@ class CompactionRound:
     snapshot_id: int
 
 
-class Maintainer:
+class DemoMaintainer:
     """Compacts whatever is due every `pause_seconds` until the context is left, and then once more."""
 
     def __init__(self, table: wt.Table, pause_seconds: float) -> None:
@@ -44,7 +44,7 @@ class Maintainer:
         self._begun = 0.0
         self._thread = threading.Thread(target=self._work, name="maintainer")
 
-    def __enter__(self) -> Maintainer:
+    def __enter__(self) -> DemoMaintainer:
         self._thread.start()
         return self
 

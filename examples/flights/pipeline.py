@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
 from examples.flights.arrivals import Arrivals
-from examples.flights.maintainer import CompactionRound, Maintainer
+from examples.flights.maintainer import CompactionRound, DemoMaintainer
 from examples.flights.micro_batch import MicroBatch, last_batch, micro_batches
 from examples.flights.second_layer import LayerRun, SecondLayer
 from examples.flights.wide_table import (
@@ -134,7 +134,7 @@ def run_pipeline(
     second layer fails once; at the end everything is compacted once more, fully. record_count: of all streams.
     """
     called = time.time()
-    maintainer = Maintainer(wide, COMPACTION_PAUSE_SECONDS)
+    maintainer = DemoMaintainer(wide, COMPACTION_PAUSE_SECONDS)
     layer = SecondLayer(spark, workspace, wide, hourly)
     queries: dict[str, StreamingQuery] = {}
 

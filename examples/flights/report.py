@@ -24,7 +24,7 @@ from examples.flights.input_profile import InputProfile
 from examples.flights.layer_report import layer_charts, layer_values, seconds_text
 from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import CarrierTable
-from examples.flights.verdict import Verdict
+from examples.flights.verdict import DemoVerdict
 from examples.flights.wide_table import GROUPS, LABEL, TABLE_NAME
 
 COLORS = {
@@ -38,14 +38,14 @@ _TEMPLATE = Path(__file__).with_name("report_page.html")
 
 
 @dataclass(frozen=True)
-class Findings:
+class DemoFindings:
     """All that one run found out."""
 
     profiles: Sequence[InputProfile]
     run: PipelineRun
     history: History
     freshness: Freshness
-    verdict: Verdict
+    verdict: DemoVerdict
     carriers: CarrierTable
     fill: Sequence[GroupFill]
     sample: Sequence[dict[str, Any]]
@@ -62,7 +62,7 @@ class Findings:
         return sum(commit.retry_count for commit in self.history.stream_commits)
 
 
-def render_report(findings: Findings, library: str) -> str:
+def render_report(findings: DemoFindings, library: str) -> str:
     """The text of the page. library: the script that draws charts."""
     run, history, verdict = findings.run, findings.history, findings.verdict
     compaction_seconds = sum(compaction.seconds for compaction in run.compactions)
@@ -102,7 +102,7 @@ def render_report(findings: Findings, library: str) -> str:
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(values)
 
 
-def _charts(findings: Findings) -> dict[str, Spec]:
+def _charts(findings: DemoFindings) -> dict[str, Spec]:
     """By the id of the element of the page in which a chart is drawn."""
     run, history = findings.run, findings.history
     levels = sorted({level for point in history.fill for level in point.files_by_level})
@@ -117,7 +117,7 @@ def _charts(findings: Findings) -> dict[str, Spec]:
     }
 
 
-def _tiles(findings: Findings) -> str:
+def _tiles(findings: DemoFindings) -> str:
     verdict, later = findings.verdict, findings.freshness.without_first_batches()
     commits = findings.history.stream_commits
     broken_count = sum(verdict.laws.found.values())
@@ -149,7 +149,7 @@ def _tiles(findings: Findings) -> str:
     )
 
 
-def _differences(verdict: Verdict) -> str:
+def _differences(verdict: DemoVerdict) -> str:
     parts = [
         ("The table is not the full join", verdict.wide.passed, verdict.wide.first_differences),
         (
@@ -180,7 +180,7 @@ def _fill_chart(history: History) -> Spec:
     return curve_chart(series, x_title=_SECONDS, y_title="% of all flights", y_max=100)
 
 
-def _retry_sentence(findings: Findings) -> str:
+def _retry_sentence(findings: DemoFindings) -> str:
     if findings.retry_count == 0:
         return "No commit lost a race for a snapshot."
     return (
@@ -189,7 +189,7 @@ def _retry_sentence(findings: Findings) -> str:
     )
 
 
-def _commit_chart(findings: Findings) -> Spec:
+def _commit_chart(findings: DemoFindings) -> Spec:
     run, history = findings.run, findings.history
     commits = [*(each for each in history.stream_commits), *history.layer_commits]
     largest = max((commit.row_count for commit in commits), default=1) or 1
@@ -307,7 +307,7 @@ def _fill_bars(fill: GroupFill) -> str:
     return f'<div><h3 style="color:{COLORS[fill.name]}">{head}</h3>{rows}</div>'
 
 
-def _speed_table(findings: Findings) -> str:
+def _speed_table(findings: DemoFindings) -> str:
     rows = []
     for stream in findings.run.streams:
         commits = [c for c in findings.history.commits if c.writer == stream.group]

@@ -87,7 +87,7 @@ class SecondLayer:
         self._query: StreamingQuery | None = None
         self._done: dict[int, MicroBatch] = {}
         self._again: list[int] = []
-        self._plan = _Plan.NONE
+        self._plan = _LayerPlan.NONE
         self._restarted_at: float | None = None
         self._failed_starts = 0
 
@@ -111,8 +111,8 @@ class SecondLayer:
 
     def fail_once(self) -> None:
         """Let the next batch that commits something fail right after its commit. Only the first call counts."""
-        if self._plan is _Plan.NONE:
-            self._plan = _Plan.FAIL
+        if self._plan is _LayerPlan.NONE:
+            self._plan = _LayerPlan.FAIL
 
     def check(self) -> None:
         """Start the query again after the planned failure. Raises its own error, if it failed otherwise.
@@ -124,8 +124,8 @@ class SecondLayer:
         error = None if query is None else query.exception()
         if query is None or error is None:
             return
-        if self._plan is _Plan.FAILED:
-            self._plan = _Plan.OVER
+        if self._plan is _LayerPlan.FAILED:
+            self._plan = _LayerPlan.OVER
             self._restarted_at = time.time()
         elif last_batch(query) is None and self._failed_starts < _MAX_FAILED_STARTS:
             self._failed_starts += 1
@@ -165,12 +165,12 @@ class SecondLayer:
         added = add_once(self._hourly, batch_id, deltas)
         if added is Added.BEFORE:
             self._again.append(batch_id)
-        elif added is Added.NOW and self._plan is _Plan.FAIL:
-            self._plan = _Plan.FAILED
+        elif added is Added.NOW and self._plan is _LayerPlan.FAIL:
+            self._plan = _LayerPlan.FAILED
             raise PlannedFailure(f"batch {batch_id} is committed, and Spark is not to know")
 
 
-class _Plan(Enum):
+class _LayerPlan(Enum):
     """Of the failure on purpose."""
 
     NONE = 0

@@ -15,7 +15,7 @@ from examples.flights.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DemoVerdict:
     """wide, hourly: cells of the two tables. laws: what widetable's own auditor says of the wide one."""
 
     wide: Audit
@@ -42,10 +42,12 @@ class Verdict:
         return sum(self.laws.checks.values())
 
 
-def judge(workspace: Workspace, table: wt.Table, rows: pa.Table, hourly_rows: pa.Table) -> Verdict:
+def judge(
+    workspace: Workspace, table: wt.Table, rows: pa.Table, hourly_rows: pa.Table
+) -> DemoVerdict:
     """rows: of `table`, the wide one. Raises ValueError when a table has other columns or types."""
     expected = expected_table(workspace)
-    return Verdict(
+    return DemoVerdict(
         wide=audit_table(rows, expected),
         hourly=audit_hourly(hourly_rows, expected_hourly(expected)),
         laws=table.audit(start=0),

@@ -35,7 +35,7 @@ _DISK_BLOCK_BYTES: Final = 4096
 
 
 @dataclass(frozen=True)
-class Source:
+class CachedSource:
     """What a cache is a copy of. types: of the columns, as Arrow prints them; table, data_file: paths, for people."""
 
     table: str
@@ -52,7 +52,7 @@ class Source:
 class CacheManifest:
     """files: (bytes, checksum or None) by name below the cache's directory."""
 
-    source: Source
+    source: CachedSource
     boot: str
     files: Mapping[str, tuple[int, int | None]]
 
@@ -87,7 +87,7 @@ class CacheManifest:
         return b"%s\n%08x" % (body, zlib.crc32(body))
 
 
-def seal(directory: str, source: Source) -> CacheManifest:
+def seal(directory: str, source: CachedSource) -> CacheManifest:
     """Write the manifest of a cache whose other files are complete."""
     files = {}
     boot = boot_id()
@@ -134,7 +134,7 @@ def boot_id() -> str:
 
 
 def _from_object(body: dict[str, Any]) -> CacheManifest:
-    source = Source(
+    source = CachedSource(
         table=str(body["table"]),
         data_file=str(body["data_file"]),
         data_file_bytes=int(body["data_file_bytes"]),

@@ -17,7 +17,7 @@ from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.write.table_state import TableState
 from widetable_lookup.cache_fault import LOGGER, CacheFault
-from widetable_lookup.cache_manifest import Source, seal
+from widetable_lookup.cache_manifest import CachedSource, seal
 from widetable_lookup.cache_space import Building, CacheSpace
 from widetable_lookup.row_files import RowFiles
 
@@ -112,8 +112,8 @@ class CacheBuilder:
         self._space.publish(building, self._budget_bytes)
         self._building = None
 
-    def _source(self, file: DataFileMeta, schema: pa.Schema) -> Source:
-        return Source(
+    def _source(self, file: DataFileMeta, schema: pa.Schema) -> CachedSource:
+        return CachedSource(
             table=self._table.paths.root,
             data_file=self._path,
             data_file_bytes=file.file_size,

@@ -36,7 +36,7 @@ Positions = npt.NDArray[np.int64]
 _NARROW_DECIMAL_DIGITS: Final = 18
 
 
-class _Part(NamedTuple):
+class _KeyPart(NamedTuple):
     """A column as key_search.py compares it. offsets, values: numbers of its buffers; shift: bytes before the first."""
 
     kind: int
@@ -193,18 +193,18 @@ def _with_words(keys: EncodedKeys) -> _Asked:
     return _Asked(data, any_words(data), keys.offsets)
 
 
-def _parts(kind: pa.DataType, first: int) -> list[_Part]:
+def _parts(kind: pa.DataType, first: int) -> list[_KeyPart]:
     """In the order of their significance."""
     if is_bytes(kind):
-        return [_Part(BYTES, 0, 0, first + 1, first + 2, 0)]
+        return [_KeyPart(BYTES, 0, 0, first + 1, first + 2, 0)]
     values = first + 1
     if pa.types.is_boolean(kind):
-        return [_Part(BOOLEAN, 1, 0, values, values, 0)]
+        return [_KeyPart(BOOLEAN, 1, 0, values, values, 0)]
     if pa.types.is_decimal128(kind):
         if kind.precision <= _NARROW_DECIMAL_DIGITS:
-            return [_Part(SIGNED, 8, 16, values, values, 0)]
-        high = _Part(SIGNED, 8, 16, values, values, 8)
-        return [high, _Part(UNSIGNED, 8, 16, values, values, 0)]
+            return [_KeyPart(SIGNED, 8, 16, values, values, 0)]
+        high = _KeyPart(SIGNED, 8, 16, values, values, 8)
+        return [high, _KeyPart(UNSIGNED, 8, 16, values, values, 0)]
     width = kind.bit_width // 8
     how = FLOATING if pa.types.is_floating(kind) else SIGNED
-    return [_Part(how, width, width, values, values, 0)]
+    return [_KeyPart(how, width, width, values, values, 0)]

@@ -19,7 +19,7 @@ from examples.flights.history import (
     MAINTAINER,
     SECOND_LAYER,
     Bucket,
-    Commit,
+    DemoCommit,
     FillPoint,
     History,
     Told,
@@ -29,9 +29,9 @@ from examples.flights.maintainer import CompactionRound
 from examples.flights.micro_batch import MicroBatch
 from examples.flights.pipeline import PipelineRun, StreamRun
 from examples.flights.punctuality import CarrierTable, Punctuality
-from examples.flights.report import Findings, render_report
+from examples.flights.report import DemoFindings, render_report
 from examples.flights.second_layer import LayerRun, Restart
-from examples.flights.verdict import Verdict
+from examples.flights.verdict import DemoVerdict
 from examples.flights.wide_table import GROUPS
 
 KINDS = ("+I", "-U", "+U", "-D")
@@ -175,13 +175,13 @@ def _findings(
     told: Sequence[Told] = (Told(5, 2.0, {"+I": 100, "-U": 45, "+U": 45}),),
     journeys: Sequence[Journey] = JOURNEYS,
     **laws: Any,
-) -> Findings:
+) -> DemoFindings:
     names = [group.name for group in GROUPS]
     known = dict.fromkeys(names, 90)
     buckets = (Bucket("2013-01", {0: 3, 5: 1}, {0: 9, 5: 100}, 4_000),)
     batches = (MicroBatch(0, 1_000.0, 1_009.0, 110, ""),)
     layer_batch = MicroBatch(0, 1_003.0, 1_003.5, 190, '{"next_snapshot": 6}')
-    return Findings(
+    return DemoFindings(
         profiles=[InputProfile(name, 2, 110, 5, 4, 3, 2) for name in names],
         run=PipelineRun(
             startup_seconds=3.0,
@@ -191,10 +191,10 @@ def _findings(
         ),
         history=History(
             commits=(
-                *(Commit(id, 2.0 * id, name, 110, 3, 1) for id, name in enumerate(names, 1)),
-                Commit(5, 2.0, MAINTAINER, 0, 1, 0),
+                *(DemoCommit(id, 2.0 * id, name, 110, 3, 1) for id, name in enumerate(names, 1)),
+                DemoCommit(5, 2.0, MAINTAINER, 0, 1, 0),
             ),
-            layer_commits=(Commit(1, 3.5, SECOND_LAYER, 10, 1, 0),),
+            layer_commits=(DemoCommit(1, 3.5, SECOND_LAYER, 10, 1, 0),),
             told=tuple(told),
             fill=(
                 FillPoint(1, 1.0, 50, dict.fromkeys(names, 0), {0: 3}),
@@ -204,7 +204,7 @@ def _findings(
             buckets_after=buckets,
         ),
         freshness=Freshness(tuple(journeys)),
-        verdict=Verdict(audit, layer_audit, _laws(**laws)),
+        verdict=DemoVerdict(audit, layer_audit, _laws(**laws)),
         carriers=CarrierTable(
             {"UA": ("United Air Lines Inc.", Punctuality(9, 8, -20, 1))},
             {("UA", 8): Punctuality(9, 8, -20, 1), ("UA", 9): Punctuality(1, 0, 0, 1)},

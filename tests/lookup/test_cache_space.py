@@ -28,7 +28,7 @@ from widetable import options as opt
 from widetable.write.table_state import TableState
 from widetable_lookup import cache_space, cache_statistics, host_caches, process_caches
 from widetable_lookup.cache_fault import CacheFault
-from widetable_lookup.cache_manifest import Source, seal
+from widetable_lookup.cache_manifest import CachedSource, seal
 from widetable_lookup.cache_space import CacheSpace
 from widetable_lookup.host_caches import ProcessCaches
 
@@ -120,7 +120,7 @@ def test_caches_are_counted_once_more_when_they_take_their_place(tmp_path: Path)
     """Two that had room when they asked may not have it together."""
     space = CacheSpace(str(tmp_path / "caches"), is_chosen=True)
     folder = tmp_path / "caches" / ("0" * 32)
-    source = Source("t", "f", 1, 1, 0, ("k",), ("int64",), 3_600_000)
+    source = CachedSource("t", "f", 1, 1, 0, ("k",), ("int64",), 3_600_000)
     buildings = []
     for name in ("a", "b"):
         building = space.begin(str(folder / name))

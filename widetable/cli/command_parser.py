@@ -30,7 +30,7 @@ which is one line on standard error.
 """
 
 
-class _Parser(argparse.ArgumentParser):
+class _CommandParser(argparse.ArgumentParser):
     color: bool  # of Python 3.14
 
     def error(self, message: str) -> NoReturn:
@@ -47,7 +47,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parsed(command: Command, words: list[str]) -> dict[str, Any]:
     """The values of the command's arguments, and `debug`, by their names."""
-    parser = _Parser(
+    parser = _CommandParser(
         prog=f"widetable {command.name}",
         description=f"{command.summary}\n{command.notes}".strip(),
         epilog="\n  ".join(["examples:", *command.examples]),

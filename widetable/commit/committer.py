@@ -99,7 +99,7 @@ class CommitResult:
     duration_millis: int = 0
 
 
-class _Run:
+class _Attempts:
     """What one commit carries from attempt to attempt.
 
     may_be_in: a publish has been tried and it is not known how it ended.
@@ -240,7 +240,7 @@ class Committer:
     def _commit(self, asked: CommitRequest) -> CommitResult:
         schema = self.schemas.latest()
         writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)
-        run = _Run(
+        run = _Attempts(
             asked,
             CommitFiles(writer, self.live_files, schema.typed_options),
             CommitHistory(self.last_commits.load, asked.by, self._paths.root),
@@ -257,12 +257,12 @@ class Committer:
             writer.discard()
         return result
 
-    def _attempt_in_turn(self, run: _Run) -> CommitResult | None:
+    def _attempt_in_turn(self, run: _Attempts) -> CommitResult | None:
         """One machine's commits come one after the other: a race costs the losers their work, and may starve them."""
         with self._file_io.turn(self._paths.commit_turn):
             return self._attempt(run)
 
-    def _attempt(self, run: _Run) -> CommitResult | None:
+    def _attempt(self, run: _Attempts) -> CommitResult | None:
         """One attempt on the newest snapshot; None when somebody else was first."""
         latest = self.snapshots.latest()
         # What was dropped must not come back, and what was made again has columns of its own.
@@ -288,7 +288,7 @@ class Committer:
         return self._result(run, committed=True, snapshot_id=snapshot.id)
 
     def _next_snapshot(
-        self, run: _Run, latest: Snapshot | None, delta: tuple[ManifestEntry, ...]
+        self, run: _Attempts, latest: Snapshot | None, delta: tuple[ManifestEntry, ...]
     ) -> Snapshot:
         """Everything that is written before the publish."""
         schema, users = self.schemas.latest(), users_of(latest, self.last_commits.load)
@@ -340,7 +340,7 @@ class Committer:
         live = self.live_files.live_entries(latest)
         return max((entry.file.max_sequence_number for entry in live), default=0)
 
-    def _publish(self, run: _Run, snapshot: Snapshot) -> bool:
+    def _publish(self, run: _Attempts, snapshot: Snapshot) -> bool:
         """Whether this snapshot is now the table's. Raises StorageError when it is not, or when that is not known."""
         path = self._paths.snapshot(snapshot.id)
         data = parsed_back(snapshot, snapshot_from_json, path)
@@ -399,7 +399,7 @@ class Committer:
             if id == 1:
                 self._file_io.replace(self._paths.earliest_hint, str(id).encode(), durable=False)
 
-    def _wait(self, run: _Run) -> None:
+    def _wait(self, run: _Attempts) -> None:
         """After a lost race. Raises ConflictError when there were enough of them."""
         run.retries += 1
         options = self.schemas.latest().typed_options
@@ -419,7 +419,7 @@ class Committer:
         longest = min(_LONGEST_WAIT_MILLIS, _FIRST_WAIT_MILLIS * 2 ** min(run.retries, 10))
         self._clock.sleep_millis(self._rng.uniform(0, longest))
 
-    def _clean_up(self, run: _Run) -> None:
+    def _clean_up(self, run: _Attempts) -> None:
         """After a failure before anything was published. Data files of writers stay: they may be committed again."""
         run.files.writer.discard()
         if run.asked.kind != COMMIT_KIND_COMPACT:
@@ -428,7 +428,7 @@ class Committer:
         state = TableState(self._file_io, self._paths, schema, self.schemas.load)
         discard(state, run.asked.messages)
 
-    def _result(self, run: _Run, *, committed: bool, snapshot_id: int | None) -> CommitResult:
+    def _result(self, run: _Attempts, *, committed: bool, snapshot_id: int | None) -> CommitResult:
         adds = run.asked.adds if committed else ()
         return CommitResult(
             committed,

@@ -35,7 +35,7 @@ _NOTE: Final = JsonNote(
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HeldLease:
     owner: str
     term: LeaseTerm
 
@@ -135,7 +135,7 @@ def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     return found
 
 
-def _read(file_io: FileIO, path: str) -> _Held | None:
+def _read(file_io: FileIO, path: str) -> _HeldLease | None:
     """None for a lease that is not there or cannot be read: it protects nobody."""
     try:
         return _parsed(file_io, path)
@@ -146,7 +146,7 @@ def _read(file_io: FileIO, path: str) -> _Held | None:
         return None
 
 
-def _parsed(file_io: FileIO, path: str) -> _Held:
+def _parsed(file_io: FileIO, path: str) -> _HeldLease:
     values = _NOTE.from_json(file_io.read(path), path)
     process = values["process"] if isinstance(values["process"], str) else None
-    return _Held(values["owner"], LeaseTerm(values["expires_millis"], process))
+    return _HeldLease(values["owner"], LeaseTerm(values["expires_millis"], process))

@@ -50,7 +50,7 @@ _log = logging.getLogger("widetable")
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HeldSnapshots:
     """Of a file. ended_millis: when it stopped to hold, None while it holds."""
 
     path: str
@@ -205,7 +205,7 @@ def damaged_read_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError
     return found
 
 
-def _leases(file_io: FileIO, paths: TablePaths, clock: Clock) -> Iterator[_Held]:
+def _leases(file_io: FileIO, paths: TablePaths, clock: Clock) -> Iterator[_HeldSnapshots]:
     """What the files say; of one that says nothing, or nothing that is true, its own time counts."""
     for path, modified_millis in _files(file_io, paths):
         try:
@@ -214,7 +214,7 @@ def _leases(file_io: FileIO, paths: TablePaths, clock: Clock) -> Iterator[_Held]
             continue
         except DamagedError as damage:
             pass_over(damage)
-            yield _Held(path, 0, modified_millis)
+            yield _HeldSnapshots(path, 0, modified_millis)
             continue
         process = values["process"] if isinstance(values["process"], str) else None
         term = LeaseTerm(values["expires_millis"], process)
@@ -224,7 +224,7 @@ def _leases(file_io: FileIO, paths: TablePaths, clock: Clock) -> Iterator[_Held]
             Force.VOID: modified_millis,
         }
         force = term.force(path, LONGEST_MILLIS, clock)
-        yield _Held(path, values["snapshot_id"], ended_millis[force])
+        yield _HeldSnapshots(path, values["snapshot_id"], ended_millis[force])
 
 
 def _files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, int]]:

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.errors import UnsupportedError
-from widetable.format.avro_schema import Leaf, Schema, avro_damage, plan_columns
+from widetable.format.avro_schema import AvroLeaf, Schema, avro_damage, plan_columns
 from widetable.kernels.avro_records import Numbers, decode_records
 
 Record: TypeAlias = dict[str, Any]
@@ -226,7 +226,7 @@ class _ColumnReader:
         self._subject = subject
         self._bytes: dict[bytes, bytes] = {}
 
-    def column(self, leaf: Leaf, low: Numbers, high: Numbers) -> list[Any]:
+    def column(self, leaf: AvroLeaf, low: Numbers, high: Numbers) -> list[Any]:
         """Values of one leaf; see `kernels.avro_records` for what the ranges mean."""
         changes = np.flatnonzero((low[1:] != low[:-1]) | (high[1:] != high[:-1])) + 1
         starts = np.concatenate([[0], changes])[: len(low)]
@@ -236,7 +236,7 @@ class _ColumnReader:
         lengths = np.diff(starts, append=len(low)).tolist()
         return list(chain.from_iterable(map(repeat, values, lengths)))
 
-    def _values(self, leaf: Leaf, low: list[int], high: list[int]) -> list[Any]:
+    def _values(self, leaf: AvroLeaf, low: list[int], high: list[int]) -> list[Any]:
         if leaf.kind == "int":
             return [value if there else None for value, there in zip(low, high, strict=True)]
         payload, seen = self._payload, self._bytes

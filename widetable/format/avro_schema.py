@@ -51,7 +51,7 @@ def array(items: Any) -> Schema:
 
 
 @dataclass(frozen=True)
-class Leaf:
+class AvroLeaf:
     """A field that is no record. path: its name and those of the records around it, with dots.
 
     kind: "int", "bytes", "string", or "array of <kind>". output: its place in the plan's result, None when the file
@@ -67,7 +67,7 @@ class Leaf:
 class ColumnPlan:
     """How to decode a file's records into the expected leaves."""
 
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[AvroLeaf, ...]
     steps: Steps
     nodes: Nodes
     outputs: int
@@ -112,7 +112,7 @@ class _Matching:
         self._named_nodes: dict[str, int] = {}
         self._nodes: list[_Node] = []
         self._steps: list[tuple[int, int, int, int]] = []
-        self._leaves: list[Leaf] = []
+        self._leaves: list[AvroLeaf] = []
         self._outputs = 0
 
     def plan(self) -> ColumnPlan:
@@ -144,7 +144,7 @@ class _Matching:
             core, may_be_null = _core(kind)
             if not may_be_null:
                 self._fail(f"no field {name!r}")
-            self._leaves.append(Leaf(f"{path}{name}", _kind(core), None))
+            self._leaves.append(AvroLeaf(f"{path}{name}", _kind(core), None))
 
     def _known(self, found: Any, expected: Any, path: str) -> None:
         found_core, null_branch = self._unwrap(found)
@@ -159,7 +159,7 @@ class _Matching:
             self._fail(f"the field {path!r} of type {found}, not {expected}")
         node = self._node(found_core, 0)
         self._steps.append((_STEPS.get(kind, STEP_NODE), self._outputs, null_branch, node))
-        self._leaves.append(Leaf(path, kind, self._outputs))
+        self._leaves.append(AvroLeaf(path, kind, self._outputs))
         self._outputs += 1
 
     def _unwrap(self, kind: Any) -> tuple[Any, int]:

@@ -94,7 +94,7 @@ class DataFileWriter:
         self._parquet: pq.ParquetWriter | None = None
         self._tail: HeldTail | None = None
         self._has_int96 = False
-        self._facts = _Facts(self._key, self._key_types, repeated_keys=repeated_keys)
+        self._facts = _WrittenFacts(self._key, self._key_types, repeated_keys=repeated_keys)
 
     @property
     def size_bytes(self) -> int:
@@ -241,7 +241,7 @@ class DataFileWriter:
         return self._parquet
 
 
-class _Facts:
+class _WrittenFacts:
     """What the meta says about the rows, collected batch by batch."""
 
     def __init__(

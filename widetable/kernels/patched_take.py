@@ -30,7 +30,7 @@ _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 @dataclass(frozen=True)
-class Choice:
+class PatchChoice:
     """Which rows are taken. positions int64[n]: of the large array, then of the rest behind it; -1 is null."""
 
     positions: Rows
@@ -72,7 +72,7 @@ class Choice:
         return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def take_patched(large: ArrowArray, rest: ArrowArray | None, choice: Choice) -> ArrowArray:
+def take_patched(large: ArrowArray, rest: ArrowArray | None, choice: PatchChoice) -> ArrowArray:
     """The chosen rows as one array; a slice without a copy where they are consecutive. No rest: no row is from it."""
     if choice.is_slice:
         first = int(choice.positions[0]) if len(choice.positions) else 0
@@ -91,7 +91,7 @@ def _is_plain_fixed_width(kind: pa.DataType) -> bool:
     return (is_plain and kind.bit_width in _WORDS) or types.is_decimal128(kind)
 
 
-def _values(large: ArrowArray, rest: ArrowArray, choice: Choice) -> Items:
+def _values(large: ArrowArray, rest: ArrowArray, choice: PatchChoice) -> Items:
     width = large.type.bit_width
     dtype, words = (np.uint64, 2) if width == 128 else (_WORDS[width], 1)
     values = np.empty(len(choice.positions) * words, dtype)
@@ -101,7 +101,9 @@ def _values(large: ArrowArray, rest: ArrowArray, choice: Choice) -> Items:
     return values
 
 
-def _validity(large: ArrowArray, rest: ArrowArray, choice: Choice) -> tuple[pa.Buffer | None, int]:
+def _validity(
+    large: ArrowArray, rest: ArrowArray, choice: PatchChoice
+) -> tuple[pa.Buffer | None, int]:
     """Gathered as bytes, one per row: unpacking and packing bits is cheaper than reading them one by one."""
     if not large.null_count and not rest.null_count:
         return choice.validity, len(choice.missing)

@@ -40,7 +40,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.levels import Levels, division_of, levels_of
 from widetable.lsm.sorted_run import SortedRun
 from widetable.lsm.universal_compaction import (
-    Pick,
+    RunPick,
     extend,
     pick_all,
     pick_due,
@@ -112,7 +112,7 @@ class _Bucket:
     def options(self) -> TableOptions:
         return self.schema.typed_options
 
-    def partial_merge(self, pick: Pick) -> PartialMerge:
+    def partial_merge(self, pick: RunPick) -> PartialMerge:
         has_deletes = any(file.delete_row_count != 0 for file in pick.files)
         return self.engine.partial_merge(self.schema, has_deletes=has_deletes)
 
@@ -193,12 +193,12 @@ def _with_lookup(bucket: _Bucket, scope: Scope) -> Plan:
     return _steps(bucket, pick, 1, number, repairs=repairs)
 
 
-def _pick_due(bucket: _Bucket) -> Pick | None:
+def _pick_due(bucket: _Bucket) -> RunPick | None:
     pick = pick_due(bucket.levels, bucket.options)
     return pick_level0(bucket.levels) if pick is None and _is_due(bucket) else pick
 
 
-def _pick_rest(old: _Bucket) -> Pick | None:
+def _pick_rest(old: _Bucket) -> RunPick | None:
     """What is due among the old levels, when it is much. Commits that come meanwhile do not change the answer."""
     trigger = division_of(old.levels, old.options).rest_trigger
     pick = pick_due(old.levels, old.options, trigger)
@@ -219,14 +219,14 @@ _COMMIT: Final[Mapping[_Due, tuple[tuple[_Way, ...], tuple[_Way, ...]]]] = {
 }
 
 
-def _pick_for_commit(bucket: _Bucket) -> Pick | None:
+def _pick_for_commit(bucket: _Bucket) -> RunPick | None:
     levels, options = bucket.levels, bucket.options
     whole = pick_due(levels, options)
     if whole is None and not _is_due(bucket):
         return None
     has_rest = _pick_rest(bucket.old_levels()) is not None
     first_levels = division_of(levels, options).commit_levels
-    picks: dict[_Way, Callable[[], Pick | None]] = {
+    picks: dict[_Way, Callable[[], RunPick | None]] = {
         _Way.UP: lambda: pick_level0(levels),
         _Way.ASIDE: lambda: pick_level0(levels, first_levels),
         _Way.ROOM: lambda: pick_with_room(levels, first_levels),
@@ -236,7 +236,7 @@ def _pick_for_commit(bucket: _Bucket) -> Pick | None:
     return next((pick for pick in found if pick is not None), None)
 
 
-def _due(whole: Pick | None, options: TableOptions) -> _Due:
+def _due(whole: RunPick | None, options: TableOptions) -> _Due:
     if whole is None:
         return _Due.NONE
     if not _is_much(whole.files, options):
@@ -245,7 +245,7 @@ def _due(whole: Pick | None, options: TableOptions) -> _Due:
     return _Due.OVERDUE if _is_much(level1, options) else _Due.MUCH
 
 
-_LOOKUP: Final[Mapping[Scope, Callable[[_Bucket], Pick | None]]] = {
+_LOOKUP: Final[Mapping[Scope, Callable[[_Bucket], RunPick | None]]] = {
     Scope.FULL: lambda bucket: pick_all(bucket.levels),
     Scope.DUE: _pick_due,
     Scope.COMMIT: _pick_for_commit,
@@ -279,7 +279,7 @@ def _ascend(runs: Iterable[SortedRun]) -> bool:
 
 
 def _steps(
-    bucket: _Bucket, pick: Pick, known_level: int, number: int | None, *, repairs: bool
+    bucket: _Bucket, pick: RunPick, known_level: int, number: int | None, *, repairs: bool
 ) -> Plan:
     """known_level: 0 for a compaction that emits nothing. number: of rows that may be moved, None for any."""
     schema, engine = bucket.schema, bucket.engine

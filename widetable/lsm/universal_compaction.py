@@ -28,7 +28,7 @@ from widetable.options import TableOptions
 
 
 @dataclass(frozen=True)
-class Pick:
+class RunPick:
     """The newest runs of a bucket, and the level to which they go. below: the older ones, newest first. moves: which of
     these go down as they are, and to which levels.
     """
@@ -43,7 +43,7 @@ class Pick:
         return tuple(file for run in self.runs for file in run.files)
 
 
-def pick_due(levels: Levels, options: TableOptions, trigger: int | None = None) -> Pick | None:
+def pick_due(levels: Levels, options: TableOptions, trigger: int | None = None) -> RunPick | None:
     """What rules 1 to 3 pick, None when that is nothing. trigger: in place of the option's."""
     if trigger is None:
         trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
@@ -52,7 +52,7 @@ def pick_due(levels: Levels, options: TableOptions, trigger: int | None = None) 
     return None if count == 0 else _newest(levels, runs, count)
 
 
-def pick_all(levels: Levels) -> Pick | None:
+def pick_all(levels: Levels) -> RunPick | None:
     """Every run: asked for, or needed by rows that may not be merged without their base (docs/decisions/0002)."""
     runs = levels.sorted_runs()
     if not runs or (len(runs) == 1 and runs[0].level == levels.max_level):
@@ -60,7 +60,7 @@ def pick_all(levels: Levels) -> Pick | None:
     return _newest(levels, runs, len(runs))
 
 
-def pick_level0(levels: Levels, deepest_level: int | None = None) -> Pick | None:
+def pick_level0(levels: Levels, deepest_level: int | None = None) -> RunPick | None:
     """All of level 0, and level 1 where there is no level between; None without a level-0 file. deepest_level: with
     older runs, the output lies no deeper.
     """
@@ -73,7 +73,7 @@ def pick_level0(levels: Levels, deepest_level: int | None = None) -> Pick | None
     return replace(pick, level=min(pick.level, deepest_level))
 
 
-def pick_with_room(levels: Levels, above_level: int) -> Pick | None:
+def pick_with_room(levels: Levels, above_level: int) -> RunPick | None:
     """All of level 0, to the level above the older runs once these have moved down; None when no move is needed for a
     level below `above_level`, or none makes room.
     """
@@ -85,10 +85,10 @@ def pick_with_room(levels: Levels, above_level: int) -> Pick | None:
     stacked = zip(reversed(older), range(levels.max_level, 0, -1), strict=False)
     moves = tuple((run, level) for run, level in stacked if run.level != level)
     free_level = levels.max_level - len(older)
-    return Pick(fresh, older, free_level, moves) if moves and free_level >= 1 else None
+    return RunPick(fresh, older, free_level, moves) if moves and free_level >= 1 else None
 
 
-def extend(levels: Levels, pick: Pick) -> Pick | None:
+def extend(levels: Levels, pick: RunPick) -> RunPick | None:
     """The pick and as many of the next older runs as it takes until all its sequence numbers lie above those that
     stay: for rows that mix records (docs/decisions/0007). A commit that was overtaken by a compaction is what makes
     them overlap.
@@ -130,10 +130,10 @@ def _grow(runs: Sequence[SortedRun], count: int, options: TableOptions) -> int:
     return count
 
 
-def _newest(levels: Levels, runs: Sequence[SortedRun], count: int) -> Pick | None:
+def _newest(levels: Levels, runs: Sequence[SortedRun], count: int) -> RunPick | None:
     # Runs at level 0 and 1 are always taken, so the next run lies at level 2 or deeper.
     level = levels.max_level if count == len(runs) else runs[count].level - 1
-    pick = Pick(tuple(runs[:count]), tuple(runs[count:]), level)
+    pick = RunPick(tuple(runs[:count]), tuple(runs[count:]), level)
     if len(pick.files) == 1 and pick.files[0].level == level:
         return None
     return pick

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from widetable.format.row_batch import project, row_batch_schema
-from widetable.kernels.patched_take import Choice, take_patched
+from widetable.kernels.patched_take import PatchChoice, take_patched
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -35,7 +35,7 @@ def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.Record
 
 
 def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:
-    choices: dict[tuple[bool, ...], Choice] = {}
+    choices: dict[tuple[bool, ...], PatchChoice] = {}
     gathered = {}
     for name in pick.columns:
         presence = window.presence(name)

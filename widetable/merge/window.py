@@ -17,7 +17,7 @@ import pyarrow as pa
 from widetable.derived_value import derived_value
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import group_starts, merge_order, sort_order
-from widetable.kernels.patched_take import Choice, take_patched
+from widetable.kernels.patched_take import PatchChoice, take_patched
 from widetable.merge.key_order import KeyOrder, Lanes, arrival_keys
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
@@ -135,10 +135,10 @@ class Window:
         """Give back the memory of a column that is needed no more."""
         self._columns.pop(name, None)
 
-    def choice(self, presence: tuple[bool, ...], rows: npt.NDArray[np.int64]) -> Choice:
+    def choice(self, presence: tuple[bool, ...], rows: npt.NDArray[np.int64]) -> PatchChoice:
         """Where these rows are in the columns that these pieces hold, at least one; -1 is null."""
         layout = self._layout(presence)
-        return Choice(layout.positions[rows], self.pieces[layout.large].num_rows)
+        return PatchChoice(layout.positions[rows], self.pieces[layout.large].num_rows)
 
     def take(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
         """The values of one column, which some piece holds."""

@@ -21,7 +21,7 @@ from widetable.schema import TableSchema
 
 
 @dataclass(frozen=True)
-class Step:
+class HistoryStep:
     """One snapshot: emitted files that it added and removed, and its changelog files, in order.
 
     overwritten: the snapshot replaced files without a changelog.
@@ -40,18 +40,18 @@ class BucketHistory:
 
     bucket: BucketId
     base: tuple[DataFileMeta, ...] = ()
-    steps: list[Step] = field(default_factory=list)
+    steps: list[HistoryStep] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Emitted:
     """The emitted files after a step."""
 
-    step: Step
+    step: HistoryStep
     files: tuple[DataFileMeta, ...]
 
 
-def emitted_after(base: Iterable[DataFileMeta], steps: Iterable[Step]) -> Iterator[Emitted]:
+def emitted_after(base: Iterable[DataFileMeta], steps: Iterable[HistoryStep]) -> Iterator[Emitted]:
     """The emitted files after each step."""
     files = {(file.file_name, file.level): file for file in base}
     for step in steps:
@@ -92,7 +92,7 @@ def bucket_histories(
             for entry in delta.get(key, ()):
                 _apply(files, entry)
             after = _emits(files, schema)
-            step = Step(
+            step = HistoryStep(
                 snapshot.id,
                 tuple(file for name, file in after.items() if name not in before),
                 tuple(file for name, file in before.items() if name not in after),

@@ -31,8 +31,8 @@ from widetable.operations.audit_report import Finding, Findings
 from widetable.operations.bucket_history import BucketHistory, Emitted, emitted_after
 from widetable.operations.changelog_timeline import (
     Breaches,
-    Source,
     Timeline,
+    TimelineSource,
     differing_keys,
     equal_rows,
 )
@@ -110,10 +110,10 @@ class ChangelogAudit:
             folded = self._chosen_folds(span)
             parts = 1 + span.size_bytes() // self._budget_bytes
             for part in range(parts):
-                one = _Part(self._table, history.bucket, self._compared, part, parts)
+                one = _AuditedPart(self._table, history.bucket, self._compared, part, parts)
                 timeline = one.timeline(start_id, span)
-                self._findings.checked("chain", timeline.count(Source.CHANGE))
-                self._findings.checked("merged-rows", timeline.count(Source.WRITTEN))
+                self._findings.checked("chain", timeline.count(TimelineSource.CHANGE))
+                self._findings.checked("merged-rows", timeline.count(TimelineSource.WRITTEN))
                 for breaches in timeline.breaches():
                     self._report(history, timeline, breaches)
                 for emitted in folded:
@@ -140,7 +140,9 @@ class ChangelogAudit:
             )
         return list(span.emitted[::-1][::every])[::-1]
 
-    def _fold(self, history: BucketHistory, one: _Part, timeline: Timeline, at: Emitted) -> None:
+    def _fold(
+        self, history: BucketHistory, one: _AuditedPart, timeline: Timeline, at: Emitted
+    ) -> None:
         live = timeline.live_rows(at.step.snapshot_id)
         found = one.rows(at.files)
         if len(live) == found.num_rows:
@@ -169,7 +171,7 @@ class ChangelogAudit:
                 expected,
                 found,
                 said=(breaches.expected, breaches.found),
-                kind=f"{kind} " if timeline.sources[row] == Source.CHANGE else "",
+                kind=f"{kind} " if timeline.sources[row] == TimelineSource.CHANGE else "",
             )
         self._findings.count(breaches.law, max(len(breaches.rows) - kept, 0))
 
@@ -217,7 +219,7 @@ def _differences(
     return str({name: expected[name] for name in names}), str({name: found[name] for name in names})
 
 
-class _Part:
+class _AuditedPart:
     """Reads the rows of a bucket whose key falls into one part of several."""
 
     def __init__(
@@ -254,19 +256,22 @@ class _Part:
         """All rows of a span."""
         facts = _Facts(self._schema)
         base = self.rows(span.base)
-        facts.add(base, Source.BASE, start_id, np.full(base.num_rows, INSERT, np.int8))
+        facts.add(base, TimelineSource.BASE, start_id, np.full(base.num_rows, INSERT, np.int8))
         if len({file.level for file in span.base}) > 1:
             self._add_files(
-                facts, Source.WRITTEN, start_id, sorted(span.base, key=lambda file: file.level)
+                facts,
+                TimelineSource.WRITTEN,
+                start_id,
+                sorted(span.base, key=lambda file: file.level),
             )
         for emitted in span.emitted:
             step = emitted.step
-            self._add_files(facts, Source.CHANGE, step.snapshot_id, step.changelog)
-            self._add_files(facts, Source.WRITTEN, step.snapshot_id, span.written(emitted))
+            self._add_files(facts, TimelineSource.CHANGE, step.snapshot_id, step.changelog)
+            self._add_files(facts, TimelineSource.WRITTEN, step.snapshot_id, span.written(emitted))
         return facts.timeline(self._key, self._compared)
 
     def _add_files(
-        self, facts: _Facts, source: Source, snapshot_id: int, files: Iterable[DataFileMeta]
+        self, facts: _Facts, source: TimelineSource, snapshot_id: int, files: Iterable[DataFileMeta]
     ) -> None:
         place = 0
         for file in files:
@@ -310,7 +315,7 @@ class _Facts:
     def add(
         self,
         rows: pa.RecordBatch | pa.Table,
-        source: Source,
+        source: TimelineSource,
         snapshot_id: int,
         kinds: npt.NDArray[np.int8],
         places: npt.NDArray[np.int64] | None = None,

@@ -37,7 +37,7 @@ CHAIN = "chain"
 MERGED_ROWS = "merged-rows"
 
 
-class Source(IntEnum):
+class TimelineSource(IntEnum):
     """Where a row of a timeline comes from (module text)."""
 
     BASE = 0
@@ -86,12 +86,14 @@ class Timeline:
         order = self.order
         if not len(order):
             return order
-        emits = (self.sources[order] != Source.WRITTEN) & (self.snapshots[order] <= snapshot_id)
+        emits = (self.sources[order] != TimelineSource.WRITTEN) & (
+            self.snapshots[order] <= snapshot_id
+        )
         last = np.maximum.reduceat(np.where(emits, np.arange(len(order)), -1), self.starts)
         rows = order[last[last >= 0]]
         return np.asarray(rows[~is_retraction(self.kinds[rows])])
 
-    def count(self, source: Source) -> int:
+    def count(self, source: TimelineSource) -> int:
         return int((self.sources == source).sum())
 
     @derived_value
@@ -125,7 +127,7 @@ class _Sorted:
 
     def _states_before(self) -> Rows:
         at = np.arange(len(self._order))
-        is_state = self._sources != Source.WRITTEN
+        is_state = self._sources != TimelineSource.WRITTEN
         last = np.maximum.accumulate(np.where(is_state, at, -1))
         before = np.concatenate([[-1], last[:-1]])
         sizes = np.diff(np.append(self._timeline.starts, len(at)))
@@ -133,7 +135,7 @@ class _Sorted:
         return np.asarray(before, np.int64)
 
     def changes(self) -> Iterator[Breaches]:
-        is_change = self._sources == Source.CHANGE
+        is_change = self._sources == TimelineSource.CHANGE
         is_old = is_change & is_retraction(self._kinds)
         is_new = is_change & (self._kinds == INSERT)
         yield self._breaches(CHAIN, is_new & self._has_live, "no live row before +I", "one")
@@ -161,7 +163,7 @@ class _Sorted:
         )
 
     def written(self) -> Iterator[Breaches]:
-        written = (self._sources == Source.WRITTEN) & ~self._is_hidden()
+        written = (self._sources == TimelineSource.WRITTEN) & ~self._is_hidden()
         is_dead = is_retraction(self._kinds)
         added, deleted = written & ~is_dead, written & is_dead
         yield self._breaches(
@@ -178,7 +180,7 @@ class _Sorted:
     def _is_hidden(self) -> Mask:
         """Whether a newer file of the same snapshot has the key too."""
         hidden = np.zeros(len(self._order), np.bool_)
-        hidden[1:] = (self._sources[:-1] == Source.WRITTEN) & (
+        hidden[1:] = (self._sources[:-1] == TimelineSource.WRITTEN) & (
             self._snapshots[:-1] == self._snapshots[1:]
         )
         hidden[self._timeline.starts] = False

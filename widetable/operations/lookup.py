@@ -81,7 +81,7 @@ def lookup_rows(
     return _table(schema, names, given.num_rows, all_found)
 
 
-class _Part(NamedTuple):
+class _LookupPart(NamedTuple):
     """The keys of one bucket, in any order, repeated ones too, and the files of the bucket."""
 
     bucket: BucketId
@@ -115,7 +115,7 @@ def _parts(
     keys: pa.RecordBatch,
     *,
     rescaled: bool,
-) -> list[_Part]:
+) -> list[_LookupPart]:
     """The keys by bucket. Buckets without files are left out."""
     if not rescaled:
         split = list(split_by_bucket(keys, schema))
@@ -140,9 +140,9 @@ def _with_buckets(schema: TableSchema, number: int) -> TableSchema:
 def _with_files(
     split: Iterable[tuple[BucketId, pa.RecordBatch]],
     live: Mapping[BucketId, Sequence[ManifestEntry]],
-) -> list[_Part]:
+) -> list[_LookupPart]:
     return [
-        _Part(bucket, tuple(entry.file for entry in live[bucket]), keys)
+        _LookupPart(bucket, tuple(entry.file for entry in live[bucket]), keys)
         for bucket, keys in split
         if bucket in live
     ]
@@ -157,7 +157,7 @@ class _BucketReader:
     caches: Caches | None
     use_threads: bool
 
-    def find(self, part: _Part) -> _PartFound:
+    def find(self, part: _LookupPart) -> _PartFound:
         """The rows of the keys of one bucket."""
         names = self.table.schema.trimmed_primary_key
         lanes = key_lanes([part.keys.column(name) for name in names])
@@ -175,7 +175,7 @@ class _BucketReader:
         numbers = fixed_values(part.keys.column(_NUMBER), np.int64)[order]
         return _PartFound(rows, numbers, np.repeat(places, np.diff(starts)))
 
-    def _rows(self, part: _Part, keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _rows(self, part: _LookupPart, keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Row batches of the visible rows of these keys, as a scan gives them."""
         table, schema, engine = self.table, self.table.schema, self.table.engine
         wanted = in_schema_order(schema, [*schema.trimmed_primary_key, *self.columns])

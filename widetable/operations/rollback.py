@@ -71,7 +71,7 @@ class RollbackResult:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _RollbackPlan:
     restored: tuple[ManifestEntry, ...]
     kept: tuple[ManifestEntry, ...]
     removed: int
@@ -147,7 +147,9 @@ def _rollback(
     )
 
 
-def _planned(table: TableState, committer: Committer, target: Snapshot, latest: Snapshot) -> _Plan:
+def _planned(
+    table: TableState, committer: Committer, target: Snapshot, latest: Snapshot
+) -> _RollbackPlan:
     then = {entry.identity: entry for entry in committer.live_files.live_entries(target)}
     now = {entry.identity: entry for entry in committer.live_files.live_entries(latest)}
     for entry in then.values():
@@ -162,7 +164,7 @@ def _planned(table: TableState, committer: Committer, target: Snapshot, latest: 
         )
     restored = tuple(entry for identity, entry in then.items() if identity not in now)
     kept = tuple(entry for identity, entry in then.items() if identity in now)
-    return _Plan(restored, kept, len(now.keys() - then.keys()))
+    return _RollbackPlan(restored, kept, len(now.keys() - then.keys()))
 
 
 def _check_restorable(table: TableState, entry: ManifestEntry) -> None:
@@ -182,7 +184,7 @@ def _check_restorable(table: TableState, entry: ManifestEntry) -> None:
             )
 
 
-def _committed(table: TableState, committer: Committer, plan: _Plan) -> int | None:
+def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> int | None:
     """The id of the commit; None when it lost. An error of another kind leaves the links: they may be in."""
     messages = _linked(table, plan.restored)
     try:

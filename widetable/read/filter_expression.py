@@ -32,7 +32,7 @@ def parse_expression(expression: pc.Expression, schema: TableSchema) -> tuple[No
     """
     try:
         tokens, values = _serialized(expression)
-        parsed = _Parser(tokens, values).read()
+        parsed = _ExpressionParser(tokens, values).read()
     except (_NotUnderstood, pa.ArrowException, StopIteration, ValueError, KeyError, IndexError):
         names = _bound_columns(expression, schema)
         return Opaque(names), frozenset(names)
@@ -69,7 +69,7 @@ class _Token:
             yield from argument.columns()
 
 
-class _Parser:
+class _ExpressionParser:
     def __init__(self, tokens: Sequence[tuple[str, str]], values: pa.RecordBatch) -> None:
         self._tokens = iter(tokens)
         self._values = values

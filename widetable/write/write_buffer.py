@@ -40,7 +40,7 @@ _OVERHEAD_BYTES_PER_COLUMN: Final = 200
 Run: TypeAlias = Iterator[pa.RecordBatch]
 
 
-class _Bucket:
+class _BufferedBucket:
     """Rows of one bucket: batches in memory in arrival order, and per spill its layers, oldest first.
 
     bytes: of the rows in memory. row_bytes: of the widest rows so far, on average over a batch.
@@ -88,7 +88,7 @@ class WriteBuffer:
         self._columns = tuple(columns)
         self._limit_bytes = budget_bytes // _PARTS_OF_BUDGET
         self._merge_bytes = max(LEAST_BYTES, budget_bytes // _MERGE_PARTS_OF_BUDGET)
-        self._buckets: dict[BucketId, _Bucket] = {}
+        self._buckets: dict[BucketId, _BufferedBucket] = {}
         self._space = SpillSpace()
         self._bytes = 0
 
@@ -103,7 +103,7 @@ class WriteBuffer:
 
     def add(self, bucket: BucketId, row_batch: pa.RecordBatch) -> None:
         """Rows of one bucket, after all that it was given."""
-        self._bytes += self._buckets.setdefault(bucket, _Bucket()).add(row_batch)
+        self._bytes += self._buckets.setdefault(bucket, _BufferedBucket()).add(row_batch)
         if self._bytes > self._limit_bytes:
             self._spill()
 
@@ -132,7 +132,7 @@ class WriteBuffer:
         self._bytes = 0
         self._space.remove()
 
-    def _collapse(self, held: _Bucket) -> list[pa.RecordBatch]:
+    def _collapse(self, held: _BufferedBucket) -> list[pa.RecordBatch]:
         """The layers of a bucket's rows in memory, which are let go."""
         self._bytes -= held.bytes
         held.bytes = 0
@@ -142,13 +142,13 @@ class WriteBuffer:
         held.batches = []
         return layers
 
-    def _may_merge(self, held: _Bucket, layers: Sequence[pa.RecordBatch]) -> bool:
+    def _may_merge(self, held: _BufferedBucket, layers: Sequence[pa.RecordBatch]) -> bool:
         if len(layers) > 1 or any(len(spill) > 1 for spill in held.spills):
             return False
         allowed = self._engine.partial_merge(self._schema, has_deletes=held.has_deletes)
         return allowed is PartialMerge.ALWAYS
 
-    def _merged(self, held: _Bucket, layers: Sequence[pa.RecordBatch]) -> Iterator[Run]:
+    def _merged(self, held: _BufferedBucket, layers: Sequence[pa.RecordBatch]) -> Iterator[Run]:
         rows = self._chunk_rows(held)
         runs: list[Run] = [run.batches() for spill in held.spills for run in spill]
         runs += [_pieces(layer, rows) for layer in layers]
@@ -175,7 +175,7 @@ class WriteBuffer:
                 layers = self._collapse(held)
                 held.spills.append([file.write(_pieces(layer, rows)) for layer in layers])
 
-    def _chunk_rows(self, held: _Bucket) -> int:
+    def _chunk_rows(self, held: _BufferedBucket) -> int:
         """Rows of a batch so small that those of all merged runs take an eighth of the budget."""
         return rows_within(self._merge_bytes // _MAX_MERGED_RUNS, held.row_bytes)
 

@@ -19,7 +19,7 @@ from widetable.format.column_stats import EMPTY_STATS
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.levels import Levels, levels_of
-from widetable.lsm.universal_compaction import Pick, extend, pick_all, pick_due
+from widetable.lsm.universal_compaction import RunPick, extend, pick_all, pick_due
 from widetable.options import TableOptions
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -56,7 +56,7 @@ def options_of(words: Sequence[str]) -> TableOptions:
     return TableOptions(dict(word.split("=", 1) for word in words if "=" in word))
 
 
-def said(pick: Pick | None, levels: Levels) -> str:
+def said(pick: RunPick | None, levels: Levels) -> str:
     if pick is None:
         return "nothing"
     assert pick.runs + pick.below == levels.sorted_runs()
@@ -195,7 +195,7 @@ def test_a_pick_is_extended_until_its_numbers_lie_above_what_stays(
     }
     levels = Levels(6, frozenset(files.values()))
     runs = levels.sorted_runs()
-    pick = extend(levels, Pick(runs[:2], runs[2:], 3))
+    pick = extend(levels, RunPick(runs[:2], runs[2:], 3))
     assert pick is not None
     assert {file.file_name for file in pick.files} == taken
     assert (pick.level, not pick.below) == (output_level, output_level == 5)
