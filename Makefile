@@ -64,8 +64,9 @@ format: $(STAMP) ## Sort the imports and lay out the sources
 bench: $(STAMP) ## Benchmarks: a table, and JSON beside it
 	@$(VENV) -m benchmarks $(ARGS)
 
-docs: $(STAMP) ## Generate docs/options.md from widetable/options.py
+docs: $(STAMP) ## Generate docs/options.md, and the API reference build/api/index.html
 	@$(VENV) -m widetable.options_doc docs/options.md
+	@$(VENV) -W ignore -m pdoc --no-show-source --output-directory build/api widetable widetable_spark widetable.connector
 
 wheel: $(STAMP) ## Build the wheel into dist/, and a copy named .zip, which Spark ships to its workers
 	@$(VENV) -m build --wheel --no-isolation --outdir dist .

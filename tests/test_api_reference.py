@@ -1,0 +1,51 @@
+"""`make docs` makes a page of each public package, with every public name and what its docstring says."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import widetable as wt
+import widetable_spark
+from tests.patience import PATIENCE_SECONDS
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def command() -> list[str]:
+    """That of the Makefile."""
+    line = re.search(r"^\t@\$\(VENV\) (.* pdoc .*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    assert line is not None
+    return line[1].split()
+
+
+def test_reference_has_every_public_name_with_its_docstring(tmp_path: Path) -> None:
+    arguments = [str(tmp_path) if word == "build/api" else word for word in command()]
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, timeout=PATIENCE_SECONDS)
+    page = text_of(tmp_path / "widetable.html")
+    for name in wt.__all__:
+        assert f'id="{name}"' in page, name
+    text = words(page)
+    methods = inspect.getmembers(wt.Table, callable) + inspect.getmembers(wt.Catalog, callable)
+    found = [(name, method) for name, method in methods if not name.startswith("_")]
+    assert len(found) > 30
+    for name, method in found:
+        assert f'id="Table.{name}"' in page or f'id="Catalog.{name}"' in page, name
+        assert words(str(inspect.getdoc(method)).split(".")[0]) in text, name
+    spark = text_of(tmp_path / "widetable_spark.html")
+    assert [name for name in widetable_spark.__all__ if f'id="{name}"' not in spark] == []
+    assert (tmp_path / "widetable" / "connector.html").exists()
+
+
+def text_of(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
+def words(text: str) -> str:
+    """Its words without markup, one blank between them."""
+    plain = html.unescape(re.sub(r"<[^>]+>", "", text))
+    return " ".join(re.findall(r"\w+", plain))
