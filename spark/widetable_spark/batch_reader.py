@@ -38,10 +38,10 @@ class BatchReader(DataSourceReader):
         )
         return [InputPartition(read) for read in scan.split_reads()]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         target = arrow_schema(self._schema)
-        if partition.value is None:
-            return  # Spark makes one partition without a value of an empty list
+        if partition is None or partition.value is None:
+            return  # Spark makes one partition without a value (4.0: None) of an empty list
         for batch in partition.value.to_batches():
             for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
                 yield cast_batch(piece, target)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from widetable.errors import DamagedError, InvalidError
 
 # Whether a value may stand there; None: the key is not there.
@@ -85,4 +87,8 @@ class JsonNote:
 
 
 def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | bool) else operator.index(value)
+    return (
+        value
+        if value is None or isinstance(value, str | bool | np.bool_)
+        else operator.index(value)
+    )

@@ -138,7 +138,7 @@ class Predicate:
     def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that are kept. Raises InvalidError when Arrow cannot compute a caller's expression."""
         try:
-            return batch.filter(self.expression)
+            kept = pa.Table.from_batches([batch]).filter(self.expression).combine_chunks()
         except pa.ArrowException as cause:
             raise InvalidError(
                 f"filter {self.expression}",
@@ -146,6 +146,8 @@ class Predicate:
                 expected="an expression that can be computed for every row",
                 action="Correct the filter, for instance the types of its literals.",
             ) from cause
+        # RecordBatch.filter of Arrow before 21 fails where no row is kept.
+        return kept.to_batches()[0] if kept.num_rows else batch.slice(0, 0)
 
     def may_match(self, bounds: Mapping[str, Bound]) -> bool:
         """False only if no row within the bounds (by column name; a missing column is not known) is
