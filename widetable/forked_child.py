@@ -20,7 +20,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -48,12 +47,7 @@ class ForkGate(AbstractContextManager["ForkGate"]):
             self._inside += 1
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._changed:
             self._inside -= 1
             self._changed.notify_all()

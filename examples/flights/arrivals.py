@@ -15,7 +15,6 @@ import os
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 
 from examples.flights.wide_table import GROUPS
 from examples.flights.workspace import Workspace
@@ -48,12 +47,7 @@ class Arrivals:
             self._bring(name, file)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         if self.has_begun:
             self._thread.join()

@@ -14,7 +14,6 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Final
 
 import pyarrow as pa
@@ -208,12 +207,7 @@ class DataFile:
     def __enter__(self) -> DataFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _row_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:

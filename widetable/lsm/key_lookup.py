@@ -10,7 +10,6 @@ Raises what reading data files raises, and DamagedError for a run whose files ov
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
 from typing import Final
 
 import numpy as np
@@ -116,12 +115,7 @@ class RowFinder:
     def __enter__(self) -> RowFinder:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

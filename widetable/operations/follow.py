@@ -17,7 +17,6 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
 from typing import Final
 
 import pyarrow as pa
@@ -142,12 +141,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
     def __enter__(self) -> ChangeFollower:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _next_batch(self) -> pa.RecordBatch | None:

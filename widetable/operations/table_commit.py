@@ -13,7 +13,7 @@ from widetable.arguments import flag, items
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.operations import compaction_threads
-from widetable.operations.compaction import compact_after_append, compact_after_replay
+from widetable.operations.compaction_after_commit import compact_after_append, compact_after_replay
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
 from widetable.operations.unattended import warn_unattended

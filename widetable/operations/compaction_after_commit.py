@@ -1,0 +1,173 @@
+"""What is compacted behind a commit, and by whom. It never fails the commit: a lost race is left to the next one, other
+errors are logged.
+
+With `changelog-producer=lookup` no append may stay without its changelog because somebody else had the lease just then.
+It leaves a note (`compaction_wishes`) and waits for its turn among the writes of this machine. Whose turn it is makes,
+in one compaction, the changelog of all that have left a note by then, whose notes go: they find that it is made. Who
+does not get the lease all the same, because a maintainer or another machine has it, leaves a note to anybody and asks
+once more; who has made its own changelog and finds such notes serves them behind its commit. Either the one that wrote
+the note gets the lease, or its holder sees the note. Nor may one stay without it because its writer was killed before
+it compacted: its note is open to anybody then, and when its batch comes again, all that is due is compacted.
+
+What a commit need not wait for is done behind it (`compaction_threads`): with `lookup-wait=false` the changelog, else
+large picks among the older levels (`bucket_plan.Scope`), under a lease of their own: they share no file with
+what commits move up. A commit whose pick can be put off no longer waits for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from widetable import options as opt
+from widetable.commit.committer import Committer
+from widetable.commit.compaction_wishes import CompactionWishes
+from widetable.errors import ConflictError, StorageError
+from widetable.format.bucket_id import BucketId
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.lsm.bucket_plan import Plan, Scope, rewrites_much
+from widetable.operations.compaction import (
+    answered,
+    compact_scope,
+    due_plans,
+    makes_lookups,
+    newest_entries,
+)
+from widetable.operations.compaction_threads import CHANGELOGS, OLD_LEVELS
+from widetable.operations.held_lease import held_lease
+from widetable.write.commit_message import CommitMessage
+from widetable.write.table_state import TableState
+
+_log = logging.getLogger("widetable")
+
+
+def compact_after_append(
+    state: TableState, committer: Committer, messages: Sequence[CommitMessage]
+) -> None:
+    """What is due in the buckets of an append. Raises nothing: the append is in.
+
+    With `lookup-wait=false` a thread does the work of the producer `lookup`.
+    """
+    touched = frozenset(message.bucket_id for message in messages)
+    _FollowUp(state, committer, touched).start()
+
+
+def compact_after_replay(state: TableState, committer: Committer) -> None:
+    """What is due in the whole table after a batch came again that was in already. Raises nothing.
+
+    With the producer `lookup` only: with others nobody waits for it, and the next append does it.
+    """
+    if makes_lookups(state):
+        _FollowUp(state, committer, None).start()
+
+
+@contextlib.contextmanager
+def _logged(state: TableState) -> Iterator[None]:
+    """What fails inside is logged, and no error of who waits for it."""
+    try:
+        yield
+    except ConflictError as lost:
+        _log.info("compaction of %s is left to the next: %s", state.paths.root, lost)
+    except Exception:  # noqa: BLE001
+        _log.exception("compaction of %s after an append failed", state.paths.root)
+
+
+@dataclass(frozen=True)
+class _FollowUp:
+    """Of one commit. touched: its buckets, None for all."""
+
+    state: TableState
+    committer: Committer
+    touched: frozenset[BucketId] | None
+
+    def start(self) -> None:
+        """Here, or in a thread where nobody has to wait."""
+        if makes_lookups(self.state) and not self.state.options.get(opt.LOOKUP_WAIT):
+            with _logged(self.state):
+                CHANGELOGS.submit(self.state.paths.root, self._noted())
+        else:
+            self._run()
+
+    def _noted(self) -> Callable[[], None]:
+        """The work, with a note until it is done: a process that is killed leaves it to the next that compacts."""
+        try:
+            note = self._wishes.add(is_own=True)
+        except StorageError as refusal:
+            _log.info("no note of a compaction that is still to be done: %s", refusal)
+            return self._run
+
+        def noted_run() -> None:
+            try:
+                self._run()
+            finally:
+                with _logged(self.state):
+                    self._wishes.forget([note])
+
+        return noted_run
+
+    def _run(self) -> None:
+        root = self.state.paths.root
+        with _logged(self.state):
+            plans = self._plans(Scope.COMMIT)
+            if any(rewrites_much(plan, self.state.options) for plan in plans):
+                OLD_LEVELS.wait(root)  # it may be at the same files, and be done with them
+            if plans:
+                self._compact_now()
+            if makes_lookups(self.state) and self._plans(Scope.REST):
+                OLD_LEVELS.submit_alone(root, self._compact_rest)
+
+    def _compact_now(self) -> None:
+        """What the commit waits for. A changelog is made by whose turn it is, at once for all that wait meanwhile."""
+        if not makes_lookups(self.state):
+            self._round(self._entries)
+            return
+        wish = self._wishes.add(is_own=True)
+        try:
+            with self.state.file_io.turn(self.state.paths.compaction_turn):
+                is_made = not self._wishes.is_there(wish) or self._round(self._entries)
+                if not is_made:
+                    self._wishes.add(is_own=False)  # its holder finds it, or is done by now
+                    is_made = self._round(self._entries)
+        finally:
+            self._wishes.forget([wish])
+        if is_made and self._wishes.open():
+            # Behind the commit: nobody waits for work that is not its own.
+            CHANGELOGS.submit_alone(self.state.paths.root, self._serve)
+
+    def _round(self, entries: Callable[[], list[ManifestEntry]]) -> bool:
+        """Compact what is due there, or in the whole table if others wait; False when somebody else has the lease."""
+        with held_lease(self.state) as is_ours:
+            if is_ours:
+                with answered(self.state) as notes:
+                    wanted = entries if len(notes) <= 1 else self._all_entries
+                    compact_scope(self.state, self.committer, wanted, Scope.COMMIT)
+            return is_ours
+
+    def _serve(self) -> None:
+        """For those that do not come back to it: killed ones, and those of other machines."""
+        with _logged(self.state):
+            while self._wishes.open():
+                with self.state.file_io.turn(self.state.paths.compaction_turn):
+                    if not self._round(self._all_entries):
+                        return
+
+    def _compact_rest(self) -> None:
+        lease = self.state.paths.old_levels_lease
+        with _logged(self.state), held_lease(self.state, path=lease) as is_ours:
+            if is_ours:
+                compact_scope(self.state, self.committer, self._entries, Scope.REST)
+
+    @property
+    def _wishes(self) -> CompactionWishes:
+        return CompactionWishes(self.state.file_io, self.state.paths)
+
+    def _plans(self, scope: Scope) -> list[Plan]:
+        return due_plans(self.state, self._entries(), scope)
+
+    def _entries(self) -> list[ManifestEntry]:
+        return newest_entries(self.committer, self.touched)
+
+    def _all_entries(self) -> list[ManifestEntry]:
+        return newest_entries(self.committer)
