@@ -1,7 +1,7 @@
 """The one maintainer of the wide table: it compacts in the background while the streams write.
 
 The streams only append (`write-only`), so somebody has to merge their small files, and with that to
-tell what changed. `Maintainer` is a context manager around `Table.maintain`, the same loop that
+tell what changed. `DemoMaintainer` is a context manager around `Table.maintain`, the same loop that
 `widetable maintain` runs in a process of its own; what it did is in `rounds` afterwards. A failure that
 it cannot mend ends the demo: the exception is raised again when the context is left.
 

@@ -1,6 +1,6 @@
 """Whether the run is right: both tables cell by cell, and the laws of the format and the changelog.
 
-In: the workspace with the input files, the wide table, the rows of both tables. Out: a `Verdict`.
+In: the workspace with the input files, the wide table, the rows of both tables. Out: a `DemoVerdict`.
 """
 
 from __future__ import annotations

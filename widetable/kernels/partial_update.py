@@ -3,6 +3,15 @@
 All positions count rows of such keys in merge order (oldest first): key c has the rows starts[c] to starts[c + 1].
 `floor[c]` is the position of the row that last removed key c (what lies before it is forgotten), or -1. Results are
 positions too, -1 where no row counts. Nothing is raised; lengths are the caller's promise.
+
+    position    0     1     2     3     4        a group with the sequence s and the column a; arrival is position
+    row         +I    +I    -D    +I    +I
+    s, a        5,x   3,y   6,·   null  4,z      1: 3 < 5, refused       3: no sequence, passed over
+    floor                   2                    2: removes the key, its 6 is stored; 4: 4 < 6, refused
+    result      winner 2 (s = 6), value -1 (a is null)
+
+A row is accepted when its sequence is >= the stored one, so of equal ones the later; columns outside of groups take
+the last row that holds a value (`last_marked`). That a removal outlives late rows is why it is stored, not dropped.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A merge takes most rows of a column from one run. Joining the runs' arrays first would copy the large one for nothing;
 here the large array is gathered without a branch, then the rows from the rest and the missing ones are written over it.
-Rows are worked out once (`Choice`) for all columns that lie alike. Measured (64 K rows in cache, one in ten from the
-rest, CPU ns per value): 8-byte values 0.8 against 1.0 for joining and taking, 1.7 against 2.2 with nulls; strings are
-joined and taken, 5.
+Rows are worked out once (`PatchChoice`) for all columns that lie alike. Measured (64 K rows in cache, one in ten from
+the rest, CPU ns per value): 8-byte values 0.8 against 1.0 for joining and taking, 1.7 against 2.2 with nulls; strings
+are joined and taken, 5.
 
 Raises pyarrow.ArrowInvalid if strings of 32-bit offsets pass 2 GiB.
 """

@@ -1,5 +1,10 @@
 """Where sorted runs can be cut so that no key is split.
 
+    run 0    a b c d [e] …     only the heads of runs are loaded, and one row behind each: [e]. What follows it has
+    run 1    a b [c] …         keys from there on. So all rows of keys smaller than the smallest such row are known:
+    run 2    b c f g           a and b of all runs are merged now, the others wait. Where no row is smaller than the
+                ^ the cut: c   cut, a head is full of one key, and grows until another comes
+
 In: the key lanes of k slices laid end to end (slice i is offsets[i] : offsets[i + 1]), each in key order. Nothing is
 raised; lengths are the caller's promise.
 """

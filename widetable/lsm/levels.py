@@ -1,5 +1,15 @@
 """The level structure of one bucket: level-0 files, and one sorted run per level above.
 
+With `changelog-producer=lookup` every commit moves its level-0 files up, and rewriting the base takes longer than the
+next commits may wait. So the levels are divided (`division_of`):
+
+    level 0        [ ][ ]            a commit's files
+    1 .. 3         ▄  ▄  ▄           commit levels: small merges, done before the commit returns
+    ───────────────────────────────
+    4 .. bottom    ██ ████ ███████   old levels: from `rest_trigger` runs on compacted behind commits; one level more
+                                     than that, so that commits find a free one while this goes on
+
+Neither side touches a file of the other, so both may run at once (docs/decisions/0011).
 Source: Paimon `Levels`; format.md section 9. Values only: `remove` returns a new value, nothing is raised.
 """
 

@@ -1,5 +1,16 @@
 """Sorted runs of a bucket, and the key ranges in which they overlap.
 
+A read merges runs only where their keys overlap; all else is passed on as it lies:
+
+    keys        a · · · · · · · · · · · · · · · z
+    level 0        [--]   [----]
+    level 4     [----][---------]    [---]
+    level 5                                 [--]
+                section 1: a bridge  2: one 3: one      the level-0 files bridge the two files of level 4
+
+Files are sorted by their first key; a section ends where the next first key is behind every last key so far. The runs
+of a section are its levels, deepest first, then each level-0 file by age.
+
 Source: Paimon `SortedRun`, `IntervalPartition`; format.md sections 7 and 9. Values only, no I/O.
 In: the metadata of a bucket's files. Out: sections, disjoint in keys and in key order, each with the runs that must be
 merged there. Raises DamagedError for a level >= 1 whose files overlap (trap T2).

@@ -1,4 +1,4 @@
-"""Which sorted runs of a bucket are compacted next, and to which level. Pure: sizes and levels in, a Pick out.
+"""Which sorted runs of a bucket are compacted next, and to which level. Pure: sizes and levels in, a RunPick out.
 
 Source: Paimon `UniversalCompaction`, `CompactStrategy.pickFullCompaction`, `MergeTreeCompactManager`; format.md
 section 9. Runs are newest first; a pick is always the newest n of them, so what is older lies below its output level.

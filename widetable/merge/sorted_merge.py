@@ -4,6 +4,14 @@
 behind a head, merges what lies before the cut, and goes on. So a run's own batches stay whole where nothing overlaps
 them. Memory is bounded by the batches that the runs give and by their heads: as many rows of each as make `batch_bytes`
 together, by their width so far. Only a key with more rows than that makes a head grow.
+
+`collapse` makes one row per key of what a commit wrote, unless the rows of a key cannot be one record: a record cannot
+say "forget all, then these values". Then what was before such a barrier and what comes after it go into files of their
+own, merged by every later reader in this order (docs/decisions/0003):
+
+    rows of key k    +I a=1   -D  ║  +I b=3       ║ a barrier of the engine: the add behind the last -D
+    layers                0: -D      1: +I b=3     other keys have all their rows in layer 0
+
 Pure: row batches in, row batches out. Raises what the engine raises, DamagedError for a run that is not in key order.
 """
 

@@ -2,6 +2,13 @@
 
 A row's number counts through the pieces in the order given: oldest run first, and within a run in key order. A window
 may leave rows out (a layer of a commit): `order` then holds fewer rows than the pieces do.
+
+    piece 0: a c d    piece 1: b c    piece 2: a c          row numbers 0 1 2 | 3 4 | 5 6
+    key      a     b   c       d
+    order    0 5   3   1 4 6   2          the rows of a key side by side, oldest first, and nothing was copied
+    starts   0     2   3       6   7      where each key begins in it
+
+Engines decide on `order` and `starts` alone; a column is touched once, when the winning rows are gathered.
 """
 
 from __future__ import annotations
