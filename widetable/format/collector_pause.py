@@ -2,26 +2,48 @@
 
 They hold no cycles, but every few hundred of them start a round over objects that are all alive: of 100,000 entries a
 quarter of the time. Whoever found the collector running starts it again, so that with several threads inside it runs
-too early rather than never; a process is not forked meanwhile, since the child would go on without it.
+too early rather than never. A process may fork meanwhile, even from a signal handler inside: nothing is waited for, and
+the child's collector runs.
 """
 
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
-from widetable.forked_child import UNFORKABLE
+from widetable.forked_child import SharedByThreads
+
+
+class _Pauses(SharedByThreads):
+    """threads: that have stopped the collector. No lock: a signal handler may come in between."""
+
+    def __init__(self) -> None:
+        self.threads: set[int] = set()
+        super().__init__()
+
+    def _start_anew(self) -> None:
+        if self.threads:
+            gc.enable()
+        self.threads = set()
+
+
+_PAUSES: Final = _Pauses()
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """No round of the collector begins inside, except one that another thread asks for."""
-    with UNFORKABLE:
-        was_running = gc.isenabled()
+    if not gc.isenabled():
+        yield
+        return
+    thread = threading.get_ident()
+    try:
+        _PAUSES.threads.add(thread)
         gc.disable()
-        try:
-            yield
-        finally:
-            if was_running:
-                gc.enable()
+        yield
+    finally:
+        gc.enable()
+        _PAUSES.threads.discard(thread)
