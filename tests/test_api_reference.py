@@ -30,6 +30,8 @@ def test_reference_has_every_public_name_with_its_docstring(tmp_path: Path) -> N
     for name in wt.__all__:
         assert f'id="{name}"' in page, name
     text = words(page)
+    for name in ("path", "schema", "arrow_schema"):
+        assert f'id="Table.{name}"' in page, name
     methods = inspect.getmembers(wt.Table, callable) + inspect.getmembers(wt.Catalog, callable)
     found = [(name, method) for name, method in methods if not name.startswith("_")]
     assert len(found) > 30

@@ -53,7 +53,9 @@ from widetable.storage.locate import locate
 
 
 class Table(OpenTable):
-    """Made by `Catalog` or `Table.open`. Picklable; holds nothing open; threads may share it."""
+    """Made by `Catalog` or `Table.open`. Picklable; holds nothing open; threads may share it. No operation calls
+    another by its name here: to override one changes that one only.
+    """
 
     __module__ = "widetable"
 
@@ -78,6 +80,9 @@ class Table(OpenTable):
     def arrow_schema(self) -> pa.Schema:
         """The newest schema's columns, as scans give them and writes take them."""
         return self.schema.arrow_schema()
+
+    path = OpenTable.path
+    schema = OpenTable.schema
 
     # Rows in
     write = write

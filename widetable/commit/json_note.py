@@ -87,6 +87,7 @@ class JsonNote:
 
 
 def _plain(value: Any) -> Any:
+    # numpy's True would be the index 1 for numpy 2.0: JSON refuses it.
     return (
         value
         if value is None or isinstance(value, str | bool | np.bool_)

@@ -2,8 +2,8 @@
 
 They hold no cycles, but every few hundred of them start a round over objects that are all alive: of 100,000 entries a
 quarter of the time. Whoever found the collector running starts it again, so that with several threads inside it runs
-too early rather than never. A process may fork meanwhile, even from a signal handler inside: nothing is waited for, and
-the child's collector runs.
+too early rather than never, and also where the application stopped it meanwhile. A process may fork meanwhile, even
+from a signal handler inside: nothing is waited for, and the child's collector runs.
 """
 
 from __future__ import annotations

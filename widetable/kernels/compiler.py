@@ -36,7 +36,8 @@ class Compiler(SharedByThreads):
     def __init__(self) -> None:
         super().__init__()
         self._dispatchers: WeakSet[Dispatcher] = WeakSet()
-        self._kept = True
+        self._keeps = True
+        self._has_said = False
 
     def compile(self, function: Callable[..., Any]) -> Dispatcher:
         """What is called in the function's place; it is compiled, or loaded, when that is called."""
@@ -44,7 +45,7 @@ class Compiler(SharedByThreads):
 
         with self._lock:
             made = numba.njit(nogil=True, error_model="numpy")(function)
-            if self._kept:
+            if self._keeps:
                 self._keep(made)
             self._dispatchers.add(made)
         return made
@@ -55,17 +56,24 @@ class Compiler(SharedByThreads):
         with self._lock:
             return list(self._dispatchers)
 
-    def keep_nothing(self, refused: Dispatcher, refusal: Exception) -> None:
-        """From now on. refusal: why `refused` could not be kept, or, no OSError, not be had back."""
+    def keep_nothing(self, refused: Dispatcher) -> str:
+        """From now on, nor take what was kept. The directory in which `refused` was, or should be."""
         from numba.core.caching import NullCache
 
-        why = str(refusal)
-        if not isinstance(refusal, OSError):
-            why = f"delete {refused._cache.cache_path}, which holds a damaged one ({refusal!r})"
         with self._lock:
-            self._say(why)
+            directory = str(refused._cache.cache_path)
+            self._keeps = False
             for made in self._dispatchers:
                 made._cache = NullCache()
+        return directory
+
+    def blame_cache(self, directory: str, refusal: Exception) -> None:
+        """Say once why a kernel could not be kept, or, for no OSError, not be had back."""
+        why = str(refusal)
+        if not isinstance(refusal, OSError):
+            why = f"delete {directory}, which holds a damaged one ({refusal!r})"
+        with self._lock:
+            self._say(why)
 
     def _keep(self, made: Dispatcher) -> None:
         import numba
@@ -84,13 +92,13 @@ class Compiler(SharedByThreads):
             config.CACHE_DIR = chosen
 
     def _say(self, why: str) -> None:
-        if self._kept:
+        if not self._has_said:
             _log.warning(
                 "kernels are compiled by each process anew, which takes it up to half a minute: %s. "
                 "Set NUMBA_CACHE_DIR to a directory that it may write to",
                 why,
             )
-        self._kept = False
+        self._has_said, self._keeps = True, False
 
 
 def _own_directory() -> str:

@@ -78,9 +78,13 @@ class Kernel:
     def _run_compiled(self, compiled: Dispatcher, arguments: tuple[Any, ...]) -> Any:
         try:
             return compiled(*arguments)
-        except Exception as refusal:  # noqa: BLE001 - not of the loop, which raises nothing: of what keeps it
-            COMPILER.keep_nothing(compiled, refusal)
-            return compiled(*arguments)
+        except MemoryError:
+            raise
+        except Exception as refusal:  # noqa: BLE001 - not of the loop, which raises nothing
+            directory = COMPILER.keep_nothing(compiled)
+            result = compiled(*arguments)  # raises again what is not the cache's
+            COMPILER.blame_cache(directory, refusal)
+            return result
 
     @derived_value
     def _dispatcher(self) -> Dispatcher:

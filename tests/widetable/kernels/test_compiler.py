@@ -132,3 +132,14 @@ def test_where_what_was_kept_is_cut_short_they_are_compiled_and_it_is_said_once(
     said = said_by(tmp_path, "")
     assert said.count(f"delete {tmp_path / '__pycache__'}") == 1
     assert len(kept) in (2, 3)
+
+
+def test_a_fault_that_is_not_the_caches_comes_as_it_is_and_blames_nobody(
+    tmp_path: Path,
+) -> None:
+    said = said_by(
+        tmp_path,
+        "try: count_ones.compile(object())\nexcept numba.errors.TypingError: pass\n"
+        "else: raise AssertionError('compiled')",
+    )
+    assert "NUMBA_CACHE_DIR" not in said
