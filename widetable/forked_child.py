@@ -37,35 +37,50 @@ class SharedByThreads:
 
 
 class ForkGate(AbstractContextManager["ForkGate"]):
-    """Sections in the middle of which the process must not be forked. Any number of threads may be inside."""
+    """Sections in the middle of which the process must not be forked. Any number of threads may be inside, each as
+    often as it likes.
+
+    From `close` on, threads come in that are inside already, and no others: those that always come again would keep a
+    fork waiting for ever. It is not waited for the thread that forks: it may do so in there, in a signal handler.
+    """
 
     def __init__(self) -> None:
         self.reset()
 
     def __enter__(self) -> ForkGate:
+        me = threading.get_ident()
         with self._changed:
-            self._inside += 1
+            while self._closing and me not in self._depths:
+                self._changed.wait()
+            self._depths[me] = self._depths.get(me, 0) + 1
         return self
 
     def __exit__(self, *_: object) -> None:
+        me = threading.get_ident()
         with self._changed:
-            self._inside -= 1
+            depth = self._depths.pop(me, 0) - 1  # none: it forked in there, and this is the child
+            if depth > 0:
+                self._depths[me] = depth
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Wait until nobody is inside, and let nobody in."""
+        """Let nobody in, and wait until no other thread is inside."""
         self._changed.acquire()
-        while self._inside:
+        self._closing += 1
+        while self._depths.keys() - {threading.get_ident()}:
             self._changed.wait()
 
     def reopen(self) -> None:
         """In the process that forked."""
+        self._closing -= 1
+        self._changed.notify_all()
         self._changed.release()
 
     def reset(self) -> None:
         """In the child."""
-        self._changed = threading.Condition(threading.Lock())
-        self._inside = 0
+        self._changed = threading.Condition(threading.RLock())
+        self._depths: dict[int, int] = {}  # by thread
+        self._closing = 0
 
 
 UNFORKABLE: Final = ForkGate()

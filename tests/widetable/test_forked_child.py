@@ -215,6 +215,74 @@ def test_a_fork_waits_until_nobody_is_where_it_must_not_happen() -> None:
         pass
 
 
+def test_a_fork_does_not_wait_for_those_who_come_again_and_again() -> None:
+    """There is always somebody inside: each leaves only after the other came."""
+    ending, sides = threading.Event(), [threading.Event(), threading.Event()]
+
+    def come_again(mine: threading.Event, others: threading.Event) -> None:
+        while not ending.is_set():
+            with UNFORKABLE:
+                mine.set()
+                others.wait(0.2)
+                others.clear()
+
+    threads = [
+        threading.Thread(target=come_again, args=pair, daemon=True) for pair in (sides, sides[::-1])
+    ]
+    for thread in threads:
+        thread.start()
+    forking = threading.Thread(target=lambda: children.append(in_a_child(lambda: None)))
+    children: list[int] = []
+    forking.start()
+    forking.join(PATIENCE_SECONDS)
+    ending.set()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0]
+
+
+def test_who_is_inside_comes_in_again_while_a_fork_waits() -> None:
+    inside, forks = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with UNFORKABLE:
+            inside.set()
+            forks.wait(PATIENCE_SECONDS)
+            time.sleep(0.05)
+            with UNFORKABLE:
+                pass
+
+    staying = threading.Thread(target=stay)
+    staying.start()
+    inside.wait(PATIENCE_SECONDS)
+    forking = threading.Thread(target=lambda: children.append(in_a_child(lambda: None)))
+    children: list[int] = []
+    forking.start()
+    forks.set()
+    for thread in (forking, staying):
+        thread.join(PATIENCE_SECONDS)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0]
+
+
+def test_who_is_inside_may_fork_as_a_signal_handler_does() -> None:
+    def in_child() -> None:
+        with UNFORKABLE:
+            pass
+
+    with UNFORKABLE:
+        child = in_a_child(in_child)
+    assert os.waitpid(child, 0)[1] == 0
+    with UNFORKABLE:  # and the child leaves what its parent entered
+        grandchild = os.fork()
+    if grandchild == 0:
+        try:
+            with UNFORKABLE:
+                os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(grandchild, 0)[1] == 0
+
+
 @pytest.mark.parametrize("work", _WORK.values(), ids=_WORK)
 def test_children_compile_while_their_parent_does(work: str) -> None:
     ran = subprocess.run(

@@ -20,9 +20,10 @@ from widetable.format.manifest_file import ManifestFileMeta
 
 DEFAULT_BUDGET_BYTES: Final = 256 << 20
 MOST_HELD: Final = 2048
-# What the Python objects of one entry or one line of a list take, measured, besides the bytes of keys and stats.
-# Stats are counted as often as entries have them, although the reader shares equal ones.
-_ENTRY_BYTES: Final = 1200
+# What the Python objects of one entry that was read (tests/widetable/commit/test_live_files.py), or one line of a list,
+# take besides the bytes of keys and stats. Stats are counted as often as entries have them, although the reader shares
+# equal ones.
+_ENTRY_BYTES: Final = 600
 _META_BYTES: Final = 800
 
 

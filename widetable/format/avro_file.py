@@ -217,8 +217,8 @@ _DECOMPRESSORS: Final[dict[bytes, Callable[[bytes, str], bytes]]] = {
 class _ColumnReader:
     """Turns byte ranges of the payload into values. Equal bytes are the same object, and equal arrays.
 
-    Of a manifest's fields most repeat from one record to the next; they have equal ranges then, so a value is made
-    once for each run of them.
+    Of a manifest's fields most repeat from one record to the next. The kernel gives bytes that equal those of the
+    record before the range of that record (avro_records.py), so a value is made once for each run of them.
     """
 
     def __init__(self, payload: bytes, subject: str) -> None:

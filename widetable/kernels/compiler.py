@@ -38,6 +38,7 @@ class Compiler(SharedByThreads):
         self._dispatchers: WeakSet[Dispatcher] = WeakSet()
         self._keeps = True
         self._has_said = False
+        self._directory = ""
 
     def compile(self, function: Callable[..., Any]) -> Dispatcher:
         """What is called in the function's place; it is compiled, or loaded, when that is called."""
@@ -61,11 +62,12 @@ class Compiler(SharedByThreads):
         from numba.core.caching import NullCache
 
         with self._lock:
-            directory = str(refused._cache.cache_path)
+            if not isinstance(refused._cache, NullCache):  # another thread was first
+                self._directory = str(refused._cache.cache_path)
             self._keeps = False
             for made in self._dispatchers:
                 made._cache = NullCache()
-        return directory
+            return self._directory
 
     def blame_cache(self, directory: str, refusal: Exception) -> None:
         """Say once why a kernel could not be kept, or, for no OSError, not be had back."""

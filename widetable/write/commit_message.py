@@ -55,7 +55,7 @@ class CommitMessage:
 
     def __reduce__(self) -> tuple[object, ...]:
         values = tuple(
-            tuple(map(_values, getattr(self, field.name)))
+            tuple(map(_plain, getattr(self, field.name)))
             if field.name in _FILES
             else getattr(self, field.name)
             for field in fields(self)
@@ -87,7 +87,7 @@ def _unpickle(version: int, values: tuple[Any, ...]) -> CommitMessage:
     return CommitMessage(**whole)
 
 
-def _values(file: DataFileMeta) -> tuple[Any, ...]:
+def _plain(file: DataFileMeta) -> tuple[Any, ...]:
     """In plain tuples, which every version unpickles, so that it is the version that is compared."""
     return tuple(tuple(value) if isinstance(value, Stats) else value for value in file)
 
