@@ -64,9 +64,14 @@ class _Rows:
         self._rows = rows
         self._key = schema.trimmed_primary_key
 
+    @property
+    def answers_in_any_order(self) -> bool:
+        return True
+
     def find(self, keys: pa.RecordBatch) -> Found:
         self._caches.check("find")
-        hits, positions = match_keys(keys.columns, [self._rows.column(n) for n in self._key])
+        held = [self._rows.column(name) for name in self._key[: keys.num_columns]]
+        hits, positions = match_keys(keys.columns, held)
         return Found(hits, self._rows.take(pa.array(positions)))
 
     def batches(self, batch_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import widetable
+from tests.parsed_source import parsed
 from widetable.public_names import HOMES
 
 # The names that scripts outside the project rely on: more may come, these stay.
@@ -85,7 +86,7 @@ def in_a_new_process(program: str, given: bytes = b"") -> str:
 def test_names_for_type_checkers_are_those_that_are_imported() -> None:
     seen = {
         alias.name: node.module
-        for node in ast.walk(ast.parse(inspect.getsource(widetable)))
+        for node in ast.walk(parsed(inspect.getsource(widetable)))
         if isinstance(node, ast.ImportFrom) and node.module != "widetable.public_names"
         for alias in node.names
     }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 import widetable
+from tests.parsed_source import parsed
 from widetable import connector
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,7 +64,7 @@ class Import(NamedTuple):
 
 def imports_of(source: str, package: str) -> Iterator[Import]:
     """Every import of a module that stands in `package`, those in functions and TYPE_CHECKING included."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(node.lineno, alias.name)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parsed_source import parsed
+
 ROOT = Path(__file__).resolve().parent.parent
 FILE_LINES = 450
 FUNCTION_LINES = 60
@@ -41,7 +43,7 @@ def file_too_long(source: str, path: Path) -> list[str]:
 
 def function_too_long(source: str, path: Path) -> list[str]:
     faults = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES:
@@ -60,7 +62,7 @@ def code_in_init(source: str, path: Path) -> list[str]:
     if path.name != "__init__.py":
         return []
     faults = []
-    nodes = ast.parse(source).body
+    nodes = parsed(source).body
     for node in nodes:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "typing.TYPE_CHECKING":
             nodes += [*node.body, *node.orelse]
@@ -73,13 +75,13 @@ def code_in_init(source: str, path: Path) -> list[str]:
 
 
 def no_module_docstring(source: str, path: Path) -> list[str]:
-    return [] if ast.get_docstring(ast.parse(source)) else [f"{path} does not say what it holds"]
+    return [] if ast.get_docstring(parsed(source)) else [f"{path} does not say what it holds"]
 
 
 def executes_data(source: str, path: Path) -> list[str]:
     """Nothing read from disk is executed: no pickle, no eval."""
     faults = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         found = _executing_name(node)
         if found:
             faults.append(f"{path}:{getattr(node, 'lineno', 0)} uses {found}")
@@ -89,7 +91,7 @@ def executes_data(source: str, path: Path) -> list[str]:
 def breaks_at_fork_or_end(source: str, path: Path) -> list[str]:
     """Locks that a forked child inherits taken, and threads that take no work any more once the main thread ended."""
     faults = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.ImportFrom):
             found = {(node.module, alias.name) for alias in node.names} | {(node.module, "")}
             faults += [
@@ -147,7 +149,7 @@ def test_rule_holds(rule: Rule) -> None:
 
 
 def class_names(source: str) -> list[str]:
-    return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    return [node.name for node in ast.walk(parsed(source)) if isinstance(node, ast.ClassDef)]
 
 
 def test_a_class_name_stands_once_in_the_code_base() -> None:

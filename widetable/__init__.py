@@ -21,6 +21,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.doctor import DoctorReport
     from widetable.operations.expiry import ExpiryResult
     from widetable.operations.inspection import Inspection
+    from widetable.operations.lookup_session import LookupSession
     from widetable.operations.maintenance import MaintenanceResult
     from widetable.operations.orphans import OrphanResult
     from widetable.operations.repair import RepairResult
@@ -42,6 +43,7 @@ __all__ = [
     "ExpiryResult",
     "Inspection",
     "InvalidError",
+    "LookupSession",
     "MaintenanceResult",
     "NotFoundError",
     "OrphanResult",

@@ -31,6 +31,7 @@ HOMES: Final = {
     "DoctorReport": "operations.doctor",
     "ExpiryResult": "operations.expiry",
     "Inspection": "operations.inspection",
+    "LookupSession": "operations.lookup_session",
     "MaintenanceResult": "operations.maintenance",
     "OrphanResult": "operations.orphans",
     "RepairResult": "operations.repair",

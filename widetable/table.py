@@ -28,6 +28,7 @@ from widetable.operations.history import (
     tags,
 )
 from widetable.operations.inspection import inspect
+from widetable.operations.lookup_session import lookup_session
 from widetable.operations.lost_snapshots import accept_lost_snapshots
 from widetable.operations.maintenance import maintain, maintainer
 from widetable.operations.open_table import OpenTable
@@ -40,7 +41,7 @@ from widetable.operations.table_commit import (
     discard,
     wait_for_compactions,
 )
-from widetable.operations.table_read import lookup, scan
+from widetable.operations.table_read import lookup, lookup_prefix, scan
 from widetable.operations.table_write import (
     check_write_columns,
     new_writer,
@@ -100,6 +101,8 @@ class Table(OpenTable):
     # Rows out
     scan = scan
     lookup = lookup
+    lookup_prefix = lookup_prefix
+    lookup_session = lookup_session
 
     # Changes out
     changes = changes

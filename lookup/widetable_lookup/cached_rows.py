@@ -44,12 +44,20 @@ class CachedRows:
             schema, [name for name in (*self._key, *columns) if name in held]
         )
         self._choice = cache.rows.choose(self._schema.names)
+        self._nothing = pa.RecordBatch.from_pylist([], self._schema)
+
+    @property
+    def answers_in_any_order(self) -> bool:
+        return True
 
     def find(self, keys: pa.RecordBatch) -> Found:
         """The rows of these keys, with the columns that it was opened for as far as the file has them."""
         cache = self._opened()
         with self._damage_noted(cache):
-            hits, positions = cache.find([keys.column(name) for name in self._key])
+            find = cache.find if keys.num_columns == len(self._key) else cache.find_prefixes
+            hits, positions = find(keys.columns)
+            if not len(hits):
+                return Found(hits, self._nothing)
             columns = cache.rows.take(self._choice, positions)
         return Found(hits, pa.RecordBatch.from_arrays(columns, schema=self._schema))
 

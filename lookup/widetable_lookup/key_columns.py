@@ -27,7 +27,7 @@ from widetable_lookup.key_search import (
     search_numbers,
     search_rows,
 )
-from widetable_lookup.memcomparable import EncodedKeys, encode_keys
+from widetable_lookup.memcomparable import EncodedKeys, encode_keys, range_keys
 from widetable_lookup.row_gather import SPARE_BYTES, any_words
 from widetable_lookup.row_map import RowMap
 
@@ -105,11 +105,30 @@ class KeyColumns:
             self._search_numbers(keys[0], lows, equal)
         else:
             self._search_rows(self.encode(keys), self._fences, lows, equal)
-        last = self._rows.rows - 1
-        self._check(np.minimum(lows, last))
-        self._check(np.maximum(lows - 1, 0))
+        self._check_proof(lows)
         hits = np.flatnonzero(equal)
         return hits, lows[hits]
+
+    def search_prefixes(self, prefixes: Sequence[pa.Array]) -> tuple[Positions, Positions]:
+        """The same for leading columns, fewer than all: each of them with all its rows."""
+        assert self._fences is not None, "a key of one number has no prefix"
+        following = self._types[len(prefixes) :]
+        begins = encode_keys(prefixes, self._names[: len(prefixes)])
+        asked = range_keys(begins, following)
+        lows = np.empty(2 * len(prefixes[0]), np.int64)
+        self._search_rows(asked, self._fences, lows, np.empty(len(lows), np.bool_))
+        if (begins.data[begins.offsets[-2] :] == 0xFF).all():
+            lows[-1] = self._rows.rows
+        self._check_proof(lows)
+        firsts, counts = lows[::2], lows[1::2] - lows[::2]
+        hits = np.repeat(np.arange(len(counts)), counts)
+        ends = np.cumsum(counts)
+        return hits, np.arange(len(hits)) + np.repeat(firsts - ends + counts, counts)
+
+    def _check_proof(self, lows: Positions) -> None:
+        """That row `low` is the first that is not smaller is proven by it and the one before it."""
+        self._check(np.minimum(lows, self._rows.rows - 1))
+        self._check(np.maximum(lows - 1, 0))
 
     def confirm(self, keys: EncodedKeys, hits: Positions, positions: Positions) -> bool:
         """Whether these rows have these keys. positions ascend."""

@@ -57,6 +57,23 @@ def encode_keys(columns: Sequence[pa.Array], names: Sequence[str]) -> EncodedKey
     return keys
 
 
+def range_keys(prefixes: EncodedKeys, following: Sequence[pa.DataType]) -> EncodedKeys:
+    """Two keys per prefix: the smallest one that may begin with it, and the smallest one behind all that do (nothing
+    is behind a prefix of FF alone: both are the same). following: the types of the other columns, one at least.
+    """
+    rest = np.frombuffer(b"".join(map(_smallest, following)), np.uint8)
+    return EncodedKeys(*_range_keys(prefixes.data, prefixes.offsets, rest))
+
+
+def _smallest(kind: pa.DataType) -> bytes:
+    """What no value of the type is encoded smaller than."""
+    if is_bytes(kind):
+        return b"\0\1"
+    width = 1 if pa.types.is_boolean(kind) else kind.bit_width // 8
+    is_narrow = pa.types.is_decimal128(kind) and kind.precision <= 18
+    return bytes(8 if is_narrow else width)
+
+
 def _encode(column: pa.Array, name: str) -> EncodedKeys:
     if column.null_count:
         raise InvalidError(
@@ -168,3 +185,30 @@ def _concatenate(
             to += 1
         ends[row + 1] = to
     return out[:to], ends
+
+
+@kernel
+def _range_keys(data: _Bytes, offsets: _Offsets, rest: _Bytes) -> tuple[_Bytes, _Offsets]:
+    """What follows a prefix is the prefix as a number, plus one."""
+    rows = len(offsets) - 1
+    out = np.empty(2 * (len(data) + rows * len(rest)), np.uint8)
+    ends = np.zeros(2 * rows + 1, np.int64)
+    to = 0
+    for key in range(2 * rows):
+        row = key >> 1
+        for at in range(offsets[row], offsets[row + 1]):
+            out[to] = data[at]
+            to += 1
+        if key & 1:
+            last = to - 1
+            while last > ends[key] and out[last] == 0xFF:
+                last -= 1
+            if out[last] != 0xFF:
+                out[last] += np.uint8(1)
+                for at in range(last + 1, to):
+                    out[at] = 0
+        for at in range(len(rest)):
+            out[to] = rest[at]
+            to += 1
+        ends[key + 1] = to
+    return out, ends

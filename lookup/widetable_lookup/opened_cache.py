@@ -82,6 +82,10 @@ class OpenedCache:
         self._hit_share += _HIT_SHARE_WEIGHT * (len(hits) / count - self._hit_share)
         return hits, positions
 
+    def find_prefixes(self, prefixes: Sequence[pa.Array]) -> tuple[Positions, Positions]:
+        """The same for leading key columns, fewer than all: each of them with all its rows."""
+        return self._keys.search_prefixes(prefixes)
+
     def close(self) -> None:
         """Let go of the index; the map goes with the last array of it."""
         index, self._index = self._index, None

@@ -77,6 +77,57 @@ def test_keys_of_any_types_are_found(data: st.DataObject) -> None:
     _search([kind for kind, _ in kinds], rows, asked, ends)
 
 
+@given(data=st.data())
+def test_all_rows_of_leading_columns_are_found(data: st.DataObject) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(KEY_COLUMNS + _MORE), min_size=2, max_size=3))
+    width = data.draw(st.integers(1, len(kinds) - 1))
+    few = [data.draw(st.lists(values, min_size=1, max_size=3)) for _, values in kinds]
+    row = st.tuples(*[st.sampled_from(values) for values in few])
+    rows = data.draw(st.lists(row, min_size=1, max_size=12))
+    asked = data.draw(st.lists(st.one_of(st.sampled_from(rows), row), min_size=1, max_size=6))
+    ends = data.draw(st.lists(st.integers(0, 12), max_size=4))
+    _search_prefixes([kind for kind, _ in kinds], rows, [each[:width] for each in asked], ends)
+
+
+@pytest.mark.parametrize("largest", [2**63 - 1, 2**63 - 2, -1, 255])
+def test_all_rows_of_the_largest_leading_value_are_found(largest: int) -> None:
+    """Encoded as FF alone, nothing comes behind it."""
+    rows = [(largest - 1, b"a"), (largest, b""), (largest, b"\xff" * 9)]
+    _search_prefixes([pa.int64(), pa.binary()], rows, [(largest - 1,), (largest,)], [1])
+
+
+def _search_prefixes(
+    kinds: list[pa.DataType],
+    rows: list[tuple[Any, ...]],
+    asked: list[tuple[Any, ...]],
+    ends: list[int],
+) -> None:
+    names = [f"k{i}" for i in range(len(kinds))]
+
+    def ordered(values: list[tuple[Any, ...]]) -> tuple[list[bytes], list[pa.Array]]:
+        width = len(values[0])
+        columns = _columns(kinds[:width], values)
+        encoded = encode_keys(columns, names[:width]).to_list()
+        first = {key: number for number, key in reversed(list(enumerate(encoded)))}
+        chosen = pa.array([first[key] for key in sorted(first)], pa.int64())
+        return sorted(first), [column.take(chosen) for column in columns]
+
+    row_keys, row_columns = ordered(rows)
+    prefixes, asked_columns = ordered(asked)
+    batch = pa.RecordBatch.from_arrays(row_columns, names)
+    with TemporaryDirectory() as folder:
+        write_rows(Path(folder), cut(batch, [end % (len(row_keys) + 1) for end in ends]))
+        keys = key_columns(map_rows(Path(folder), batch.schema), names, kinds)
+        hits, positions = keys.search_prefixes(asked_columns)
+    expected = [
+        (number, position)
+        for number, prefix in enumerate(prefixes)
+        for position, key in enumerate(row_keys)
+        if key.startswith(prefix)
+    ]
+    assert list(zip(hits.tolist(), positions.tolist(), strict=True)) == expected
+
+
 _BYTES = st.lists(st.sampled_from([0, 1, 7, 255]), max_size=19).map(bytes)
 
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import widetable as wt
 from tests.hostile_values import hostile_values
 from widetable.arguments import shown
+from widetable.operations.lookup_session import LookupSession
 from widetable.operations.maintenance import Upkeep
 from widetable.write.table_writer import TableWriter
 
@@ -94,6 +95,11 @@ class Ground:
             "Table.find_commit": ({"commit_user": "u", "commit_identifier": 1}, table.find_commit),
             "Table.scan": ({}, lambda **of: table.scan(**of).to_arrow()),
             "Table.lookup": ({"keys": [1]}, table.lookup),
+            "Table.lookup_prefix": ({"keys": [1]}, table.lookup_prefix),
+            "Table.lookup_session": ({}, lambda **of: table.lookup_session(**of).close()),
+            "LookupSession.lookup": ({"keys": [1]}, self._session("lookup")),
+            "LookupSession.lookup_prefix": ({"keys": [1]}, self._session("lookup_prefix")),
+            "LookupSession.move": ({}, self._session("move")),
             "Table.create_tag": ({"name": "there"}, table.create_tag),
             "Table.delete_tag": ({}, table.delete_tag),
             "Table.delete_consumer": ({}, table.delete_consumer),
@@ -151,6 +157,14 @@ class Ground:
             given["once"] = True
         self.table.maintain(**given)
 
+    def _session(self, method: str) -> Callable[..., None]:
+        def call(**given: Any) -> None:
+            with self.table.lookup_session() as session:
+                getattr(session, method)(**given)
+                assert session.lookup([1])["k"].to_pylist() == [1]
+
+        return call
+
     def _follow(self, **given: Any) -> None:
         with self.table.follow(**given) as follower:
             if given["timeout"] == 0:
@@ -172,7 +186,9 @@ VALUES = int(os.environ.get("WIDETABLE_HOSTILE_VALUES", "30"))
 def parameters(call: str) -> list[str]:
     """The arguments that a call has."""
     owner, _, method = call.partition(".")
-    kind = {"TableWriter": TableWriter}.get(owner) or getattr(wt, owner)
+    kind = {"TableWriter": TableWriter, "LookupSession": LookupSession}.get(owner) or getattr(
+        wt, owner
+    )
     called = getattr(kind, method) if method else kind
     names = list(inspect.signature(called).parameters)
     return names[1:] if inspect.isfunction(called) else names  # without the object itself
@@ -182,7 +198,7 @@ def public_calls() -> Iterator[str]:
     """Every call with an argument."""
     yield "Catalog"
     yield "TableWriter.write"
-    for kind in (wt.Catalog, wt.Table):
+    for kind in (wt.Catalog, wt.Table, LookupSession):
         for name, member in inspect.getmembers(kind, callable):
             if not name.startswith("_") and parameters(f"{kind.__name__}.{name}"):
                 assert member.__doc__

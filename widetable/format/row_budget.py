@@ -55,8 +55,14 @@ class RowBudget:
         """Of the next piece."""
         return rows_within(self._budget_bytes, self._row_bytes, self._most_rows)
 
-    def saw(self, rows: pa.RecordBatch) -> None:
-        """Learn from a piece."""
+    def expect(self, row_bytes: float) -> None:
+        """Rows of this width, as long as none were seen."""
+        if not self._row_bytes:
+            self._most_rows = rows_within(self._budget_bytes, row_bytes)
+
+    def saw(self, rows: pa.RecordBatch, count: int | None = None) -> None:
+        """Learn from a piece. count: what it is counted in, where that is not rows."""
+        count = rows.num_rows if count is None else count
         if rows.num_rows:
-            self._row_bytes = max(self._row_bytes, row_bytes(rows))
+            self._row_bytes = max(self._row_bytes, rows.nbytes / count)
         self._most_rows = min(MOST_ROWS, self._most_rows * _GROWTH)

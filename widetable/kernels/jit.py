@@ -53,7 +53,7 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         if self._compiled is not None:
-            return self.compile(*arguments)
+            return self._run_compiled(self._compiled, arguments)
         items = items_of(arguments)
         self._items_left -= items
         is_cheap = items <= ITEMS_OF_A_CALL and self._items_left >= 0

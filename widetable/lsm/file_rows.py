@@ -5,7 +5,8 @@ reading the file again. This module has the protocols only: `parquet_rows` answe
 widetable_lookup from caches on the local disk.
 
 A *key batch* is a `pa.RecordBatch` of the trimmed primary key columns, in that order, by the table's names and types,
-in key order, each key once. What comes back are row batches (ARCHITECTURE.md) in the current schema, in key order.
+in key order, each key once; or of its leading columns only, which asks for all rows that have them. What comes back
+are row batches (ARCHITECTURE.md) in the current schema, in key order.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ __all__ = ["CacheWriter", "CachedFile", "Caches", "FileRows", "Found"]
 
 
 class Found(NamedTuple):
-    """hits int64[h], ascending: which keys of the batch the file has; rows: these h rows, retractions too."""
+    """hits int64[h], ascending: which keys of the batch the file has, with leading columns once for each row; rows:
+    these h rows, retractions too.
+    """
 
     hits: npt.NDArray[np.int64]
     rows: pa.RecordBatch
@@ -33,6 +36,10 @@ class Found(NamedTuple):
 
 class FileRows(Protocol):
     """One data file. Key batches of successive calls ascend: an implementation may read the file front to back once."""
+
+    @property
+    def answers_in_any_order(self) -> bool:
+        """Whether keys that do not ascend from call to call cost no more."""
 
     def find(self, keys: pa.RecordBatch) -> Found:
         """The rows of these keys, with the columns that it was opened for as far as the file has them."""

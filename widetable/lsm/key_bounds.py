@@ -30,11 +30,14 @@ class KeyBounds:
     upper: tuple[pa.Array, ...]
 
     def slices(self, keys: pa.RecordBatch) -> tuple[Positions, Positions]:
-        """(starts int64[r], ends int64[r]): only keys starts[i] : ends[i] of the key batch may lie in range i.
+        """(starts int64[r], ends int64[r]): only keys starts[i] : ends[i] of the key batch may lie in range i; of a
+        batch of leading columns too.
 
         Where columns are bounded each by itself (row groups), a key may be in the slice and yet outside.
         """
-        return slices_in_ranges(keys.columns, self.lower, self.upper)
+        return slices_in_ranges(
+            keys.columns, self.lower[: keys.num_columns], self.upper[: keys.num_columns]
+        )
 
 
 def bounds_of_files(files: Sequence[DataFileMeta], schema: TableSchema) -> KeyBounds:

@@ -20,6 +20,7 @@ from widetable.format.row_batch import project, row_batch_schema
 from widetable.format.row_budget import RowBudget
 from widetable.kernels.key_match import Positions
 from widetable.lsm.file_rows import Caches
+from widetable.lsm.open_files import OpenFiles
 from widetable.lsm.parquet_rows import joined
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.run_rows import RunRows
@@ -85,8 +86,9 @@ class RowFinder:
         expected_keys: int | None = None,
     ) -> None:
         schema = table.schema
-        opener = RowsOpener(table, bucket, columns, caches)
-        self._runs = [RunRows(opener, run, schema, expected_keys) for run in runs]
+        self._files = OpenFiles(RowsOpener(table, bucket, columns, caches))
+        self._runs = [RunRows(self._files, run, schema) for run in runs]
+        self._expected_keys = expected_keys or 0
         self.schema: Final = row_batch_schema(schema, [*schema.trimmed_primary_key, *columns])
 
     def find(self, keys: pa.RecordBatch) -> pa.RecordBatch:
@@ -98,7 +100,7 @@ class RowFinder:
             if not len(numbers):
                 break
             missed = np.ones(len(numbers), np.bool_)
-            for found in run.find(keys):
+            for found in run.find(keys, self._expected_keys):
                 hits.append(numbers[found.hits])
                 batches.append(project(found.rows, self.schema))
                 missed[found.hits] = False
@@ -109,8 +111,7 @@ class RowFinder:
 
     def close(self) -> None:
         """Let go of all files. May be called more than once."""
-        for run in self._runs:
-            run.close()
+        self._files.close()
 
     def __enter__(self) -> RowFinder:
         return self

@@ -58,6 +58,10 @@ class ParquetRows:
         self._use_threads = use_threads
         self._group: _RowGroup | None = None
 
+    @property
+    def answers_in_any_order(self) -> bool:
+        return False
+
     def find(self, keys: pa.RecordBatch) -> Found:
         """The rows of these keys; a key that the file has several times (of other writers) gives all its rows."""
         starts, ends = self._bounds.slices(keys)
@@ -124,11 +128,13 @@ class _RowGroup:
         """(which of the keys are here, their rows)"""
         try:
             hits, positions = match_keys(
-                keys.columns, self._key_columns, check_order=not self._is_checked
+                keys.columns,
+                self._key_columns[: keys.num_columns],
+                check_order=not self._is_checked,
             )
         except RowsOutOfOrder as cause:
             raise _out_of_order(self._path) from cause
-        self._is_checked = True
+        self._is_checked = keys.num_columns == len(self._key_columns) or self._is_checked
         return hits, list(self._rows(positions))
 
     def _rows(self, positions: Positions) -> Iterator[pa.RecordBatch]:

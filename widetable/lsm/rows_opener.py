@@ -146,6 +146,10 @@ class _CachedRows:
         self._cached: FileRows | None = cached
         self._scanned: FileRows | None = None
 
+    @property
+    def answers_in_any_order(self) -> bool:
+        return self._cached is not None
+
     def find(self, keys: pa.RecordBatch) -> Found:
         if self._cached is not None:
             with _Survived("reading", self._path):

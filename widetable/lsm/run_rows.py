@@ -1,8 +1,8 @@
 """Rows of one sorted run by key: each key batch is led to the files of the run that may hold its keys.
 
-In: key batches that ascend from call to call (others are answered too, for more reads). Files are opened when keys come
-to them and closed when keys have passed them, so that one or two are open at a time. Raises what reading data files
-raises, and DamagedError for a run whose files overlap.
+In: key batches (lsm.file_rows) that ascend from call to call (others are answered too, for more reads). Files are
+opened when keys come to them; `open_files` says for how long. Raises what reading data files raises, and DamagedError
+for a run whose files overlap.
 """
 
 from __future__ import annotations
@@ -10,53 +10,61 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.file_rows import FileRows, Found
 from widetable.lsm.key_bounds import bounds_of_files
-from widetable.lsm.rows_opener import RowsOpener
+from widetable.lsm.open_files import OpenFiles
 from widetable.lsm.sorted_run import SortedRun, sections
 from widetable.schema import TableSchema
 
 
 class RunRows:
-    """expected_keys: about how many keys all calls will look for, over the whole run; None when nobody knows."""
+    """files: of the bucket, shared by its runs."""
 
-    def __init__(
-        self,
-        opener: RowsOpener,
-        run: SortedRun,
-        schema: TableSchema,
-        expected_keys: int | None = None,
-    ) -> None:
-        self._opener = opener
+    def __init__(self, files: OpenFiles, run: SortedRun, schema: TableSchema) -> None:
+        self._open = files
         # In key order, and sure not to overlap.
         self._files = [file for section in sections(run.files, schema) for file in section.files]
         self._bounds = bounds_of_files(self._files, schema)
-        self._keys_per_row = (expected_keys or 0) / max(run.rows, 1)
-        self._open: dict[int, FileRows] = {}
+        self._rows = max(run.rows, 1)
+        self._touched: list[int] = []
 
-    def find(self, keys: pa.RecordBatch) -> list[Found]:
-        """What each file has of the keys, in key order. hits count in `keys`."""
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        """In key order."""
+        return tuple(self._files)
+
+    def find(self, keys: pa.RecordBatch, expected_keys: int = 0) -> list[Found]:
+        """What each file has of the keys, in key order. hits count in `keys`.
+
+        expected_keys: about how many all calls will look for, over the whole run; 0: nobody knows.
+        """
+        if len(self._files) == 1 and self._open.is_open(self._files[0]):
+            return _hit([self._open.rows(self._files[0], 0).find(keys)])
         starts, ends = self._bounds.slices(keys)
         found = []
         for index in np.flatnonzero(ends > starts).tolist():
             start, count = int(starts[index]), int(ends[index] - starts[index])
-            self._close_before(index)
-            hits, rows = self._file_rows(index, count).find(keys.slice(start, count))
-            if len(hits):
-                found.append(Found(hits + start, rows))
-        return found
+            self._pass_before(index)
+            hits, rows = self._file_rows(index, count, expected_keys).find(keys.slice(start, count))
+            found.append(Found(hits + start, rows))
+        return _hit(found)
 
     def close(self) -> None:
-        """Let go of all files. May be called more than once."""
-        self._close_before(len(self._files))
+        """Let go of all files that need not be kept. May be called more than once."""
+        self._pass_before(len(self._files))
 
-    def _close_before(self, index: int) -> None:
-        for passed in [each for each in self._open if each < index]:
-            self._open.pop(passed).close()
+    def _pass_before(self, index: int) -> None:
+        for passed in [each for each in self._touched if each < index]:
+            self._open.passed(self._files[passed])
+            self._touched.remove(passed)
 
-    def _file_rows(self, index: int, keys: int) -> FileRows:
-        if index not in self._open:
-            file = self._files[index]
-            expected = int(self._keys_per_row * file.row_count)
-            self._open[index] = self._opener.open(file, max(keys, expected))
-        return self._open[index]
+    def _file_rows(self, index: int, keys: int, expected_keys: int) -> FileRows:
+        file = self._files[index]
+        if index not in self._touched:
+            self._touched.append(index)
+        return self._open.rows(file, max(keys, expected_keys * file.row_count // self._rows))
+
+
+def _hit(found: list[Found]) -> list[Found]:
+    return [each for each in found if len(each.hits)]

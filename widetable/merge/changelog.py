@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.kernels.gather import take
-from widetable.merge.engine import MergeEngine
+from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.gather import gather
-from widetable.merge.plan import Computed, MergePlan, Pick, PickList, Source, unmerged
+from widetable.merge.plan import Computed, MergePlan, Pick, PickList, Source
 from widetable.merge.row_equality import equal_values
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
@@ -102,7 +102,7 @@ def _before(
         none = MergePlan(np.zeros(0, np.int8), np.zeros(0, np.int64), ())
         return _Before(none, at, present)
     old = window.layer(chosen)
-    plan = unmerged(old, columns) if old.has_single_rows_only else engine.plan(old, columns)
+    plan = plan_of(old, engine, columns)
     present[known] = ~is_retraction(plan.kinds)
     return _Before(plan, at, present)
 

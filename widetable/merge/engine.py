@@ -15,7 +15,7 @@ from widetable.merge.deduplicate import Deduplicate
 from widetable.merge.option_rules import check_rules
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.partial_update import PartialUpdate
-from widetable.merge.plan import MergePlan
+from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.window import Window
 from widetable.schema import TableSchema
 
@@ -80,3 +80,10 @@ def engine_of(schema: TableSchema) -> MergeEngine:
         )
     engine.validate(schema)
     return engine
+
+
+def plan_of(window: Window, engine: MergeEngine, columns: Sequence[str]) -> MergePlan:
+    """The engine's plan; a row that is alone stands as it is."""
+    if window.has_single_rows_only:
+        return unmerged(window, columns)
+    return engine.plan(window, columns)

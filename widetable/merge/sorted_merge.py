@@ -31,10 +31,10 @@ from widetable.format.row_batch import in_schema_order
 from widetable.format.row_budget import MOST_ROWS, pieces, row_bytes, rows_within
 from widetable.kernels.run_cut import first_disorder, rows_before_cut
 from widetable.merge.changelog import changelog, changelog_rule
-from widetable.merge.engine import MergeEngine
+from widetable.merge.engine import MergeEngine, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.key_order import KeyOrder
-from widetable.merge.plan import MergePlan, Pick, unmerged
+from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.window import Window, window_of_arrivals, window_of_runs
 from widetable.schema import TableSchema
 
@@ -84,7 +84,7 @@ def merge_with_changes(
     """
     rule = changelog_rule(schema)
     for window, run_offsets in _windows([*known, *new], schema, batch_bytes):
-        plan = _plan(window, engine, schema.names)
+        plan = plan_of(window, engine, schema.names)
         first_new_row = int(run_offsets[len(known)])
         kept = plan if keep_deletes else plan.without_deletes()
         yield Merged(
@@ -169,14 +169,8 @@ def _layers(window: Window, engine: MergeEngine) -> Iterator[Window]:
 def _merge(
     window: Window, engine: MergeEngine, columns: Sequence[str], *, keep_deletes: bool
 ) -> pa.RecordBatch:
-    plan = _plan(window, engine, columns)
+    plan = plan_of(window, engine, columns)
     return gather(window, plan if keep_deletes else plan.without_deletes(), columns)
-
-
-def _plan(window: Window, engine: MergeEngine, columns: Sequence[str]) -> MergePlan:
-    if window.has_single_rows_only:
-        return unmerged(window, columns)
-    return engine.plan(window, columns)
 
 
 class _Run:

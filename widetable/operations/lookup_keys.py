@@ -1,15 +1,16 @@
 """The keys of a lookup as a user gives them, as columns of the table's types.
 
-In: rows in any form that `write.row_source` takes, with the primary key columns in any order; for a key of one column
-also its values alone. Out: one row per key, in the order given; nulls stay. Types are taken as writes take them
-(write.safe_cast).
+In: rows in any form that `write.row_source` takes, with the primary key columns in any order, or with leading ones only
+(`prefix_rows`); for a key of one column also its values alone. Out: one row per key, in the order given; nulls stay.
+Types are taken as writes take them (write.safe_cast).
 
-Raises InvalidError for keys of another form, with other columns, or with values that a column does not hold.
+Raises InvalidError for keys of another form, with other columns, or with values that a column does not hold;
+UnsupportedError for leading columns that do not say in which bucket their rows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -24,9 +25,41 @@ from widetable.write.safe_cast import check_values, key_cast
 
 def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
     """The keys with the columns of the primary key, partition columns included, in its order."""
-    names = schema.primary_keys
+    return _rows(keys, schema, schema.primary_keys, lambda given: schema.primary_keys)
+
+
+def prefix_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
+    """Partition columns, and leading columns of the key within a partition, as many as the keys have."""
+    least = (*schema.partition_keys, schema.trimmed_primary_key[0])
+    return _rows(keys, schema, least, lambda given: _prefix(given, schema))
+
+
+def _prefix(given: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
+    """The key columns that keys with these columns must have."""
+    trimmed = schema.trimmed_primary_key
+    count = max((number for number, name in enumerate(trimmed, 1) if name in given), default=1)
+    names = (*schema.partition_keys, *trimmed[:count])
+    missing = [name for name in schema.bucket_keys if name not in names]
+    if missing:
+        raise UnsupportedError(
+            f"column {missing[0]!r}",
+            found=f"keys without it, which is part of the bucket key ({', '.join(schema.bucket_keys)})",
+            expected="keys that say in which bucket their rows are",
+            action="Give the column too, or scan with a filter.",
+        )
+    return names
+
+
+def _rows(
+    keys: Any,
+    schema: TableSchema,
+    least: Sequence[str],
+    wanted: Callable[[Sequence[str]], Sequence[str]],
+) -> pa.RecordBatch:
+    """least: the columns that keys have at least; wanted: of keys with certain columns, those that they must have."""
     try:
-        source = _source(keys, schema)
+        source = _source(keys, schema, least)
+        names = wanted(least if source.columns is None else source.columns)
         if source.columns is not None:
             _check_names(source.columns, names)
         batches = list(source.batches)
@@ -37,8 +70,7 @@ def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, list(names))
 
 
-def _source(keys: Any, schema: TableSchema) -> RowSource:
-    names = schema.primary_keys
+def _source(keys: Any, schema: TableSchema, names: Sequence[str]) -> RowSource:
     try:
         return row_source(keys, schema, names[0] if len(names) == 1 else None)
     except UnsupportedError as wrong:

@@ -8,30 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import options as opt
-from widetable.format.snapshot import Snapshot
-from widetable.operations.lookup import lookup_rows
-from widetable.operations.lookup_caches import caches_of
+from widetable.arguments import whole_number
+from widetable.operations.chosen_state import chosen_state
+from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
-from widetable.operations.snapshot_choice import choose_snapshot
-from widetable.operations.supported import check_readable
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
-from widetable.schema import TableSchema
-from widetable.write.table_state import TableState
-
-
-class _Chosen(NamedTuple):
-    """snapshot: None: there is none yet. is_rescaled: whether the number of buckets was ever changed."""
-
-    snapshot: Snapshot | None
-    state: TableState
-    is_rescaled: bool
 
 
 def scan(
@@ -49,7 +36,7 @@ def scan(
     the newest snapshot that is not younger) and tag chooses the snapshot, with the columns that
     the table had then; by default it is the newest one, with the newest columns.
     """
-    snapshot, state, is_rescaled = _choose(table, snapshot_id, timestamp, tag)
+    snapshot, state, is_rescaled = chosen_state(table, snapshot_id, timestamp, tag)
     condition = None if filter is None else parse(filter, state.schema)
     live_files = table._committer.live_files
     return TableScan(state, live_files, snapshot, columns, condition, rescaled=is_rescaled)
@@ -70,31 +57,31 @@ def lookup(
     every column. snapshot_id: with the columns that the table had then; by default the newest
     snapshot, with the newest columns.
     """
-    snapshot, state, is_rescaled = _choose(table, snapshot_id, None, None)
-    live_files, caches = table._committer.live_files, caches_of(state)
-    return lookup_rows(state, live_files, snapshot, keys, columns, caches, rescaled=is_rescaled)
+    view = LookupView(chosen_state(table, snapshot_id), table._committer.live_files, columns)
+    try:
+        return view.lookup(keys)
+    finally:
+        view.close()
 
 
-def _choose(
+def lookup_prefix(
     table: OpenTable,
-    snapshot_id: int | None,
-    timestamp: int | datetime | None,
-    tag: str | None,
-) -> _Chosen:
-    """The newest snapshot with the newest columns, or one that is asked for with the columns of its time."""
-    committer = table._committer
-    snapshot = choose_snapshot(committer.snapshots, table._tags, snapshot_id, timestamp, tag)
-    schema = newest = table.schema
-    if snapshot is not None and (snapshot_id, timestamp, tag) != (None, None, None):
-        schema = committer.schemas.load(snapshot.schema_id)
-    check_readable(schema)
-    return _Chosen(snapshot, table._state(schema), _is_rescaled(table, newest))
+    keys: Any,
+    columns: Sequence[str] | None = None,
+    snapshot_id: int | None = None,
+    limit_per_key: int | None = None,
+) -> pa.Table:
+    """All rows whose key begins with one of the keys: first column `_key_number` int64, the position of that key, then
+    the columns; ordered by it, then by key.
 
-
-def _is_rescaled(table: OpenTable, newest: TableSchema) -> bool:
-    """Other clients allow it."""
-    load = table._committer.schemas.load
-    return any(
-        load(id).options.get(opt.BUCKET.key) != newest.options.get(opt.BUCKET.key)
-        for id in range(newest.id)
-    )
+    keys: rows of the partition columns and of leading columns of the rest of the primary key, all columns of the bucket
+    key among them (else an UnsupportedError), in any form that `lookup` takes. A key that comes twice gives its rows
+    twice, one with a null none. limit_per_key: with more rows of one key an InvalidError is raised; nothing is cut off.
+    columns, snapshot_id: as for `lookup`. The cost is that of the rows that are found.
+    """
+    limit = None if limit_per_key is None else whole_number(limit_per_key, "limit_per_key", least=1)
+    view = LookupView(chosen_state(table, snapshot_id), table._committer.live_files, columns)
+    try:
+        return view.lookup_prefix(keys, limit)
+    finally:
+        view.close()

@@ -25,19 +25,30 @@ def split_by_bucket(
     """(bucket, its rows) for each bucket of the batch. A batch of one bucket is handed on as it is."""
     if not row_batch.num_rows:
         return
-    groups = bucket_ids(row_batch, schema).astype(np.int64)
-    if schema.partition_keys:
-        groups += _partition_numbers(row_batch, schema) * schema.num_buckets
+    groups = bucket_numbers(row_batch, schema)
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     ends = [*starts[1:].tolist(), len(order)]
     for start, end in zip(starts.tolist(), ends, strict=True):
-        first = int(order[start])
-        partition = _partition(row_batch.slice(first, 1), schema)
-        bucket = int(groups[first] % schema.num_buckets)
+        bucket = bucket_of(row_batch, int(order[start]), groups, schema)
         whole = len(starts) == 1
-        rows = row_batch if whole else row_batch.take(pa.array(order[start:end]))
-        yield BucketId(partition, bucket), rows
+        yield bucket, row_batch if whole else row_batch.take(pa.array(order[start:end]))
+
+
+def bucket_numbers(row_batch: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
+    """Equal numbers, from 0, for rows of one bucket of one partition; comparable in this batch only."""
+    groups = bucket_ids(row_batch, schema).astype(np.int64)
+    if schema.partition_keys:
+        groups += _partition_numbers(row_batch, schema) * schema.num_buckets
+    return groups
+
+
+def bucket_of(
+    row_batch: pa.RecordBatch, row: int, numbers: npt.NDArray[np.int64], schema: TableSchema
+) -> BucketId:
+    """The bucket of one row. numbers: of the batch, by `bucket_numbers`."""
+    partition = _partition(row_batch.slice(row, 1), schema)
+    return BucketId(partition, int(numbers[row] % schema.num_buckets))
 
 
 def _partition_numbers(row_batch: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:

@@ -435,6 +435,6 @@ def test_more_text_than_an_array_holds_is_reported(
     def overflowing(*_: Any) -> pa.Array:
         raise pa.ArrowInvalid("offset overflow while concatenating arrays")
 
-    monkeypatch.setattr("widetable.operations.lookup.take", overflowing)
+    monkeypatch.setattr("widetable.operations.lookup_view.take", overflowing)
     with pytest.raises(wt.InvalidError, match="fewer keys"):
         small.lookup([1], ["a"])

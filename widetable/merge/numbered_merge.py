@@ -1,0 +1,75 @@
+"""Merge rows that were found by key: each row comes with the number of the key that was asked for.
+
+    numbers   0 2 3 | 0 3 | 1        run 0 | run 1 | run 2, oldest first; of any number of buckets, laid end to end:
+                                     rows of two buckets never have the same number, so their runs meet in one merge
+    merged    0 1 2 3                one row per number, deletes left out
+
+Numbers order keys, so no key is compared again. Pure: rows in, rows out. Raises what the engine raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.format.row_batch import in_schema_order, project, row_batch_schema
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.kernels.key_lanes import key_lanes
+from widetable.merge.engine import MergeEngine, plan_of
+from widetable.merge.gather import gather
+from widetable.merge.key_order import KeyOrder
+from widetable.merge.window import window_of_runs
+from widetable.row_kind import is_retraction
+from widetable.schema import VALUE_KIND, TableSchema
+
+
+class NumberedRows(NamedTuple):
+    """numbers int64[h]: the key of each row; rows: a row batch of so many."""
+
+    numbers: npt.NDArray[np.int64]
+    rows: pa.RecordBatch
+
+
+def merge_numbered(
+    runs: Sequence[Sequence[NumberedRows]],
+    schema: TableSchema,
+    engine: MergeEngine,
+    columns: Sequence[str],
+    below: Sequence[str] = (),
+) -> NumberedRows:
+    """The rows that are there, by number. runs: oldest first, with `engine.needed_columns(schema, columns)` as far as
+    files have them; the numbers of a run ascend. below: key columns that tell keys of one number apart; then a number
+    has all its keys, in their order.
+    """
+    names = in_schema_order(schema, columns)
+    found = [each for run in runs for each in run]
+    if not found:
+        empty = pa.RecordBatch.from_pylist([], row_batch_schema(schema, names))
+        return NumberedRows(np.empty(0, np.int64), empty)
+    if len(found) == 1 and not below and _stands(found[0]):
+        return NumberedRows(
+            found[0].numbers, project(found[0].rows, row_batch_schema(schema, names))
+        )
+    pieces = [each.rows for each in found]
+    numbers = np.concatenate([each.numbers for each in found])
+    sizes = [sum(len(each.numbers) for each in run) for run in runs]
+    run_offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    lanes = numbers.astype(np.uint64).reshape(-1, 1)
+    if below:
+        rest = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in below]
+        lanes = key_lanes([pa.chunked_array([pa.array(numbers)]), *rest])
+    window = window_of_runs(KeyOrder(schema), pieces, run_offsets, lanes)
+    plan = plan_of(window, engine, names)
+    there = np.flatnonzero(~is_retraction(plan.kinds))
+    rows = gather(window, plan.without_deletes(), names)
+    return NumberedRows(numbers[window.first_rows][there], rows)
+
+
+def _stands(found: NumberedRows) -> bool:
+    """Whether each row is alone, and there."""
+    kinds = fixed_values(found.rows.column(VALUE_KIND), np.dtype(np.int8))
+    return not is_retraction(kinds).any() and bool((np.diff(found.numbers) > 0).all())

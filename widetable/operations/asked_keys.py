@@ -1,0 +1,109 @@
+"""The keys of a lookup, each once, by bucket and in key order.
+
+    given     7  3  null  7  5                  buckets: A has 3 and 7, B has 5
+    keys      3  7 | 5                          A | B
+    places    1  0   -1   1  2                  which of `keys` each given one is
+
+In: key rows (lookup_keys), whole keys or leading columns with all of the bucket key. Out: values, see AskedKeys. Pure,
+but for `bucket_counts`. Raises what bucket ids raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.format.bucket_id import BucketId
+from widetable.kernels.key_lanes import key_lanes
+from widetable.kernels.merge_order import group_starts, sort_order
+from widetable.schema import TableSchema
+from widetable.write.bucket_split import bucket_numbers, bucket_of
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+# Of a partition, how many buckets it has; None: it has none.
+BucketCounts: TypeAlias = Callable[[bytes], int | None]
+
+_MOST_BUCKETS: Final = 1 << 31
+
+
+class AskedKeys(NamedTuple):
+    """keys: key batch (lsm.file_rows) of each bucket, one after the other. buckets[i] has keys starts[i] :
+    starts[i + 1]. places int64[n]: of each given key, -1 for one that no row can have.
+    """
+
+    keys: pa.RecordBatch
+    buckets: tuple[BucketId, ...]
+    starts: Numbers
+    places: Numbers
+
+
+class _Bucketed(NamedTuple):
+    """numbers int64[n]: equal for keys of one bucket, -1 for none; bucket: of the key in a row."""
+
+    numbers: Numbers
+    bucket: Callable[[int], BucketId]
+
+
+def asked_keys(
+    given: pa.RecordBatch, schema: TableSchema, bucket_counts: BucketCounts | None = None
+) -> AskedKeys:
+    """bucket_counts: where partitions may differ in it."""
+    present = np.ones(given.num_rows, np.bool_)
+    for column in given.columns:
+        if column.null_count:
+            present &= column.is_valid().to_numpy(zero_copy_only=False)
+    numbers = np.flatnonzero(present)
+    rows = given if len(numbers) == given.num_rows else given.take(pa.array(numbers))
+    bucketed = _bucketed(rows, schema, bucket_counts)
+    names = [name for name in schema.trimmed_primary_key if name in given.schema.names]
+    lanes = key_lanes([pa.array(bucketed.numbers), *(rows.column(name) for name in names)])
+    order = sort_order(lanes, np.zeros(len(lanes), np.int64))
+    first = int(np.searchsorted(bucketed.numbers[order], 0))  # those of no bucket come before
+    order, lanes = order[first:], lanes
+    starts = group_starts(lanes, order)
+    firsts = order[starts[:-1]]
+    places = np.full(given.num_rows, -1, np.int64)
+    places[numbers[order]] = np.repeat(np.arange(len(firsts)), np.diff(starts))
+    cuts = np.flatnonzero(np.diff(bucketed.numbers[firsts], prepend=-1))
+    return AskedKeys(
+        rows.select(names).take(pa.array(firsts)),
+        tuple(bucketed.bucket(row) for row in firsts[cuts].tolist()),
+        np.append(cuts, len(firsts)),
+        places,
+    )
+
+
+def _bucketed(
+    rows: pa.RecordBatch, schema: TableSchema, bucket_counts: BucketCounts | None
+) -> _Bucketed:
+    if bucket_counts is None:
+        numbers = bucket_numbers(rows, schema)
+        return _Bucketed(numbers, lambda row: bucket_of(rows, row, numbers, schema))
+    whole = _with_buckets(schema, 1)
+    partitions = bucket_numbers(rows, whole)
+    numbers = np.full(rows.num_rows, -1, np.int64)
+    ids: dict[int, bytes] = {}
+    for partition in np.unique(partitions).tolist():
+        members = np.flatnonzero(partitions == partition)
+        ids[partition] = bucket_of(rows, int(members[0]), partitions, whole).partition
+        count = bucket_counts(ids[partition])
+        if count is not None:
+            chosen = rows.take(pa.array(members))
+            of_bucket = bucket_numbers(chosen, _with_buckets(schema, count)) % count
+            numbers[members] = partition * _MOST_BUCKETS + of_bucket
+
+    def bucket(row: int) -> BucketId:
+        partition, number = divmod(int(numbers[row]), _MOST_BUCKETS)
+        return BucketId(ids[partition], number)
+
+    return _Bucketed(numbers, bucket)
+
+
+def _with_buckets(schema: TableSchema, number: int) -> TableSchema:
+    return replace(schema, options={**schema.options, opt.BUCKET.key: str(number)})

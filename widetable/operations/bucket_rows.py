@@ -1,0 +1,81 @@
+"""Rows of one bucket by key, from all of its sorted runs, level-0 files included. Open files stay open between calls.
+
+In: the live files of the bucket in one snapshot, later those in another; key batches. Out: what each run has of the
+keys, not merged. Not for several threads at once. Raises what reading data files raises, DamagedError for a level whose
+files overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.lsm.file_rows import Caches, Found
+from widetable.lsm.levels import levels_of
+from widetable.lsm.open_files import OpenFiles
+from widetable.lsm.rows_opener import RowsOpener
+from widetable.lsm.run_rows import RunRows
+from widetable.read.split import needs_merge
+from widetable.write.table_state import TableState
+
+
+class BucketRows:
+    """columns: that are wanted; those that decide a merge come with them."""
+
+    def __init__(
+        self, table: TableState, bucket: BucketId, columns: Sequence[str], caches: Caches | None
+    ) -> None:
+        self.bucket: Final = bucket
+        self._table = table
+        self._wanted = tuple(columns)
+        self._caches = caches
+        self._live: frozenset[DataFileMeta] = frozenset()
+        self._loaded: tuple[str, ...] | None = None
+        self._files: OpenFiles | None = None
+        self._runs: list[RunRows] = []
+
+    @property
+    def open_files(self) -> int:
+        return 0 if self._files is None else len(self._files)
+
+    @property
+    def row_bytes(self) -> float:
+        """Of a row in the data files, in the widest of them."""
+        return max((file.file_size / max(file.row_count, 1) for file in self._live), default=0.0)
+
+    def move(self, live: Sequence[DataFileMeta]) -> None:
+        """These are its files from now on; open ones that are among them stay open."""
+        if self._live == frozenset(live):
+            return
+        table, schema = self._table, self._table.schema
+        merges = needs_merge(live)
+        loaded = table.engine.needed_columns(schema, self._wanted) if merges else self._wanted
+        if self._files is None or loaded != self._loaded:
+            self.close()
+            use_threads = schema.num_buckets == 1
+            opener = RowsOpener(table, self.bucket, loaded, self._caches, use_threads=use_threads)
+            self._files, self._loaded = OpenFiles(opener, keeps=True), loaded
+        self._files.keep_only({file.file_name for file in live})
+        newest_first = levels_of(live, table.options).sorted_runs()
+        self._runs = [RunRows(self._files, run, schema) for run in reversed(newest_first)]
+        self._live = frozenset(live)
+
+    def find(self, keys: pa.RecordBatch, expected_keys: int) -> list[list[Found]]:
+        """What each run has, oldest first. Key batches ascend until `end_call`."""
+        return [run.find(keys, expected_keys) for run in self._runs]
+
+    def end_call(self) -> None:
+        """The keys of the next call begin anew."""
+        for run in self._runs:
+            run.close()
+        if self._files is not None:
+            self._files.end_call()
+
+    def close(self) -> None:
+        """Let go of all files; they are opened again when keys come."""
+        if self._files is not None:
+            self._files.close()

@@ -1,0 +1,51 @@
+"""The snapshot that a reader asks for, with the columns that it is read with.
+
+Raises NotFoundError for a snapshot that is not there, UnsupportedError for a table that needs what this version does
+not honour.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from widetable import options as opt
+from widetable.format.snapshot import Snapshot
+from widetable.operations.open_table import OpenTable
+from widetable.operations.snapshot_choice import choose_snapshot
+from widetable.operations.supported import check_readable
+from widetable.schema import TableSchema
+from widetable.write.table_state import TableState
+
+
+class ChosenState(NamedTuple):
+    """snapshot: None: there is none yet. is_rescaled: whether the number of buckets was ever changed."""
+
+    snapshot: Snapshot | None
+    state: TableState
+    is_rescaled: bool
+
+
+def chosen_state(
+    table: OpenTable,
+    snapshot_id: int | None = None,
+    timestamp: int | datetime | None = None,
+    tag: str | None = None,
+) -> ChosenState:
+    """The newest snapshot with the newest columns, or one that is asked for with the columns of its time."""
+    committer = table._committer
+    snapshot = choose_snapshot(committer.snapshots, table._tags, snapshot_id, timestamp, tag)
+    schema = newest = table.schema
+    if snapshot is not None and (snapshot_id, timestamp, tag) != (None, None, None):
+        schema = committer.schemas.load(snapshot.schema_id)
+    check_readable(schema)
+    return ChosenState(snapshot, table._state(schema), _is_rescaled(table, newest))
+
+
+def _is_rescaled(table: OpenTable, newest: TableSchema) -> bool:
+    """Other clients allow it."""
+    load = table._committer.schemas.load
+    return any(
+        load(id).options.get(opt.BUCKET.key) != newest.options.get(opt.BUCKET.key)
+        for id in range(newest.id)
+    )

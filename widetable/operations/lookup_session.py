@@ -1,0 +1,137 @@
+"""Rows by key, call after call, from one snapshot at a time: what was planned and opened is kept between calls.
+
+In: keys as users give them (lookup_keys). Out: one row per key, in their order (lookup_view).
+
+Raises InvalidError for wrong keys and a closed session, NotFoundError for a column or snapshot that is not there, what
+scans raise for tables that this version cannot read, and what reading data files raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from threading import RLock
+from typing import Any
+
+import pyarrow as pa
+
+from widetable.arguments import names, whole_number
+from widetable.commit.read_lease import ReadLease, hold
+from widetable.errors import InvalidError
+from widetable.forked_child import SharedByThreads
+from widetable.format.snapshot import Snapshot
+from widetable.operations.chosen_state import chosen_state
+from widetable.operations.lookup_view import LookupView
+from widetable.operations.open_table import OpenTable
+
+
+class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
+    """Made by `Table.lookup_session`. Threads may share it: they take turns. In a forked child it is open, with nothing
+    opened yet, and keeps no snapshot from expiry.
+    """
+
+    __module__ = "widetable"
+
+    def __init__(
+        self, table: OpenTable, columns: Sequence[str] | None, snapshot_id: int | None
+    ) -> None:
+        self._table = table
+        self._columns = None if columns is None else names(columns, "columns")
+        self._lease: ReadLease | None = None
+        self._view: LookupView | None = None
+        super().__init__()
+        self.move(snapshot_id)
+
+    def _start_anew(self) -> None:
+        self._lock = RLock()
+        if self._view is not None:
+            self._view = self._view.with_nothing_open()
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that is read; None: the table had none."""
+        snapshot = self._opened().chosen.snapshot
+        return None if snapshot is None else snapshot.id
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of what `lookup` gives, all nullable."""
+        view = self._opened()
+        return view.arrow_schema
+
+    def lookup(self, keys: Any) -> pa.Table:
+        """The rows of keys: one row per key, in their order, all columns nullable. As `Table.lookup`."""
+        with self._lock:
+            return self._opened().lookup(keys)
+
+    def lookup_prefix(self, keys: Any, limit_per_key: int | None = None) -> pa.Table:
+        """All rows whose key begins with one of the keys. As `Table.lookup_prefix`."""
+        limit = (
+            None if limit_per_key is None else whole_number(limit_per_key, "limit_per_key", least=1)
+        )
+        with self._lock:
+            return self._opened().lookup_prefix(keys, limit)
+
+    def move(self, snapshot_id: int | None = None) -> None:
+        """Read another snapshot from now on, by default the newest. Only files that are new will be opened."""
+        with self._lock:
+            chosen = chosen_state(self._table, snapshot_id)
+            view = LookupView(chosen, self._table._committer.live_files, self._columns)
+            held = self._lease
+            lease = self._lease_of(chosen.snapshot)
+            try:
+                if self._view is not None:
+                    view.take_over(self._view)
+            except BaseException:
+                view.close()
+                if lease is not None and lease is not held:
+                    lease.release()
+                raise
+            self._view, self._lease = view, lease
+            if held is not None and held is not lease:
+                held.release()
+
+    def close(self) -> None:
+        """Let go of all files, and of the snapshot. May be called more than once."""
+        with self._lock:
+            view, self._view = self._view, None
+            lease, self._lease = self._lease, None
+            if view is not None:
+                view.close()
+            if lease is not None:
+                lease.release()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _opened(self) -> LookupView:
+        if self._view is None:
+            raise InvalidError(
+                "lookup session",
+                found="a session that is closed",
+                expected="an open one",
+                action="Open a new one with Table.lookup_session.",
+            )
+        return self._view
+
+    def _lease_of(self, snapshot: Snapshot | None) -> ReadLease | None:
+        """The one that is held, if it is for this snapshot; else a new one, beside it."""
+        held, table = self._lease, self._table
+        if snapshot is None:
+            return None
+        if held is not None and held.is_ours and held.snapshot_id == snapshot.id:
+            return held
+        return hold(table._file_io, table._paths, snapshot.id)
+
+
+def lookup_session(
+    table: OpenTable, columns: Sequence[str] | None = None, snapshot_id: int | None = None
+) -> LookupSession:
+    """Rows by key, call after call, from one snapshot: `.lookup(keys)` as `Table.lookup`, `.move(snapshot_id)` to
+    another snapshot, `.close()`; or use `with`.
+
+    columns: in the order wanted, None for all. snapshot_id: with the columns that the table had then; by default the
+    newest snapshot, with the newest columns. What is planned and opened is kept between calls, so a call for a few keys
+    costs a small part of `Table.lookup`. The snapshot is kept from expiry for as long as the session is open.
+    """
+    return LookupSession(table, columns, snapshot_id)

@@ -1,0 +1,298 @@
+"""Rows of one snapshot by key, merged as a scan merges them, right for every table and layout.
+
+In: keys as users give them (lookup_keys). Out: one row per key, in their order; a key that is null, not there or
+deleted gives nulls. Keys are put in order once and split by bucket (asked_keys); in each bucket they are found in every
+sorted run, level-0 files included (bucket_rows), and what was found in all buckets is merged at once (numbered_merge).
+So time grows with the keys and the files that may hold them, not with the table. Memory: the result, and in each run
+the rows of a piece of the keys.
+
+Raises InvalidError for wrong keys, NotFoundError for a column that is not there, what scans raise for tables that this
+version cannot read, and what reading data files raises.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.commit.live_files import LiveFiles
+from widetable.errors import InvalidError
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.row_batch import without_columns
+from widetable.format.row_budget import RowBudget
+from widetable.kernels.gather import take
+from widetable.lsm.file_rows import Found
+from widetable.merge.numbered_merge import NumberedRows, merge_numbered
+from widetable.operations.asked_keys import AskedKeys, Numbers, asked_keys
+from widetable.operations.bucket_rows import BucketRows
+from widetable.operations.chosen_state import ChosenState
+from widetable.operations.lookup_caches import caches_of
+from widetable.operations.lookup_keys import key_rows, prefix_rows
+from widetable.read.expired import files_of
+from widetable.read.scan_plan import placed
+from widetable.schema import TableSchema, check_fixed_buckets
+from widetable.worker_thread import in_threads
+
+_THREADS: Final = 2
+# For fewer keys in a piece, a thread costs more than it saves.
+_KEYS_FOR_THREADS: Final = 4096
+# Files that stay open between calls, most of them caches, each with a map and perhaps two file descriptors.
+_MOST_OPEN: Final = 256
+# Buckets whose files are known between calls.
+_MOST_BUCKETS: Final = 1 << 14
+# The rows of a piece of keys take about so much memory in each run.
+_PIECE_BYTES: Final = 64 << 20
+# As far as is known before the first rows come: in memory they are wider than in files by this factor at most.
+_EXPANSION: Final = 8
+# Nobody knows how many rows begin with a key, before the first ones come.
+_FIRST_PREFIXES: Final = 256
+_KEY_NUMBER: Final = pa.field("_key_number", pa.int64(), nullable=False)
+
+
+class _Work(NamedTuple):
+    """The keys of one bucket in a piece: from the first of these numbers to before the second."""
+
+    bucket: BucketRows
+    first: int
+    end: int
+
+
+class LookupView:
+    """Keeps files open between calls until `close`. Not for several threads at once.
+
+    columns: that are wanted, in their order; None: all.
+    """
+
+    def __init__(
+        self, chosen: ChosenState, live_files: LiveFiles, columns: Sequence[str] | None
+    ) -> None:
+        self.chosen: Final = chosen
+        self.schema: Final[TableSchema] = chosen.state.schema
+        check_fixed_buckets(self.schema)
+        self._columns = self.schema.chosen(columns)
+        self._live_files = live_files
+        self._caches = caches_of(chosen.state)
+        # None: the bucket has no files. The least recently used come first.
+        self._buckets: OrderedDict[BucketId, BucketRows | None] = OrderedDict()
+        self._budget = RowBudget(_PIECE_BYTES)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Of what `lookup` gives."""
+        fields = self.schema.arrow_schema(self._columns)
+        return pa.schema([field.with_nullable(True) for field in fields])
+
+    def lookup(self, keys: Any) -> pa.Table:
+        """One row per key, in their order, all columns nullable."""
+        asked = self._asked(key_rows(keys, self.schema))
+        row_of = np.full(asked.keys.num_rows + 1, -1, np.int64)  # the last one for keys of no row
+        batches, count = [], 0
+        for numbers, rows in self._found(asked, self._columns, ()):
+            row_of[numbers] = np.arange(count, count + len(numbers))
+            count += len(numbers)
+            batches.append(rows)
+        return self._table(row_of[asked.places], batches)
+
+    def lookup_prefix(self, keys: Any, limit_per_key: int | None) -> pa.Table:
+        """All rows whose key begins with a given one; first column `_key_number`: which one that is."""
+        schema = self.schema
+        given = prefix_rows(keys, schema)
+        asked = self._asked(given)
+        below = [name for name in schema.trimmed_primary_key if name not in given.schema.names]
+        numbers = [np.empty(0, np.int64)]
+        batches = []
+        for part in self._found(asked, self._columns, below):
+            numbers.append(part.numbers)
+            batches.append(part.rows)
+            if limit_per_key is not None:
+                _check_limit(part.numbers, limit_per_key, asked)
+        joined = np.concatenate(numbers)
+        firsts = np.searchsorted(joined, np.arange(asked.keys.num_rows + 1))
+        counts = np.append(np.diff(firsts), 0)[asked.places]
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        places = np.arange(total) + np.repeat(firsts[asked.places] - ends + counts, counts)
+        key_numbers = pa.array(np.repeat(np.arange(len(counts)), counts))
+        return self._table(places, batches).add_column(0, _KEY_NUMBER, key_numbers)
+
+    def take_over(self, old: LookupView) -> None:
+        """What the view of another snapshot has open, as far as it fits; the rest is closed."""
+        fits = (old.schema.id, old._columns) == (self.schema.id, self._columns)
+        known = [bucket for bucket, rows in old._buckets.items() if rows is not None]
+        if fits and known:
+            self._budget = old._budget
+            live = self._live(known)
+            for bucket in known:
+                rows = old._buckets[bucket]
+                if rows is not None and bucket in live:
+                    rows.move(live[bucket])
+                    self._buckets[bucket] = rows
+                    del old._buckets[bucket]
+        old.close()
+
+    def with_nothing_open(self) -> LookupView:
+        """The same view, for a forked child: it leaves alone what the parent has open."""
+        return LookupView(self.chosen, self._live_files, self._columns)
+
+    def close(self) -> None:
+        """Let go of all files. May be called more than once."""
+        for rows in self._buckets.values():
+            if rows is not None:
+                rows.close()
+        self._buckets.clear()
+
+    def _asked(self, given: pa.RecordBatch) -> AskedKeys:
+        count = self._bucket_count if self.chosen.is_rescaled else None
+        return asked_keys(given, self.schema, count)
+
+    def _found(
+        self, asked: AskedKeys, columns: Sequence[str], below: Sequence[str]
+    ) -> Iterator[NumberedRows]:
+        """The rows that are there, by the numbers of their keys, piece by piece. below: key columns that are not asked
+        for.
+        """
+        snapshot, schema = self.chosen.snapshot, self.schema
+        if snapshot is None or not asked.buckets:
+            return
+        with files_of(self.chosen.state, snapshot.id):
+            all_work = self._work(asked)
+            used = [work.bucket for work in all_work]
+            budget = RowBudget(_PIECE_BYTES, _FIRST_PREFIXES) if below else self._budget
+            widest = max((work.bucket.row_bytes for work in all_work), default=0.0)
+            self._budget.expect(_EXPANSION * widest)
+            try:
+                for part in _pieces(all_work, budget):
+                    found = self._in_runs(asked.keys, part)
+                    keys = sum(work.end - work.first for work in part)
+                    for each in chain.from_iterable(found):
+                        budget.saw(each.rows, keys if below else each.rows.num_rows)
+                    yield merge_numbered(found, schema, self.chosen.state.engine, columns, below)
+            finally:
+                for bucket in used:
+                    bucket.end_call()
+                self._close_some()
+
+    def _in_runs(self, keys: pa.RecordBatch, part: Sequence[_Work]) -> list[list[NumberedRows]]:
+        """What all buckets have, by the age of their runs, the oldest first."""
+
+        def find(work: _Work) -> list[list[Found]]:
+            return work.bucket.find(
+                keys.slice(work.first, work.end - work.first), work.end - work.first
+            )
+
+        asked = sum(work.end - work.first for work in part)
+        threads = _THREADS if asked >= _KEYS_FOR_THREADS else 1
+        of_buckets = in_threads(find, part, threads, "lookup")
+        runs = []
+        for of_run in zip_longest(*of_buckets, fillvalue=[]):
+            runs.append(
+                [
+                    NumberedRows(work.first + hits, rows)
+                    for work, found in zip(part, of_run, strict=True)
+                    for hits, rows in found
+                ]
+            )
+        return runs
+
+    def _work(self, asked: AskedKeys) -> list[_Work]:
+        """The keys of each bucket that has files."""
+        unknown = [bucket for bucket in asked.buckets if bucket not in self._buckets]
+        if unknown:
+            live = self._live(unknown)
+            for bucket in unknown:
+                self._buckets[bucket] = self._rows_of(bucket, live.get(bucket, ()))
+        found = []
+        for bucket, first, end in zip(
+            asked.buckets, asked.starts[:-1].tolist(), asked.starts[1:].tolist(), strict=True
+        ):
+            self._buckets.move_to_end(bucket)
+            rows = self._buckets[bucket]
+            if rows is not None:
+                found.append(_Work(rows, first, end))
+        return found
+
+    def _rows_of(self, bucket: BucketId, files: Sequence[DataFileMeta]) -> BucketRows | None:
+        if not files:
+            return None
+        rows = BucketRows(self.chosen.state, bucket, self._columns, self._caches)
+        rows.move(files)
+        return rows
+
+    def _live(self, buckets: Sequence[BucketId]) -> dict[BucketId, list[DataFileMeta]]:
+        """The live files of these buckets, as far as they have any."""
+        partitions = frozenset(bucket.partition for bucket in buckets)
+        numbers = frozenset(bucket.number for bucket in buckets)
+        entries = self._live_files.live_entries(self.chosen.snapshot, partitions, numbers)
+        return {
+            bucket: [entry.file for entry in members] for bucket, members in placed(entries).items()
+        }
+
+    def _bucket_count(self, partition: bytes) -> int | None:
+        entries = self._live_files.live_entries(self.chosen.snapshot, frozenset([partition]))
+        return entries[0].total_buckets if entries else None
+
+    def _close_some(self) -> None:
+        """The least recently used files, where there are too many; they are opened again when keys come."""
+        left = sum(rows.open_files for rows in self._buckets.values() if rows is not None)
+        for rows in self._buckets.values():
+            if left <= _MOST_OPEN:
+                break
+            if rows is not None:
+                left -= rows.open_files
+                rows.close()
+        while len(self._buckets) > _MOST_BUCKETS:
+            _, rows = self._buckets.popitem(last=False)
+            if rows is not None:
+                rows.close()
+
+    def _table(self, places: Numbers, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+        """The rows in the order of the keys."""
+        schema = self.arrow_schema
+        if not schema.names:
+            return pa.Table.from_batches([without_columns(len(places))])
+        columns = [_column(batches, field, places) for field in schema]
+        return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _pieces(all_work: Sequence[_Work], budget: RowBudget) -> Iterator[list[_Work]]:
+    """The same, cut where the rows would not fit into memory together."""
+    first, end = 0, max((work.end for work in all_work), default=0)
+    while first < end:
+        stop = first + budget.rows
+        parts = [
+            _Work(work.bucket, max(work.first, first), min(work.end, stop)) for work in all_work
+        ]
+        yield [part for part in parts if part.first < part.end]
+        first = stop
+
+
+def _check_limit(numbers: Numbers, limit: int, asked: AskedKeys) -> None:
+    counts = np.bincount(numbers) if len(numbers) else numbers
+    if (counts > limit).any():
+        number = int(counts.argmax())
+        key = asked.keys.slice(number, 1).to_pylist()[0]
+        raise InvalidError(
+            "limit_per_key",
+            found=f"{counts[number]} rows of the key {key}",
+            expected=f"at most {limit}",
+            action="Raise the limit, or leave the key out.",
+        )
+
+
+def _column(batches: Sequence[pa.RecordBatch], field: pa.Field, places: Numbers) -> pa.Array:
+    found = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
+    try:
+        return take(found, places)
+    except pa.ArrowInvalid as cause:
+        raise InvalidError(
+            "keys",
+            found=f"{len(places)} keys, whose values of {field.name!r} do not fit into one array: {cause}",
+            expected="less than 2 GiB of text or bytes in a column",
+            action="Look up fewer keys at once.",
+        ) from cause
