@@ -31,6 +31,7 @@ STAGES = (
     ("commit",),
     ("read",),
     ("operations",),
+    ("derive",),
     ("table", "catalog", "public_names", "connector"),
     ("warmup",),
     ("cli", "__main__"),

@@ -43,7 +43,8 @@ class CommitRequest:
     a commit kind of the snapshot. deletes, adds: entries of the messages. changelog: entries of their changelog files,
     which never become live. scope: of an overwrite; all live files of these partitions (None: of the table) are
     deleted as well. messages: where the entries come from. keeps: of an overwrite that puts files back, at any level;
-    these are live and stay, whatever the scope.
+    these are live and stay, whatever the scope. read_snapshot_id: of an append whose rows were made from what stands
+    there: no other commit after it may have written their keys.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class CommitRequest:
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     keeps: frozenset[FileIdentity] = frozenset()
+    read_snapshot_id: int | None = None
 
     @property
     def entries(self) -> tuple[ManifestEntry, ...]:
@@ -80,6 +82,7 @@ def request(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     keeps: frozenset[FileIdentity] | None = None,
+    read_snapshot_id: int | None = None,
 ) -> CommitRequest:
     """Check the messages against the kind and turn them into entries. keeps: None: new files are of level 0."""
     kept = items(messages, CommitMessage, "messages")
@@ -95,7 +98,11 @@ def request(
     checked = None if watermark is None else whole_number(watermark, "watermark")
     own = _own_properties(mapping(properties, "properties"))
     left = keeps or frozenset()
-    return CommitRequest(kind, by, deletes, adds, changelog, kept, scope, checked, own, left)
+    if read_snapshot_id is not None:
+        read_snapshot_id = whole_number(read_snapshot_id, "read_snapshot_id", least=0)
+    return CommitRequest(
+        kind, by, deletes, adds, changelog, kept, scope, checked, own, left, read_snapshot_id
+    )
 
 
 def _entries(

@@ -48,6 +48,7 @@ from widetable.commit.seldom import Seldom
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.snapshot_times import is_ahead
 from widetable.commit.table_identity import check_identity, table_identity
+from widetable.commit.touched_keys import Untouched
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -119,6 +120,7 @@ class _Attempts:
         self.uuid: Final = str(uuid.uuid4())
         self.retries = 0
         self.may_be_in = False
+        self.untouched = Untouched(asked.messages, asked.read_snapshot_id or 0)
 
 
 class Committer:
@@ -156,8 +158,11 @@ class Committer:
         *,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
+        read_snapshot_id: int | None = None,
     ) -> CommitResult:
-        """Add the messages' new files at level 0. Without files and properties nothing is committed."""
+        """Add the messages' new files at level 0. Without files and properties nothing is committed. read_snapshot_id:
+        where their rows were made from; ConflictError when a commit after it wrote one of their keys.
+        """
         return self._commit(
             request(
                 COMMIT_KIND_APPEND,
@@ -165,6 +170,7 @@ class Committer:
                 by or Identity.unnamed(),
                 watermark=watermark,
                 properties=properties,
+                read_snapshot_id=read_snapshot_id,
             )
         )
 
@@ -272,6 +278,8 @@ class Committer:
             if found is not None:
                 return self._result(run, committed=False, snapshot_id=found.snapshot_id)
         try:
+            if run.asked.read_snapshot_id is not None and latest is not None:
+                run.untouched.check(self._state(), self.live_files, latest.id)
             delta = delta_of(run.asked, self.live_files, latest, self._key_types, self._paths.root)
             if not delta and not run.asked.properties:
                 return self._result(run, committed=False, snapshot_id=None)
@@ -424,9 +432,10 @@ class Committer:
         run.files.writer.discard()
         if run.asked.kind != COMMIT_KIND_COMPACT:
             return
-        schema = self.schemas.latest()
-        state = TableState(self._file_io, self._paths, schema, self.schemas.load)
-        discard(state, run.asked.messages)
+        discard(self._state(), run.asked.messages)
+
+    def _state(self) -> TableState:
+        return TableState(self._file_io, self._paths, self.schemas.latest(), self.schemas.load)
 
     def _result(self, run: _Attempts, *, committed: bool, snapshot_id: int | None) -> CommitResult:
         adds = run.asked.adds if committed else ()

@@ -33,15 +33,24 @@ def commit_append(
     *,
     digest: str | None = None,
     replay: bool = False,
+    read_snapshot: int | None = None,
 ) -> CommitResult:
     """Commit the files of writers in one snapshot, then compact as `write` does.
 
     properties: texts to note in the snapshot. watermark: epoch milliseconds before which the
     writer expects no more rows; snapshots keep the highest. digest, replay: as in `write`. The
-    files of messages that were in already stay; nobody names them.
+    files of messages that were in already stay; nobody names them. read_snapshot: the snapshot that the rows were made
+    from: with a key among them that a later commit wrote, this one is refused with a ConflictError.
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
-    return append_messages(table, messages, by, watermark=watermark, properties=properties)
+    return append_messages(
+        table,
+        messages,
+        by,
+        watermark=watermark,
+        properties=properties,
+        read_snapshot_id=read_snapshot,
+    )
 
 
 def append_messages(
@@ -51,11 +60,18 @@ def append_messages(
     *,
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
+    read_snapshot_id: int | None = None,
 ) -> CommitResult:
     """Commit the files of writers in one snapshot, and compact the buckets where that is due."""
     messages = items(messages, CommitMessage, "messages")
     schema = table.schema  # before: nothing that follows the commit may fail it
-    result = table._committer.append(messages, by, watermark=watermark, properties=properties)
+    result = table._committer.append(
+        messages,
+        by,
+        watermark=watermark,
+        properties=properties,
+        read_snapshot_id=read_snapshot_id,
+    )
     if not messages:
         return result
     if not result.committed:

@@ -1,0 +1,112 @@
+"""Which keys a range of snapshots wrote, by the files that its appends and overwrites added or took away.
+
+In: the snapshots after one up to another one, both kept. Out: files by bucket, and the keys in them. Compactions touch
+nothing: they only bring rows together. That needs no changelog, and knows what stands at level 0 too. Keys that were
+written with the values that they had count as touched. Raises NotFoundError for a snapshot of the range that has
+expired, and what reading manifests and data files raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.errors import ConflictError
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.data_file_reader import open_data_file
+from widetable.format.snapshot import COMMIT_KIND_COMPACT
+from widetable.kernels.key_lanes import key_lanes
+from widetable.kernels.key_match import match_keys
+from widetable.kernels.merge_order import group_starts, sort_order
+from widetable.lsm.key_bounds import bounds_of_files
+from widetable.write.commit_message import CommitMessage
+from widetable.write.table_state import TableState
+
+TouchedFiles: TypeAlias = Mapping[BucketId, Sequence[DataFileMeta]]
+
+
+def touched_files(
+    snapshots: SnapshotStore, live_files: LiveFiles, after_id: int, until_id: int
+) -> TouchedFiles:
+    """The data files whose keys were written by snapshots after one up to another one, each once."""
+    found: dict[BucketId, dict[str, DataFileMeta]] = {}
+    for id in range(after_id + 1, until_id + 1):
+        snapshot = snapshots.load(id)
+        if snapshot.commit_kind == COMMIT_KIND_COMPACT:
+            continue
+        for entry in live_files.delta_entries(snapshot):
+            bucket = BucketId(entry.partition, entry.bucket)
+            found.setdefault(bucket, {})[entry.file.file_name] = entry.file
+    return {bucket: tuple(files.values()) for bucket, files in found.items()}
+
+
+def distinct_keys(
+    state: TableState, bucket: BucketId, files: Iterable[DataFileMeta]
+) -> pa.RecordBatch:
+    """The keys in files of one bucket, as a key batch (lsm.file_rows)."""
+    names = list(state.schema.trimmed_primary_key)
+    batches = [batch.select(names) for file in files for batch in _keys(state, bucket, file)]
+    keys = pa.Table.from_batches(batches, state.schema.arrow_schema(names)).combine_chunks()
+    lanes = key_lanes(keys.columns)
+    order = sort_order(lanes, np.zeros(len(lanes), np.int64))
+    firsts = order[group_starts(lanes, order)[:-1]]
+    columns = [column.combine_chunks() for column in keys.take(pa.array(firsts)).columns]
+    return pa.RecordBatch.from_arrays(columns, schema=keys.schema)
+
+
+def count_touched(
+    state: TableState, messages: Iterable[CommitMessage], touched: TouchedFiles
+) -> int:
+    """How many of the keys in the messages' new files are in the touched files. Only files that may share a key with
+    them are read.
+    """
+    count = 0
+    for message in messages:
+        files = touched.get(message.bucket_id, ())
+        if not (files and message.new_files):
+            continue
+        ours = distinct_keys(state, message.bucket_id, message.new_files)
+        starts, ends = bounds_of_files(files, state.schema).slices(ours)
+        near = [file for file, low, high in zip(files, starts, ends, strict=True) if low < high]
+        if near:
+            theirs = distinct_keys(state, message.bucket_id, near)
+            count += len(match_keys(ours.columns, theirs.columns)[0])
+    return count
+
+
+class Untouched:
+    """That nobody wrote the keys of a commit since the snapshot that its rows were made from; asked again on every
+    attempt, each time only about what is new.
+    """
+
+    def __init__(self, messages: Sequence[CommitMessage], read_id: int) -> None:
+        self._messages = messages
+        self._read_id = read_id
+        self._known_id = read_id
+
+    def check(self, state: TableState, live_files: LiveFiles, latest_id: int) -> None:
+        """Raises ConflictError."""
+        snapshots = SnapshotStore(state.file_io, state.paths)
+        files = touched_files(snapshots, live_files, self._known_id, latest_id)
+        count = count_touched(state, self._messages, files)
+        if count:
+            raise ConflictError(
+                state.paths.root,
+                found=f"{count} keys of this commit that were written after snapshot {self._read_id}",
+                expected="keys that nobody wrote since",
+                action="Read them again at the newest snapshot, and commit what follows from that.",
+            )
+        self._known_id = latest_id
+
+
+def _keys(state: TableState, bucket: BucketId, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+    path, schema = state.data_file(bucket, file.file_name), state.schema
+    file_schema = state.schema_of(file.schema_id)
+    with open_data_file(state.file_io, path, file, schema, file_schema, ()) as data:
+        yield from data.batches()

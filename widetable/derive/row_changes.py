@@ -1,0 +1,94 @@
+"""What a range of snapshots made of the rows of a table: each key that was touched, with its row before and after.
+
+    touched   keys that appends and overwrites after snapshot s0, up to s, wrote (commit/touched_keys)
+    before    their rows at s0           after    their rows at s          by lookup, in columns of today
+
+So nothing depends on a changelog, on what a commit has compacted yet, or on how often a key was written in between; a
+range that is asked for again gives the same. s0 = None: all rows of s, from nothing. Both snapshots must be kept: who
+asks holds them. Memory: the touched keys of a bucket, and the rows of a piece of them.
+
+Raises NotFoundError for snapshots that have expired, and what lookups and scans raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from widetable.commit.touched_keys import distinct_keys, touched_files
+from widetable.format.binary_row import decode_row
+from widetable.format.bucket_id import BucketId
+from widetable.format.plain_value import plain_column
+from widetable.operations.chosen_state import ChosenState, chosen_state
+from widetable.operations.lookup_view import LookupView
+from widetable.operations.open_table import OpenTable
+from widetable.read.scan import TableScan
+from widetable.schema import TableSchema
+
+_KEYS_AT_ONCE: Final = 1 << 16
+
+
+class ChangedRows(NamedTuple):
+    """One row per touched key in both, with the same columns, all nullable; null in all of them where it is not."""
+
+    before: pa.Table
+    after: pa.Table
+
+
+def changed_rows(
+    table: OpenTable, after_id: int | None, until_id: int, columns: Sequence[str]
+) -> Iterator[ChangedRows]:
+    """Piece by piece, each key once. columns: those of the primary key among them."""
+    until = state_at(table, until_id)
+    if after_id is None:
+        yield from _from_nothing(table, until, columns)
+        return
+    live_files = table._committer.live_files
+    touched = touched_files(table._committer.snapshots, live_files, after_id, until_id)
+    if not touched:
+        return
+    old = LookupView(state_at(table, after_id), live_files, columns)
+    new = LookupView(until, live_files, columns)
+    try:
+        for bucket, files in touched.items():
+            keys = distinct_keys(until.state, bucket, files)
+            for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
+                asked = whole_keys(keys.slice(start, _KEYS_AT_ONCE), bucket, until.state.schema)
+                yield ChangedRows(old.lookup(asked), new.lookup(asked))
+    finally:
+        old.close()
+        new.close()
+
+
+def state_at(table: OpenTable, snapshot_id: int) -> ChosenState:
+    """A snapshot, with the columns of today."""
+    return chosen_state(table, snapshot_id)._replace(state=table._state())
+
+
+def whole_keys(keys: pa.RecordBatch, bucket: BucketId, schema: TableSchema) -> pa.RecordBatch:
+    """Keys of a bucket with the columns of its partition."""
+    types = [schema.field(name).type for name in schema.partition_keys]
+    values = decode_row(bucket.partition, types) if types else ()
+    partition = {
+        name: plain_column([value], kind).take(pa.array([0] * keys.num_rows, pa.int32()))
+        for name, kind, value in zip(schema.partition_keys, types, values, strict=True)
+    }
+    names = schema.primary_keys
+    columns = [partition[name] if name in partition else keys.column(name) for name in names]
+    return pa.RecordBatch.from_arrays(columns, list(names))
+
+
+def _from_nothing(
+    table: OpenTable, until: ChosenState, columns: Sequence[str]
+) -> Iterator[ChangedRows]:
+    live_files = table._committer.live_files
+    scan = TableScan(
+        until.state, live_files, until.snapshot, columns, None, rescaled=until.is_rescaled
+    )
+    schema = pa.schema([field.with_nullable(True) for field in scan.arrow_schema])
+    for batch in scan.to_batches():
+        after = pa.Table.from_arrays(batch.columns, schema=schema)
+        nothing = [pa.nulls(batch.num_rows, field.type) for field in schema]
+        yield ChangedRows(pa.Table.from_arrays(nothing, schema=schema), after)
