@@ -10,6 +10,12 @@ import pytest
 import widetable as wt
 from widetable.write.commit_message import CommitMessage
 
+OPTIONS = {
+    "bucket": "2",
+    "merge-engine": "partial-update",
+    "partial-update.remove-record-on-delete": "true",
+    "changelog-producer": "lookup",
+}
 SCHEMA = pa.schema([("k", pa.int64()), ("a", pa.int64()), ("b", pa.int64())])
 
 
