@@ -20,6 +20,8 @@ from widetable.options import (
     IGNORE_UPDATE_BEFORE,
     OLD_KEYS,
     OPTIONS,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
     TableOptions,
 )
 
@@ -158,3 +160,22 @@ def check_alter(
                 expected="true, or the option removed",
                 action="Leave the option as it is.",
             )
+
+
+def check_values(options: Mapping[str, str]) -> None:
+    """Raises InvalidError for the first declared option whose text is none of its values, or contradicts another."""
+    typed = TableOptions(options)
+    for option in OPTIONS:
+        typed.get(option)
+    check_retained(typed.get(SNAPSHOT_NUM_RETAINED_MIN), typed.get(SNAPSHOT_NUM_RETAINED_MAX))
+
+
+def check_retained(num_min: int, num_max: int) -> None:
+    """Raises InvalidError for numbers of retained snapshots that exclude each other."""
+    if num_min < 1 or num_max < num_min:
+        raise InvalidError(
+            f"options {SNAPSHOT_NUM_RETAINED_MIN.key!r} and {SNAPSHOT_NUM_RETAINED_MAX.key!r}",
+            found=f"{num_min} and {num_max}",
+            expected="a minimum of 1 or more, and a maximum that is not below it",
+            action="Correct one of them.",
+        )

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from widetable.errors import InvalidError
 from widetable.option import Option, parse_value
 
 T = TypeVar("T")
@@ -386,6 +385,15 @@ COMMIT_USER_RETENTION: Final = Option[int](
     "milliseconds",
     "A commit user is not forgotten before its last commit is so old; then only where there are more than 10,000.",
 )
+LOOKUP_PIN_RETENTION: Final = Option[int](
+    "widetable.lookup-pin-retention",
+    "duration",
+    86_400_000,
+    "milliseconds",
+    "For so long expiry keeps the snapshot that a micro-batch of a lookup join has pinned, unless the query's second "
+    "batch after it is there. A batch that is replayed later may find it expired, and fails.",
+    least=1,
+)
 FSYNC: Final = Option[bool](
     "widetable.fsync",
     "boolean",
@@ -427,22 +435,3 @@ class TableOptions:
 
 # What a table gets that is made here without it: where these are absent, Paimon means something else than we would.
 WRITTEN_OUT: Final[Mapping[str, str]] = {BUCKET.key: "1"}
-
-
-def check_values(options: Mapping[str, str]) -> None:
-    """Raises InvalidError for the first declared option whose text is none of its values, or contradicts another."""
-    typed = TableOptions(options)
-    for option in OPTIONS:
-        typed.get(option)
-    check_retained(typed.get(SNAPSHOT_NUM_RETAINED_MIN), typed.get(SNAPSHOT_NUM_RETAINED_MAX))
-
-
-def check_retained(num_min: int, num_max: int) -> None:
-    """Raises InvalidError for numbers of retained snapshots that exclude each other."""
-    if num_min < 1 or num_max < num_min:
-        raise InvalidError(
-            f"options {SNAPSHOT_NUM_RETAINED_MIN.key!r} and {SNAPSHOT_NUM_RETAINED_MAX.key!r}",
-            found=f"{num_min} and {num_max}",
-            expected="a minimum of 1 or more, and a maximum that is not below it",
-            action="Correct one of them.",
-        )

@@ -24,6 +24,7 @@ _SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
 _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
 _CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
 _RETIRED: Final = re.compile(r"^widetable-retired-snapshot-(\d+)(?:-[0-9a-f]+)?$")
+_LOOKUP_PIN: Final = re.compile(r"^widetable-lookup-pin-(.+)-(\d+)$")
 _DATA_FILE: Final = re.compile(r"^((?:/[^/]+=[^/]*)*)/bucket-(\d+)/[^/]+$")
 _CONTENT: Final = re.compile(
     r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
@@ -112,6 +113,12 @@ def retired_snapshot_id(name: str) -> int | None:
     """The id in the name of a `retired_snapshot`, None for other names."""
     match = _RETIRED.match(name)
     return int(match[1]) if match else None
+
+
+def lookup_pin_of(name: str) -> tuple[str, int] | None:
+    """(series, batch id) in the name of a `lookup_pin`, None for other names."""
+    match = _LOOKUP_PIN.match(name)
+    return (match[1], int(match[2])) if match else None
 
 
 @dataclass(frozen=True)
@@ -209,6 +216,10 @@ class TablePaths:
     def read_lease(self, name: str) -> str:
         """A lease of a reader (ours)."""
         return f"{self.service_dir}/widetable-read-lease-{self._plain(name)}"
+
+    def lookup_pin(self, series: str, batch_id: int) -> str:
+        """The pin of a micro-batch of a lookup join (ours). series: which query, and which join of it."""
+        return f"{self.service_dir}/widetable-lookup-pin-{self._plain(series)}-{batch_id}"
 
     @property
     def had_snapshots(self) -> str:

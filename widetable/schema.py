@@ -22,7 +22,7 @@ from widetable.arguments import names, refused, text
 from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
 from widetable.field_options import field_option_columns, sequence_group_options
-from widetable.option_checks import option_texts
+from widetable.option_checks import check_values, option_texts
 from widetable.options import TableOptions
 from widetable.paths import partition_directory
 from widetable.types import (
@@ -259,7 +259,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_texts(schema)
     _check_names(schema)
     _check_keys(schema)
-    opt.check_values(schema.options)
+    check_values(schema.options)
     for key, column in field_option_columns(schema.options):
         if column not in schema.by_name:
             raise _invalid(

@@ -1,5 +1,5 @@
-"""Which small files of a table cannot be read: hints, consumers, tags and leases. Everybody goes on without them, but
-for who asks for one by name, so somebody has to be warned.
+"""Which small files of a table cannot be read: hints, consumers, tags, leases and pins. Everybody goes on without them,
+but for who asks for one by name, so somebody has to be warned.
 
 Raises StorageError.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.lease import damaged_leases
+from widetable.commit.lookup_pin import damaged_pins
 from widetable.commit.read_lease import damaged_read_leases
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError
@@ -24,4 +25,5 @@ def damaged_notes(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
         *TagStore(file_io, paths).damaged(),
         *damaged_leases(file_io, paths),
         *damaged_read_leases(file_io, paths),
+        *damaged_pins(file_io, paths),
     ]

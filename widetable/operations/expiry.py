@@ -23,8 +23,8 @@ from widetable.arguments import flag
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
-from widetable.commit.read_lease import forget_expired, held_snapshots
 from widetable.commit.retired_snapshots import RetiredSnapshots
+from widetable.commit.snapshot_holds import forget_holds, kept_snapshots
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.operations.expiry_choice import (
     ExpiryChoice,
@@ -76,8 +76,8 @@ def expire_snapshots(
     A snapshot goes when more than num_retained_min stay, and it was not the newest one within
     time_retained_millis, or more than num_retained_max stay; at most `limit` of them at once. By default the
     options `snapshot.num-retained.min`, `.max`, `snapshot.time-retained`, `snapshot.expire.limit` decide. What
-    tags, consumers and readers with a lease need stays. With dry_run nothing is removed, only named. May be called
-    at any time, by several at once, and again after it was killed.
+    tags, consumers, readers with a lease and pins of lookup joins need stays. With dry_run nothing is removed, only
+    named. May be called at any time, by several at once, and again after it was killed.
     """
     dry_run = flag(dry_run, "dry_run")
     state = table._state()
@@ -133,7 +133,7 @@ class _Expiry:
 
     def run(self, retention: Retention) -> ExpiryResult:
         forgotten = tuple(name for name in self._idle_consumers() if self._consumers.delete(name))
-        forget_expired(self._file_io, self._paths, 0, self._clock)
+        forget_holds(self._state, 0, self._clock)
         ids = self._retire(self._choose(retention, self._needed()))
         swept = ExpirySweep(self._state, self._committer, self._retired).run()
         self._hint()
@@ -163,7 +163,7 @@ class _Expiry:
 
     def _needed(self, without: Iterable[str] = ()) -> list[int]:
         """The first snapshots that readers still need. without: consumers that do not count."""
-        held = held_snapshots(self._file_io, self._paths, self._clock)
+        held = kept_snapshots(self._state, self._clock)
         consumers = self._consumers.all()
         return [*held, *(consumers[name] for name in consumers.keys() - set(without))]
 

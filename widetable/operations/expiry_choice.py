@@ -15,6 +15,7 @@ from widetable.arguments import whole_number
 from widetable.commit.snapshot_times import TimeOf, following, is_ahead
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.option import Option
+from widetable.option_checks import check_retained
 from widetable.options import TableOptions
 
 
@@ -30,7 +31,7 @@ class Retention:
     limit: int
 
     def __post_init__(self) -> None:
-        opt.check_retained(self.num_min, self.num_max)
+        check_retained(self.num_min, self.num_max)
 
 
 def retention_of(

@@ -16,7 +16,7 @@ from widetable import options as opt
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.lease import holder
-from widetable.commit.read_lease import held_snapshots
+from widetable.commit.snapshot_holds import kept_snapshots
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
@@ -147,7 +147,7 @@ def inspect(table: OpenTable) -> Inspection:
         commits_since_compaction=commits,
         tags=tuple(TagStore(state.file_io, state.paths).names()),
         consumers=consumers,
-        held_snapshot_ids=tuple(held_snapshots(state.file_io, state.paths)),
+        held_snapshot_ids=tuple(kept_snapshots(state)),
         lease_holder=None if lease is None else lease[0],
         lease_expires_millis=None if lease is None else lease[1],
         damaged_files=damaged,

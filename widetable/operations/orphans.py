@@ -29,7 +29,7 @@ from typing import Final
 from widetable.arguments import flag, whole_number
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
-from widetable.commit.read_lease import forget_expired
+from widetable.commit.snapshot_holds import forget_holds
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.named_files import NamedFiles
@@ -109,7 +109,7 @@ def remove_orphans(
             key=lambda file: file.path,
         )
         directories = [path for path in directories if state.file_io.delete_empty_dir(path)]
-        forget_expired(state.file_io, state.paths, older_than_millis, clock)
+        forget_holds(state, older_than_millis, clock)
     return OrphanResult(
         tuple(file.path for file in orphans),
         sum(file.size_bytes for file in orphans),

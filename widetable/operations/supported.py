@@ -14,7 +14,7 @@ from typing import Final
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import engine_of
-from widetable.option_checks import check_honoured
+from widetable.option_checks import check_honoured, check_values
 from widetable.schema import TableSchema, check_fixed_buckets
 
 # Options of Paimon that change which rows a reader sees, or where they lie, and the value that is harmless.
@@ -81,7 +81,7 @@ def check_writable(schema: TableSchema) -> None:
     """Refuse to write a table with options whose effects on files this version does not produce."""
     check_readable(schema)
     check_fixed_buckets(schema)
-    opt.check_values(schema.options)
+    check_values(schema.options)
     check_honoured(schema.options, made_here=False)
     check_changelog_producer(schema)
 

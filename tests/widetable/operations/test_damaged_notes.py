@@ -22,6 +22,7 @@ NOTES: dict[str, Callable[[TablePaths], str]] = {
     "lease": lambda paths: paths.lease,
     "lease on old levels": lambda paths: paths.old_levels_lease,
     "read lease": lambda paths: paths.read_lease("torn"),
+    "lookup pin": lambda paths: paths.lookup_pin("torn", 0),
 }
 CONTENTS = [content for content in GARBAGE if not content.isdigit()]
 by_kind = pytest.mark.parametrize("kind", NOTES)
