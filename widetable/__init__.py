@@ -21,6 +21,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.doctor import DoctorReport
     from widetable.operations.expiry import ExpiryResult
     from widetable.operations.inspection import Inspection
+    from widetable.operations.lookup_join import lookup_join
     from widetable.operations.lookup_session import LookupSession
     from widetable.operations.maintenance import MaintenanceResult
     from widetable.operations.orphans import OrphanResult
@@ -53,4 +54,5 @@ __all__ = [
     "Table",
     "UnsupportedError",
     "WidetableError",
+    "lookup_join",
 ]

@@ -5,6 +5,7 @@
     rows out    Table.scan().splits() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
     changes     Table.change_source() ─► start_stream, advance: Offset ─► pieces_between ─► StreamRead in each task;
                 StreamProgress keeps what it has not read from expiry
+    joins       new_lookup_join ─► LookupJoin in each task: .pin(PinnedBatch) ─► PinnedJoin(join, pin).joined(batches)
     upkeep      Table.maintainer(upkeep, compact), where `compact` calls compact_all with a `run` of its own, which
                 sends each BucketWork to a task that calls `perform` and gives back its Outcome
     the face    checks of arguments, declared options, storage by path
@@ -25,12 +26,16 @@ from widetable.arguments import (
     whole_number,
 )
 from widetable.commit.committer import Committer
+from widetable.commit.lookup_pin import LookupPin, PinnedBatch, check_join
+from widetable.commit.read_lease import ReadLease
 from widetable.derived_value import derived_value
-from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable.format.row_budget import BATCH_BYTES, RowBudget, pieces
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.follow import start_stream
+from widetable.operations.join_plan import JoinArguments
 from widetable.operations.lookup_caches import caches_of
+from widetable.operations.lookup_join import LookupJoin, PinnedJoin, join_budget, new_lookup_join
 from widetable.operations.maintenance import Maintainer, Upkeep
 from widetable.operations.stream_progress import StreamProgress
 from widetable.option import Option, parse_value
@@ -63,11 +68,18 @@ __all__ = [
     "BucketWork",
     "Committer",
     "Compacted",
+    "JoinArguments",
     "Limits",
+    "LookupJoin",
+    "LookupPin",
     "Maintainer",
     "Offset",
     "Option",
     "Outcome",
+    "PinnedBatch",
+    "PinnedJoin",
+    "ReadLease",
+    "RowBudget",
     "SplitRead",
     "Start",
     "StreamProgress",
@@ -79,10 +91,13 @@ __all__ = [
     "caches_of",
     "called",
     "change_schema",
+    "check_join",
     "compact_all",
     "derived_value",
+    "join_budget",
     "locate",
     "names",
+    "new_lookup_join",
     "offset_from_json",
     "parse_value",
     "path",

@@ -37,6 +37,7 @@ HOMES: Final = {
     "RepairResult": "operations.repair",
     "RollbackResult": "operations.rollback",
     "Table": "table",
+    "lookup_join": "operations.lookup_join",
 }
 
 

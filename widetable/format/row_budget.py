@@ -42,13 +42,16 @@ def pieces(
 class RowBudget:
     """The same where the width is learned on the way: the widest batch so far counts.
 
-    first_rows: until something is known; from piece to piece it may grow by a factor at most.
+    first_rows: until something is known; from piece to piece it may grow by a factor at most, up to most_rows.
     """
 
-    def __init__(self, budget_bytes: int, first_rows: int = MOST_ROWS) -> None:
+    def __init__(
+        self, budget_bytes: int, first_rows: int = MOST_ROWS, most_rows: int = MOST_ROWS
+    ) -> None:
         self._budget_bytes = budget_bytes
         self._row_bytes = 0.0
         self._most_rows = first_rows
+        self._limit_rows: Final = most_rows
 
     @property
     def rows(self) -> int:
@@ -58,11 +61,11 @@ class RowBudget:
     def expect(self, row_bytes: float) -> None:
         """Rows of this width, as long as none were seen."""
         if not self._row_bytes:
-            self._most_rows = rows_within(self._budget_bytes, row_bytes)
+            self._most_rows = rows_within(self._budget_bytes, row_bytes, self._limit_rows)
 
-    def saw(self, rows: pa.RecordBatch, count: int | None = None) -> None:
+    def saw(self, rows: pa.RecordBatch | pa.Table, count: int | None = None) -> None:
         """Learn from a piece. count: what it is counted in, where that is not rows."""
         count = rows.num_rows if count is None else count
         if rows.num_rows:
             self._row_bytes = max(self._row_bytes, rows.nbytes / count)
-        self._most_rows = min(MOST_ROWS, self._most_rows * _GROWTH)
+        self._most_rows = min(self._limit_rows, self._most_rows * _GROWTH)

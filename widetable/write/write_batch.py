@@ -192,16 +192,7 @@ class BatchNormalizer:
         name = self._columns.kind_column
         if name is None:
             return np.full(batch.num_rows, INSERT, np.int8)
-        column = batch.column(name)
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if pa.types.is_integer(kind):
-            return _kinds_of_numbers(column, name)
-        is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-        if any(test(kind) for test in is_text):
-            return parse_texts(column.cast(pa.string()), name)
-        raise _invalid(
-            name, f"the type {column.type}", "row kinds as strings or integers", "Cast the column."
-        )
+        return row_kinds(batch.column(name), name)
 
     def _kept(self, kinds: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_] | None:
         """Rows that the kind filters let through; None when all."""
@@ -212,6 +203,19 @@ class BatchNormalizer:
         else:
             return None
         return ~dropped if dropped.any() else None
+
+
+def row_kinds(column: pa.Array, name: str) -> npt.NDArray[np.int8]:
+    """The kinds that a column of texts or of 0 to 3 says. Raises InvalidError for other types and values."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_integer(kind):
+        return _kinds_of_numbers(column, name)
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if any(test(kind) for test in is_text):
+        return parse_texts(column.cast(pa.string()), name)
+    raise _invalid(
+        name, f"the type {column.type}", "row kinds as strings or integers", "Cast the column."
+    )
 
 
 def _kinds_of_numbers(column: pa.Array, name: str) -> npt.NDArray[np.int8]:

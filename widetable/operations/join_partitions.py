@@ -1,0 +1,107 @@
+"""Which partitions of a table a lookup join reads: the words of its argument `partitions`.
+
+    None                     all; the partition columns are columns of the key that the left rows carry
+    max_pt()                 the newest one, by its values
+    max_two_pt()             the two newest ones; of a key that is in both, the newer one's row
+    a=1,b=2;a=2,b=3          these; of a key that is in several, the row of the newest of them
+
+Which are the newest is looked up in the snapshot that is joined. The partition columns must be part of the primary key,
+and are then no columns of the join. Source: Paimon `scan.partitions` of lookup joins. Pure. Raises InvalidError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.arguments import text
+from widetable.errors import InvalidError
+from widetable.format.binary_row import decode_row, encode_rows, with_arity
+from widetable.format.plain_value import plain_column, row_order
+from widetable.schema import TableSchema
+from widetable.types import DataField, arrow_type
+
+_NEWEST: Final = {"max_pt()": 1, "max_two_pt()": 2}
+_WORDS: Final = "max_pt(), max_two_pt(), or partitions as in a=1,b=2;a=2,b=3"
+
+
+@dataclass(frozen=True)
+class JoinPartitions:
+    """newest: how many of the newest ones. fixed: these instead, as BinaryRows."""
+
+    newest: int
+    fixed: tuple[bytes, ...]
+
+    def chosen(self, there: Iterable[bytes], schema: TableSchema) -> tuple[bytes, ...]:
+        """Newest first. there: the partitions of the snapshot."""
+        types = [field.type for field in partition_fields(schema)]
+        order = row_order(types)
+        found = set(self.fixed or there)
+        rows = sorted(found, key=lambda row: order(decode_row(row, types)), reverse=True)
+        return tuple(rows if self.fixed else rows[: self.newest])
+
+
+def parse_partitions(value: Any, schema: TableSchema) -> JoinPartitions | None:
+    """The argument `partitions` of a join with a table of that schema."""
+    if value is None:
+        return None
+    words = text(value, "partitions").strip()
+    keys = schema.partition_keys
+    if not keys or not set(keys) <= set(schema.primary_keys):
+        raise InvalidError(
+            "partitions",
+            found=f"{value!r} for a table with the partition columns {list(keys)} and "
+            f"the primary key {list(schema.primary_keys)}",
+            expected="a partitioned table whose partition columns are in its primary key",
+            action="Leave partitions= out.",
+        )
+    if words in _NEWEST:
+        return JoinPartitions(_NEWEST[words], ())
+    return JoinPartitions(0, tuple(_fixed(part, schema) for part in words.split(";")))
+
+
+def partition_fields(schema: TableSchema) -> list[DataField]:
+    """The partition columns, in their order."""
+    return [schema.field(name) for name in schema.partition_keys]
+
+
+def partition_values(partition: bytes, schema: TableSchema) -> dict[str, pa.Scalar]:
+    """Column to value."""
+    fields = partition_fields(schema)
+    row = decode_row(partition, [field.type for field in fields])
+    return {
+        field.name: plain_column([value], field.type)[0]
+        for field, value in zip(fields, row, strict=True)
+    }
+
+
+def _fixed(words: str, schema: TableSchema) -> bytes:
+    """The partition that `a=1,b=2` names."""
+    given = dict(part.partition("=")[::2] for part in words.split(","))
+    named = {name.strip(): value.strip() for name, value in given.items()}
+    fields = partition_fields(schema)
+    if set(named) != {field.name for field in fields} or len(named) != len(words.split(",")):
+        raise InvalidError(
+            "partitions",
+            found=repr(words),
+            expected=f"{_WORDS}; each of {', '.join(schema.partition_keys)} once",
+            action="Correct the argument.",
+        )
+    columns = [_value(named[field.name], field) for field in fields]
+    types = [field.type for field in fields]
+    return with_arity(encode_rows(columns, types).row(0), len(fields))
+
+
+def _value(words: str, field: DataField) -> pa.Array:
+    try:
+        return pa.array([words], pa.string()).cast(arrow_type(field.type))
+    except pa.ArrowException as cause:
+        raise InvalidError(
+            "partitions",
+            found=f"{field.name}={words}: {cause}",
+            expected=f"a value of {field.type}",
+            action="Correct the argument.",
+        ) from cause

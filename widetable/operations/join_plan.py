@@ -1,0 +1,176 @@
+"""What a lookup join does, decided and checked before a row is read: the rules for all who join.
+
+In: the left rows' Arrow schema, the schema of the table that is asked (the dim), and the arguments of
+`operations.lookup_join.lookup_join`. Out: a plan, a value that can be sent elsewhere. Pure.
+
+Raises InvalidError for arguments of a wrong type, names that clash, key columns whose types do not become the dim's as
+writes take them, and an `on` that is not the primary key; NotFoundError for columns that are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from widetable.arguments import mapping, names, refused, text
+from widetable.errors import InvalidError, NotFoundError
+from widetable.operations.join_partitions import JoinPartitions, parse_partitions
+from widetable.schema import TableSchema
+from widetable.types import DataField, arrow_field, arrow_type
+from widetable.write.safe_cast import key_cast
+from widetable.write.write_batch import ROW_KIND_COLUMN
+
+LEFT, INNER = "left", "inner"
+REFUSE, KEY_ONLY = "refuse", "key-only"
+# When two names are the same.
+SameName = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class JoinArguments:
+    """As a caller gives them: see `lookup_join`. retractions: what becomes of left rows with the kinds -U and -D."""
+
+    on: Any
+    columns: Any = None
+    how: Any = LEFT
+    prefix: Any = ""
+    partitions: Any = None
+    retractions: Any = REFUSE
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """keys: left column, and the dim's column that it is compared with. columns: of the dim. added: what they are in
+    the output. kind_column: of the left rows, where retractions get nulls. schema_id: with which it was planned.
+    """
+
+    keys: tuple[tuple[str, DataField], ...]
+    columns: tuple[DataField, ...]
+    added: tuple[pa.Field, ...]
+    is_inner: bool
+    partitions: JoinPartitions | None
+    kind_column: str | None
+    schema_id: int
+
+
+def plan_join(
+    left: pa.Schema, dim: TableSchema, given: JoinArguments, same_name: SameName = str
+) -> JoinPlan:
+    """same_name: two columns are the same when it gives the same for their names."""
+    how = _one_of(given.how, "how", (LEFT, INNER))
+    prefix = text(given.prefix, "prefix")
+    partitions = parse_partitions(given.partitions, dim)
+    keys = _keys(left, dim, given.on, without_partitions=partitions is not None)
+    columns = _columns(dim, given.columns)
+    added = tuple(
+        arrow_field(column).with_name(prefix + column.name).with_nullable(True)
+        for column in columns
+    )
+    _check_clash(left, columns, added, same_name)
+    return JoinPlan(
+        keys,
+        columns,
+        added,
+        how == INNER,
+        partitions,
+        _kind_column(left, given.retractions),
+        dim.id,
+    )
+
+
+def _keys(
+    left: pa.Schema, dim: TableSchema, on: Any, *, without_partitions: bool
+) -> tuple[tuple[str, DataField], ...]:
+    pairs = mapping(on, "on") if isinstance(on, Mapping) else {n: n for n in names(on, "on")}
+    asked = [text(name, f"value of on[{key!r}]") for key, name in pairs.items()]
+    wanted = dim.trimmed_primary_key if without_partitions else dim.primary_keys
+    if sorted(asked) != sorted(wanted):
+        rest = " without its partition columns" if without_partitions else ""
+        raise InvalidError(
+            "on",
+            found=f"the columns {', '.join(asked) or 'none'} of the joined table",
+            expected=f"its whole primary key{rest}, each column once: {', '.join(wanted)}",
+            action="Name the left columns that hold the key, as a list, or as a dict of left to joined columns.",
+        )
+    left_of = {name: key for key, name in pairs.items()}
+    return tuple((left_of[name], _checked_key(left, left_of[name], dim, name)) for name in wanted)
+
+
+def _checked_key(left: pa.Schema, name: str, dim: TableSchema, key: str) -> DataField:
+    if name not in left.names:
+        raise NotFoundError(
+            f"column {name!r}",
+            found="no such column in the left rows",
+            expected=f"one of {', '.join(left.names)}",
+            action="Correct on=.",
+        )
+    field = dim.field(key)
+    key_column(pa.nulls(0, left.field(left.names.index(name)).type), name, field)
+    return field
+
+
+def key_column(array: pa.Array, name: str, field: DataField) -> pa.Array:
+    """A left column in the type of the dim's."""
+    try:
+        return key_cast(array, field, arrow_type(field.type))
+    except InvalidError as wrong:
+        raise InvalidError(
+            f"column {name!r} of the left rows",
+            found=wrong.found,
+            expected=f"what column {field.name!r} of the joined table takes: {wrong.expected}",
+            action="Cast the column before the join.",
+        ) from wrong
+
+
+def _columns(dim: TableSchema, columns: Any) -> tuple[DataField, ...]:
+    if columns is None:
+        return tuple(field for field in dim.fields if field.name not in dim.primary_keys)
+    return tuple(dim.field(name) for name in names(columns, "columns"))
+
+
+def _check_clash(
+    left: pa.Schema, columns: Sequence[DataField], added: Sequence[pa.Field], same_name: SameName
+) -> None:
+    seen: dict[str, str] = {}
+    for name in left.names:
+        if same_name(name) in seen:
+            raise InvalidError(
+                f"column {name!r} of the left rows",
+                found=f"the column twice, or {seen[same_name(name)]!r} beside it",
+                expected="each column once",
+                action="Drop or rename one.",
+            )
+        seen[same_name(name)] = name
+    for column, field in zip(columns, added, strict=True):
+        if same_name(field.name) in seen:
+            raise InvalidError(
+                f"column {column.name!r}",
+                found=f"a column {seen[same_name(field.name)]!r} before the join already",
+                expected="names that the left rows do not have",
+                action="Give prefix=, such as prefix='dim_', or the columns= that you need.",
+            )
+        seen[same_name(field.name)] = field.name
+
+
+def _kind_column(left: pa.Schema, retractions: Any) -> str | None:
+    chosen = _one_of(retractions, "retractions", (REFUSE, KEY_ONLY))
+    if ROW_KIND_COLUMN not in left.names:
+        return None
+    if chosen == REFUSE:
+        raise InvalidError(
+            f"column {ROW_KIND_COLUMN!r}",
+            found="left rows that may retract what went out before, joined with other values",
+            expected="rows without row kinds",
+            action="Drop the column if all rows are adds. In Spark, retractions='key-only' hands -U and -D on with "
+            "nulls in the joined columns: right for sinks that remove by key.",
+        )
+    return ROW_KIND_COLUMN
+
+
+def _one_of(value: Any, name: str, choices: Sequence[str]) -> str:
+    if isinstance(value, str) and value in choices:
+        return value
+    raise refused(value, name, " or ".join(map(repr, choices)))
