@@ -1,4 +1,4 @@
-"""Spark streams into and out of widetable tables: `format("widetable")` and `widetable_spark.read`."""
+"""Spark streams into and out of widetable tables: `format("widetable")`, `widetable_spark.read`, `.lookup_join`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from widetable_spark import driver_environment as driver_environment  # it acts 
 from widetable_spark.change_function import register_changes
 from widetable_spark.commit_progress import CommitProgress, CommitProgressListener
 from widetable_spark.data_source import WidetableDataSource
+from widetable_spark.joining import lookup_join
 from widetable_spark.maintaining import maintain
 from widetable_spark.reading import read
 from widetable_spark.sql_names import register_catalog
@@ -14,6 +15,7 @@ __all__ = [
     "CommitProgress",
     "CommitProgressListener",
     "WidetableDataSource",
+    "lookup_join",
     "maintain",
     "read",
     "register_catalog",

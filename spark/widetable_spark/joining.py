@@ -1,0 +1,184 @@
+"""`lookup_join`: rows of a DataFrame, streaming or not, each with the row of a table that has its key.
+
+One narrow mapInArrow: nothing is shuffled or collected, the session keeps no state, and what comes out is a DataFrame
+like any other. Every task looks its rows' keys up itself, in one snapshot of the table (`operations/lookup_join.py`).
+Which one, decides where the tasks run:
+
+    in a micro-batch      that of the batch's pin, which the first of its tasks makes (`commit/lookup_pin.py`): a new
+                          batch sees what was committed before it began, a replay joins what it joined before
+    elsewhere             the newest one when `lookup_join` was called
+
+A task knows its batch by local properties that Spark gives to all jobs of a micro-batch, also to those that are started
+in foreachBatch (spark.md section 3).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from widetable import InvalidError, NotFoundError, Table
+from widetable.connector import (
+    JoinArguments,
+    LookupJoin,
+    LookupPin,
+    PinnedBatch,
+    PinnedJoin,
+    ReadLease,
+    RowBudget,
+    check_join,
+    join_budget,
+    new_lookup_join,
+    refused,
+)
+from widetable_spark.spark_session import session_of
+from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
+from widetable_spark.task_writer import QUERY_ID_PROPERTY
+
+BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
+# Of DataFrames that are no streams, for as long as they run: each holds its snapshot for an hour.
+_leases: list[ReadLease] = []
+# What a worker has learned of the width of a table's rows, by path and columns.
+_budgets: dict[tuple[str, tuple[str, ...]], RowBudget] = {}
+
+
+def lookup_join(
+    df: DataFrame,
+    dim: Table | str | os.PathLike[str],
+    on: Sequence[str] | Mapping[str, str],
+    columns: Sequence[str] | None = None,
+    *,
+    how: str = "left",
+    prefix: str = "",
+    name: str | None = None,
+    partitions: str | None = None,
+    retractions: str = "refuse",
+) -> DataFrame:
+    """The rows of `df` with columns of the rows of `dim` that have their keys, in the order of each partition.
+
+    df: streaming or not. dim: a table, or its path. on: the columns of df that hold its primary key, as a list where
+    the names are the same, else as a dict of left to dim columns. Types are taken as writes take them; a key with a
+    null is not found. columns: of dim, by default all that are not in its primary key; they come after those of df,
+    each named prefix + name, and may be null. how: "left": rows whose key is not found have nulls there; "inner":
+    they are left out. partitions: "max_pt()" reads the newest partition of dim only, "max_two_pt()" the two newest,
+    "dt=1;dt=2" these; then `on` is the primary key without the partition columns, and of a key that is in two the
+    newer one's row counts. retractions: a df with a column `_row_kind` is refused; "key-only" hands its -U and -D on,
+    with nulls in dim's columns.
+
+    In a stream every micro-batch joins one snapshot, the newest when its first task begins. It is pinned in the
+    directory of dim, and kept from expiry for `widetable.lookup-pin-retention`: a batch that fails and comes again,
+    after a restart too, joins the same rows. Where they are not there any more the query fails with NotFoundError, and
+    never takes newer ones: when the pinned snapshot has expired or was rolled back, and when the pin is gone but a
+    later batch has one. Not noticed is a batch whose pin somebody removed while no later one was there. name: of this
+    join in the pins; by default its position among the joins of df with dim. Give one where a query that goes on from
+    a checkpoint may get other joins before it. No DataFrame but a stream has pins: the snapshot is chosen by this call
+    and kept for an hour; a job that begins later may fail with NotFoundError.
+
+    All arguments are checked by this call. Raises InvalidError, NotFoundError.
+    """
+    if not isinstance(df, DataFrame):
+        raise refused(df, "df", "a DataFrame")
+    session = session_of(df.sparkSession)
+    table = dim if isinstance(dim, Table) else Table.open(dim)
+    given = JoinArguments(on, columns, how, prefix, partitions, retractions)
+    ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
+    join = new_lookup_join(
+        arrow_schema(df.schema), table, given, str.casefold if ignores_case else str
+    )
+    function = f"widetable_lookup_join_{zlib.crc32(table.path.encode()):08x}"
+    series = _default_name(df, function, partitions) if name is None else check_join(name)
+    added = spark_schema(pa.schema(join.plan.added))
+    # With the metadata of df's columns, which say which of them has the watermark.
+    target = StructType([*df.schema.fields, *added.fields])
+    tasks = _tasks(join, series, None if df.isStreaming else _held(join), target)
+    tasks.__name__ = function
+    return df.mapInArrow(tasks, target)
+
+
+def _default_name(df: DataFrame, function: str, partitions: str | None) -> str:
+    """The number of joins with the same table in the plan of df. Joins of several branches may share a pin, unless
+    they read other partitions.
+    """
+    plan = getattr(df, "_jdf", None)
+    if plan is None:
+        raise InvalidError(
+            "name",
+            found="none, in a session of Spark Connect, where plans cannot be looked at",
+            expected="a name for this join",
+            action="Give name=, another one for each join of the query.",
+        )
+    position = str(plan.queryExecution().analyzed().toString()).count(f"MapInArrow {function}(")
+    return (
+        f"{position}" if partitions is None else f"{position}-{zlib.crc32(partitions.encode()):08x}"
+    )
+
+
+def _held(join: LookupJoin) -> LookupPin:
+    """The newest snapshot, kept from expiry for an hour, or until this process ends."""
+    now_millis = time.time() * 1000
+    _leases[:] = [lease for lease in _leases if lease.expires_millis > now_millis]
+    pin, lease = join.hold_newest()
+    if lease is not None:
+        _leases.append(lease)
+    return pin
+
+
+def _tasks(
+    join: LookupJoin, series: str, chosen: LookupPin | None, target: StructType
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What each task does. chosen: where it runs in no micro-batch."""
+    expected = arrow_schema(target)
+
+    def join_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        batch = _batch(series)
+        pin = chosen if batch is None else join.pin(batch)
+        if pin is None:
+            raise InvalidError(
+                "streaming query",
+                found="a task without the id of its query and batch",
+                expected="micro-batches",
+                action="Start the query with a trigger of micro-batches.",
+            )
+        joined = PinnedJoin(join, pin, budget=_budget(join)).joined(batches)
+        try:
+            for rows in joined:
+                yield cast_batch(rows, expected)
+        except NotFoundError as error:
+            raise _of_batch(error, batch, pin) from error
+
+    return join_rows
+
+
+def _batch(series: str) -> PinnedBatch | None:
+    """The micro-batch in which this task runs."""
+    context = TaskContext.get()
+    if context is None:
+        return None
+    query_id = context.getLocalProperty(QUERY_ID_PROPERTY)
+    batch_id = context.getLocalProperty(BATCH_ID_PROPERTY)
+    return PinnedBatch(query_id, series, int(batch_id)) if query_id and batch_id else None
+
+
+def _budget(join: LookupJoin) -> RowBudget:
+    of = join.table.path, tuple(field.name for field in join.plan.columns)
+    return _budgets.setdefault(of, join_budget())
+
+
+def _of_batch(error: NotFoundError, batch: PinnedBatch | None, pin: LookupPin) -> NotFoundError:
+    """The snapshot expired while it was joined, or before."""
+    return NotFoundError(
+        f"snapshot {pin.snapshot_id} of {error.subject}, joined by {batch or 'a DataFrame'}",
+        found=error.found,
+        expected="the snapshot that was the newest one when it was chosen",
+        action="Call lookup_join again, for the newest one."
+        if batch is None
+        else "Set a larger widetable.lookup-pin-retention, and start the query with a new checkpoint.",
+    )
