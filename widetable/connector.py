@@ -29,13 +29,19 @@ from widetable.commit.committer import Committer
 from widetable.commit.lookup_pin import LookupPin, PinnedBatch, check_join
 from widetable.commit.read_lease import ReadLease
 from widetable.derived_value import derived_value
-from widetable.format.row_budget import BATCH_BYTES, RowBudget, pieces
+from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.follow import start_stream
 from widetable.operations.join_plan import JoinArguments
 from widetable.operations.lookup_caches import caches_of
-from widetable.operations.lookup_join import LookupJoin, PinnedJoin, join_budget, new_lookup_join
+from widetable.operations.lookup_join import (
+    KeptJoin,
+    LookupJoin,
+    PinnedJoin,
+    keep_join,
+    new_lookup_join,
+)
 from widetable.operations.maintenance import Maintainer, Upkeep
 from widetable.operations.stream_progress import StreamProgress
 from widetable.option import Option, parse_value
@@ -69,6 +75,7 @@ __all__ = [
     "Committer",
     "Compacted",
     "JoinArguments",
+    "KeptJoin",
     "Limits",
     "LookupJoin",
     "LookupPin",
@@ -79,7 +86,6 @@ __all__ = [
     "PinnedBatch",
     "PinnedJoin",
     "ReadLease",
-    "RowBudget",
     "SplitRead",
     "Start",
     "StreamProgress",
@@ -94,7 +100,7 @@ __all__ = [
     "check_join",
     "compact_all",
     "derived_value",
-    "join_budget",
+    "keep_join",
     "locate",
     "names",
     "new_lookup_join",

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -28,14 +29,14 @@ from pyspark.sql.types import StructType
 from widetable import InvalidError, NotFoundError, Table
 from widetable.connector import (
     JoinArguments,
+    KeptJoin,
     LookupJoin,
     LookupPin,
     PinnedBatch,
     PinnedJoin,
     ReadLease,
-    RowBudget,
     check_join,
-    join_budget,
+    keep_join,
     new_lookup_join,
     refused,
 )
@@ -46,8 +47,9 @@ from widetable_spark.task_writer import QUERY_ID_PROPERTY
 BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
 # Of DataFrames that are no streams, for as long as they run: each holds its snapshot for an hour.
 _leases: list[ReadLease] = []
-# What a worker has learned of the width of a table's rows, by path and columns.
-_budgets: dict[tuple[str, tuple[str, ...]], RowBudget] = {}
+# What a worker has open from batch to batch, the least recently used table first.
+_kept: OrderedDict[tuple[str, str, tuple[str, ...]], KeptJoin] = OrderedDict()
+_MOST_KEPT: Final = 8
 
 
 def lookup_join(
@@ -147,7 +149,7 @@ def _tasks(
                 expected="micro-batches",
                 action="Start the query with a trigger of micro-batches.",
             )
-        joined = PinnedJoin(join, pin, budget=_budget(join)).joined(batches)
+        joined = PinnedJoin(join, pin, _kept_of(join)).joined(batches)
         try:
             for rows in joined:
                 yield cast_batch(rows, expected)
@@ -167,9 +169,15 @@ def _batch(series: str) -> PinnedBatch | None:
     return PinnedBatch(query_id, series, int(batch_id)) if query_id and batch_id else None
 
 
-def _budget(join: LookupJoin) -> RowBudget:
-    of = join.table.path, tuple(field.name for field in join.plan.columns)
-    return _budgets.setdefault(of, join_budget())
+def _kept_of(join: LookupJoin) -> KeptJoin:
+    """Of the last join in this process that has read the same columns of the same table."""
+    columns = tuple(field.name for field in join.plan.columns)
+    of = join.table.path, join.identity, columns
+    kept = _kept.pop(of, None) or keep_join(join)
+    _kept[of] = kept
+    while len(_kept) > _MOST_KEPT:
+        _kept.popitem(last=False)[1].lookups.close()
+    return kept
 
 
 def _of_batch(error: NotFoundError, batch: PinnedBatch | None, pin: LookupPin) -> NotFoundError:

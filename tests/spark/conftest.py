@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder, and a table of two sequence groups to write to."""
+"""One Spark session for all tests of this folder; a table of two sequence groups to write to; one to ask for keys."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import widetable as wt
+from tests.spark.joined_query import put
 
 WIDE = pa.schema(
     [
@@ -26,6 +27,9 @@ GROUPS = {
     "fields.b_seq.sequence-group": "b",
     "bucket": "2",
 }
+
+
+PEOPLE = {"k": pa.int64(), "name": pa.string(), "city": pa.string()}
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +56,15 @@ def wide_table(tmp_path: Path) -> wt.Table:
     return wt.Catalog(str(tmp_path / "wh")).create_table(
         "db.wide", WIDE, primary_key=["k"], options=GROUPS
     )
+
+
+@pytest.fixture
+def dim(tmp_path: Path) -> wt.Table:
+    """D of the acceptance cases: 1 and 2 are there, 3 was and is not."""
+    table = wt.Catalog(tmp_path / "wh").create_table(
+        "db.people", PEOPLE, primary_key=["k"], options={"bucket": "2"}
+    )
+    put(table, (1, "Ann", "Oslo"), (2, "Bob", "Rome"), (3, "Cid", "Kyiv"))
+    gone = {"k": [3], "_row_kind": ["-D"]}
+    table.write(pa.table({**gone, "name": ["Cid"], "city": ["Kyiv"]}))
+    return table

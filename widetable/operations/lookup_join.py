@@ -13,10 +13,10 @@ what `join_plan` raises, NotFoundError for a snapshot that has expired, and what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +40,9 @@ from widetable.format.snapshot import Snapshot
 from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.join_partitions import partition_values
 from widetable.operations.join_plan import JoinArguments, JoinPlan, SameName, key_column, plan_join
+from widetable.operations.kept_lookups import KeptLookups
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import load_snapshot
-from widetable.operations.table_read import lookup
 from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
 from widetable.storage.locate import locate
@@ -50,8 +50,6 @@ from widetable.types import arrow_type
 from widetable.write.safe_cast import safe_cast
 from widetable.write.write_batch import row_kinds
 
-# The rows of keys in a snapshot: keys, columns, snapshot id.
-RowsOf: TypeAlias = Callable[[pa.Table, Sequence[str], int], pa.Table]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 # One lookup of 100,000 keys takes much less than ten of 10,000.
@@ -90,7 +88,8 @@ def lookup_join(
     schema, held = _snapshot(table, snapshot_id)
     join = _join(table, plan_join(left, schema, given))
     pin = NO_SNAPSHOT if held is None else pin_of(held[0], join.partitions_of)
-    return _held(PinnedJoin(join, pin).joined(rows), held and held[1])
+    kept = keep_join(join)
+    return _held(PinnedJoin(join, pin, kept).joined(rows), kept.lookups, held and held[1])
 
 
 lookup_join.__module__ = "widetable"
@@ -151,11 +150,14 @@ def _snapshot(
     return table._committer.schemas.load(snapshot.schema_id), (snapshot, lease)
 
 
-def _held(joined: Iterator[pa.RecordBatch], lease: ReadLease | None) -> Iterator[pa.RecordBatch]:
+def _held(
+    joined: Iterator[pa.RecordBatch], lookups: KeptLookups, lease: ReadLease | None
+) -> Iterator[pa.RecordBatch]:
     """lease: goes with the iterator, if it is never begun."""
     try:
         yield from joined
     finally:
+        lookups.close()
         if lease is not None:
             lease.release()
 
@@ -204,26 +206,33 @@ def _join(table: OpenTable, plan: JoinPlan) -> LookupJoin:
     return LookupJoin(table, plan, table._committer.identity)
 
 
-def join_budget() -> RowBudget:
-    """How many left rows are looked up at once; learned from what was found, so best kept from batch to batch."""
-    return RowBudget(_BYTES, _FIRST_ROWS, _MOST_ROWS)
+class KeptJoin(NamedTuple):
+    """What joins with a table leave to later ones: open files, and how many left rows are looked up at once, as is
+    learned from what was found.
+    """
+
+    lookups: KeptLookups
+    budget: RowBudget
+
+
+def keep_join(join: LookupJoin) -> KeptJoin:
+    """Nothing yet."""
+    return KeptJoin(KeptLookups(join.table), RowBudget(_BYTES, _FIRST_ROWS, _MOST_ROWS))
 
 
 class PinnedJoin:
-    """A join with one snapshot. rows_of: by default a lookup each time."""
+    """A join with one snapshot, which the caller holds. kept: of others before it, with the same columns."""
 
     def __init__(
         self,
         join: LookupJoin,
         pin: LookupPin,
-        rows_of: RowsOf | None = None,
-        budget: RowBudget | None = None,
+        kept: KeptJoin | None = None,
     ) -> None:
         check_identity(join.table._file_io, join.table._paths, join.identity)
         self._plan = join.plan
         self._pin = pin
-        self._rows_of = rows_of or _lookups(join.table)
-        self._budget = budget or join_budget()
+        self._lookups, self._budget = kept or keep_join(join)
         if pin.snapshot_id:
             self._schema = join.table._committer.schemas.load(pin.schema_id)
             self._asked = _asked(self._plan, self._schema)
@@ -326,7 +335,7 @@ class PinnedJoin:
         return found
 
     def _looked_up(self, keys: pa.Table) -> pa.Table:
-        found = self._rows_of(keys, self._asked.names, self._pin.snapshot_id)
+        found = self._lookups.rows(keys, self._asked.names, self._pin.snapshot_id)
         self._budget.saw(found)
         return found
 
@@ -367,10 +376,6 @@ def _asked(plan: JoinPlan, schema: TableSchema) -> _AskedColumns:
     keys = [name_of[field.id] for _, field in plan.keys]
     columns = [name_of.get(field.id) for field in plan.columns]
     return _AskedColumns(keys, columns, schema.trimmed_primary_key[-1] if needs_hits else None)
-
-
-def _lookups(table: OpenTable) -> RowsOf:
-    return lambda keys, columns, snapshot_id: lookup(table, keys, columns, snapshot_id)
 
 
 def _nulled(column: pa.Array, where: pa.Array) -> pa.Array:

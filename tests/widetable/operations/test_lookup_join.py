@@ -14,7 +14,6 @@ import pytest
 
 import widetable as wt
 from widetable.commit.read_lease import held_snapshots
-from widetable.format.row_budget import RowBudget
 from widetable.operations import lookup_join as module
 from widetable.operations.join_plan import JoinArguments
 from widetable.operations.lookup_join import PinnedJoin, new_lookup_join
@@ -158,9 +157,8 @@ def test_random_rows_are_joined_as_a_dict_does(
             del model[key]
     for how in ("left", "inner") * 5:
         budget = rng.randint(1, 60)
-        monkeypatch.setattr(
-            module, "join_budget", lambda budget=budget: RowBudget(1 << 30, budget, budget)
-        )
+        monkeypatch.setattr(module, "_FIRST_ROWS", budget)
+        monkeypatch.setattr(module, "_MOST_ROWS", budget)
         rows = [
             (id, rng.choice([None, *"wxyz"]), rng.choice([None, *range(14)]))
             for id in range(rng.randrange(200))

@@ -1,0 +1,51 @@
+"""Lookups of one table again and again, in whatever snapshot: what is open stays open, as in a `LookupSession`.
+
+But no snapshot is kept from expiry: who asks holds it by a lease or a pin. Tasks of an engine keep this for as long as
+their process lives, perhaps idle, and a lease would hold up expiry for them. In a forked child nothing is open. Raises
+what lookups raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from widetable.forked_child import SharedByThreads
+from widetable.operations.chosen_state import chosen_state
+from widetable.operations.lookup_view import LookupView
+from widetable.operations.open_table import OpenTable
+
+
+class KeptLookups(SharedByThreads):
+    """Not for several threads at once."""
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+        self._view: LookupView | None = None
+        self._asked: tuple[int, tuple[str, ...]] | None = None
+        super().__init__()
+
+    def _start_anew(self) -> None:
+        self._view = self._asked = None
+
+    def rows(self, keys: pa.Table, columns: Sequence[str], snapshot_id: int) -> pa.Table:
+        """One row per key, as `Table.lookup` gives them."""
+        asked = snapshot_id, tuple(columns)
+        if self._view is None or self._asked != asked:
+            chosen = chosen_state(self._table, snapshot_id)
+            view = LookupView(chosen, self._table._committer.live_files, columns)
+            old, self._view, self._asked = self._view, view, asked
+            try:
+                if old is not None:
+                    view.take_over(old)
+            except BaseException:
+                self.close()
+                raise
+        return self._view.lookup(keys)
+
+    def close(self) -> None:
+        """Let go of all files. May be called more than once."""
+        view, self._view = self._view, None
+        if view is not None:
+            view.close()
