@@ -44,6 +44,7 @@ from widetable.operations.lookup_join import (
 )
 from widetable.operations.maintenance import Maintainer, Upkeep
 from widetable.operations.stream_progress import StreamProgress
+from widetable.operations.warm_lookups import warm_lookups
 from widetable.option import Option, parse_value
 from widetable.options import MERGE_ENGINE
 from widetable.read.change_read import change_schema
@@ -114,5 +115,6 @@ __all__ = [
     "start_of",
     "start_stream",
     "text",
+    "warm_lookups",
     "whole_number",
 ]

@@ -1,0 +1,32 @@
+"""The daemon of Spark's Python workers, which imports widetable and loads its kernels before it forks the first worker.
+
+    spark.python.daemon.module = widetable_spark.warm_daemon          when the session is made
+
+Without it every new worker imports and loads for itself, with the first rows that it looks up. It opens no cache and
+starts no thread before it forks. What goes wrong with the warming is said in the log of the executor, and stops nobody:
+workers then do for themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark.daemon import manager
+
+from widetable.connector import warm_lookups
+from widetable_spark import joining as joining  # what tasks unpickle
+
+_log = logging.getLogger("widetable.spark")
+
+
+def main() -> None:
+    """What `pyspark.daemon` does, warm."""
+    try:
+        warm_lookups()
+    except Exception:  # noqa: BLE001 - the session goes on without
+        _log.warning("workers start cold", exc_info=True)
+    manager()
+
+
+if __name__ == "__main__":
+    main()
