@@ -22,6 +22,7 @@ STAGES = (
     ("errors", "row_kind", "arguments", "derived_value", "forked_child", "worker_thread"),
     ("types", "option", "field_options", "options", "option_checks", "options_doc"),
     ("schema", "paths"),
+    ("derived_options",),
     ("storage",),
     ("kernels",),
     ("format",),

@@ -18,6 +18,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.arguments import flag, instance, mapping, names, refused, text
 from widetable.commit.schema_store import SchemaStore
+from widetable.derived_options import check_derived
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
@@ -84,6 +85,7 @@ class Catalog:
         engine_of(new)  # first: what breaks a rule is wrong whether it is honoured or not
         check_honoured(new.options, made_here=True)
         check_changelog_producer(new)
+        check_derived(new)
         check_partition_types(new)
         store = self._schemas(root, new)
         made = not store.ids() and store.publish(new)

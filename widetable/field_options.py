@@ -1,4 +1,4 @@
-"""Options of columns: `fields.<columns>.<what>`, parsed without looking at a schema.
+"""Options of columns: `fields.<columns>.<what>`, `index.<columns>`, `widen.<column>`; without looking at a schema.
 
 Source: Paimon `CoreOptions`; semantics of each in `merge/`. Names are not trimmed, as Paimon does not.
 """
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 FIELD_OPTION: Final = re.compile(r"^fields\.(?P<columns>.+)\.(?P<what>[^.]+)$")
+# Parsed in `derived_options`.
+DERIVED_OPTION: Final = re.compile(r"^(?P<what>index|widen)\.(?P<columns>.+)$")
 
 
 def sequence_group_options(

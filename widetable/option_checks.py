@@ -13,7 +13,7 @@ import numpy as np
 
 from widetable.arguments import flag, mapping, text, whole_number
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.field_options import FIELD_OPTION
+from widetable.field_options import DERIVED_OPTION, FIELD_OPTION
 from widetable.options import (
     BY_KEY,
     IGNORE_DELETE,
@@ -123,7 +123,7 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
     client made, and options that change only other clients' habits are let through.
     """
     for key in options:
-        known = key in BY_KEY or key in OLD_KEYS or FIELD_OPTION.match(key) is not None
+        known = key in BY_KEY or key in OLD_KEYS or _is_of_columns(key)
         if not made_here:
             known = known or key in _HARMLESS or key.startswith(_HARMLESS_PREFIXES)
         if not known:
@@ -133,6 +133,10 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
                 expected="an option that this version honours (docs/options.md)",
                 action="Remove the option, or correct its name.",
             )
+
+
+def _is_of_columns(key: str) -> bool:
+    return any(pattern.match(key) for pattern in (FIELD_OPTION, DERIVED_OPTION))
 
 
 def check_alter(

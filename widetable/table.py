@@ -11,6 +11,8 @@ import os
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.derive.index_lookup import lookup_index
+from widetable.derive.upkeep import maintain, maintainer
 from widetable.operations.alteration import alter_options
 from widetable.operations.audit import audit
 from widetable.operations.changes import change_batches, change_source, changes
@@ -30,7 +32,6 @@ from widetable.operations.history import (
 from widetable.operations.inspection import inspect
 from widetable.operations.lookup_session import lookup_session
 from widetable.operations.lost_snapshots import accept_lost_snapshots
-from widetable.operations.maintenance import maintain, maintainer
 from widetable.operations.open_table import OpenTable
 from widetable.operations.orphans import remove_orphan_files
 from widetable.operations.repair import repair
@@ -102,6 +103,7 @@ class Table(OpenTable):
     scan = scan
     lookup = lookup
     lookup_prefix = lookup_prefix
+    lookup_index = lookup_index
     lookup_session = lookup_session
 
     # Changes out

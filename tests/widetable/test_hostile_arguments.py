@@ -96,6 +96,7 @@ class Ground:
             "Table.scan": ({}, lambda **of: table.scan(**of).to_arrow()),
             "Table.lookup": ({"keys": [1]}, table.lookup),
             "Table.lookup_prefix": ({"keys": [1]}, table.lookup_prefix),
+            "Table.lookup_index": ({"keys": [1]}, table.lookup_index),
             "Table.lookup_session": ({}, lambda **of: table.lookup_session(**of).close()),
             "LookupSession.lookup": ({"keys": [1]}, self._session("lookup")),
             "LookupSession.lookup_prefix": ({"keys": [1]}, self._session("lookup_prefix")),

@@ -45,6 +45,8 @@ def _maintained(done: MaintenanceResult) -> str:
         f"{done.orphan_files} orphans removed",
         f"{done.freed_files} files, {done.freed_bytes} bytes freed",
     ]
+    if done.derived_rows:
+        parts.append(f"{done.derived_rows} rows of derived tables")
     if done.failures:
         parts.append(f"{done.failures} rounds failed")
     if done.damaged_buckets:

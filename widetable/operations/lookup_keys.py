@@ -25,13 +25,13 @@ from widetable.write.safe_cast import check_values, key_cast
 
 def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
     """The keys with the columns of the primary key, partition columns included, in its order."""
-    return _rows(keys, schema, schema.primary_keys, lambda given: schema.primary_keys)
+    return rows_of(keys, schema, schema.primary_keys, lambda given: schema.primary_keys)
 
 
 def prefix_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
     """Partition columns, and leading columns of the key within a partition, as many as the keys have."""
     least = (*schema.partition_keys, schema.trimmed_primary_key[0])
-    return _rows(keys, schema, least, lambda given: _prefix(given, schema))
+    return rows_of(keys, schema, least, lambda given: _prefix(given, schema))
 
 
 def _prefix(given: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def _prefix(given: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
     return names
 
 
-def _rows(
+def rows_of(
     keys: Any,
     schema: TableSchema,
     least: Sequence[str],

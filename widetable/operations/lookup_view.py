@@ -52,7 +52,7 @@ _PIECE_BYTES: Final = 64 << 20
 _EXPANSION: Final = 8
 # Nobody knows how many rows begin with a key, before the first ones come.
 _FIRST_PREFIXES: Final = 256
-_KEY_NUMBER: Final = pa.field("_key_number", pa.int64(), nullable=False)
+KEY_NUMBER: Final = pa.field("_key_number", pa.int64(), nullable=False)
 
 
 class _Work(NamedTuple):
@@ -119,7 +119,7 @@ class LookupView:
         total = int(ends[-1]) if len(ends) else 0
         places = np.arange(total) + np.repeat(firsts[asked.places] - ends + counts, counts)
         key_numbers = pa.array(np.repeat(np.arange(len(counts)), counts))
-        return self._table(places, batches).add_column(0, _KEY_NUMBER, key_numbers)
+        return self._table(places, batches).add_column(0, KEY_NUMBER, key_numbers)
 
     def take_over(self, old: LookupView) -> None:
         """What the view of another snapshot has open, as far as it fits; the rest is closed."""

@@ -20,14 +20,13 @@ import contextlib
 import logging
 import os
 import socket
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from widetable import options as opt
-from widetable.arguments import LONGEST_MILLIS, called, flag, instance, whole_number
+from widetable.arguments import LONGEST_MILLIS, flag, whole_number
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
@@ -46,7 +45,6 @@ from widetable.operations.maintenance_rule import (
     due_compaction,
     wait_millis,
 )
-from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
 from widetable.write.table_state import TableState
 
@@ -90,7 +88,7 @@ class Upkeep:
 class MaintenanceResult:
     """What was done, of one round or of all. waits: rounds in which another maintainer had the lease. failures: rounds
     that failed. snapshot_id: of the last compaction. freed_files, freed_bytes: of expired snapshots and of orphans.
-    damaged_buckets: that were passed by in a round, at most.
+    damaged_buckets: that were passed by in a round, at most. derived_rows: written to what is made of the table.
     """
 
     __module__ = "widetable"
@@ -106,6 +104,7 @@ class MaintenanceResult:
     freed_files: int = 0
     freed_bytes: int = 0
     damaged_buckets: int = 0
+    derived_rows: int = 0
 
     @property
     def is_idle(self) -> bool:
@@ -125,13 +124,15 @@ class MaintenanceResult:
             self.freed_files + other.freed_files,
             self.freed_bytes + other.freed_bytes,
             max(self.damaged_buckets, other.damaged_buckets),
+            self.derived_rows + other.derived_rows,
         )
 
 
 class Maintainer:
     """One round at a time, by one thread; close it, or use `with`. state_of: the table as it is now.
 
-    compact: how a table is compacted; by default in this process.
+    compact: how a table is compacted; by default in this process. derive: brings what is made of the table up to date
+    with its newest snapshot, and says how many rows that took.
     """
 
     def __init__(
@@ -141,11 +142,14 @@ class Maintainer:
         upkeep: Upkeep,
         compact: Compact = compact_here,
         clock: Clock | None = None,
+        *,
+        derive: Callable[[int | None], int] = lambda latest_id: 0,
     ) -> None:
         self._state_of = state_of
         self._committer = committer
         self._upkeep = upkeep
         self._compact = compact
+        self._derive = derive
         self._clock = clock or SystemClock()
         self._lease = _StandingLease()
         self._cleaner = Cleaner(
@@ -207,6 +211,8 @@ class Maintainer:
             done = self._compacted(state, progress, due).plus(cleaned)
         else:
             done = done.plus(self._cleaned(state, progress, at_once=True))
+        latest_id = self._committer.snapshots.latest_id()
+        done = done.plus(MaintenanceResult(derived_rows=self._derive(latest_id)))
         if self._damage:
             raise self._damage[0]
         return replace(done, rounds=1)
@@ -219,6 +225,8 @@ class Maintainer:
         done, error = MaintenanceResult(), None
         try:
             done = self._compacted_if_due(progress)
+            newest_id = done.snapshot_id or progress.latest_id
+            done = done.plus(MaintenanceResult(derived_rows=self._derive(newest_id)))
         except _SURVIVED as failure:
             error = failure
         if done.waits or not (error or self._cleaner.is_due(progress.latest_id)):
@@ -366,63 +374,3 @@ class _StandingLease:
     def _is_ours(self, state: TableState) -> bool:
         found = holder(state.file_io, state.paths)
         return found is not None and found[0].startswith(self._holder)
-
-
-def maintain(
-    table: OpenTable,
-    *,
-    once: bool = False,
-    interval_millis: int = INTERVAL_MILLIS,
-    full_compaction_interval_millis: int | None = None,
-    expire: bool = True,
-    orphans_older_than_millis: int | None = None,
-    stop: threading.Event | None = None,
-    on_round: Callable[[MaintenanceResult], None] | None = None,
-) -> MaintenanceResult:
-    """Compact what is due, with the table's changelog, and let old snapshots go: round after round until `stop` is
-    set, or (once) everything now.
-
-    interval_millis: between two looks at the table. full_compaction_interval_millis: how often everything is
-    compacted when something is new; None: never, but every minute for the producer `full-compaction`.
-    orphans_older_than_millis: remove files that nothing names and that are so old, once a day; None: leave them.
-    on_round: given what each round did. Rounds that fail are logged and done again, unless only the user can help:
-    then the error is raised, and with `once` always. Waits while another maintainer has the lease (not with
-    `once`); several at once are safe.
-    """
-    once = flag(once, "once")
-    if stop is not None:
-        instance(stop, threading.Event, "stop")
-    if on_round is not None:
-        called(on_round, "on_round")
-    upkeep = Upkeep(
-        interval_millis, full_compaction_interval_millis, expire, orphans_older_than_millis
-    )
-    with maintainer(table, upkeep) as its:
-        return _maintain(its, once=once, stop=stop, on_round=on_round)
-
-
-def maintainer(table: OpenTable, upkeep: Upkeep, compact: Compact = compact_here) -> Maintainer:
-    """For loops of others: one round at a time, compacted by `compact`."""
-    instance(upkeep, Upkeep, "upkeep")
-    called(compact, "compact")
-    return Maintainer(table._state, table._committer, upkeep, compact)
-
-
-def _maintain(
-    maintainer: Maintainer,
-    *,
-    once: bool,
-    stop: threading.Event | None,
-    on_round: Callable[[MaintenanceResult], None] | None,
-) -> MaintenanceResult:
-    if once:
-        return maintainer.run_once()
-    stop = stop or threading.Event()
-    done = MaintenanceResult()
-    while not stop.is_set():
-        of_round = maintainer.round()
-        done = done.plus(of_round)
-        if on_round is not None:
-            on_round(of_round)
-        stop.wait(maintainer.wait_millis / 1000)
-    return done

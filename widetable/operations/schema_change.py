@@ -17,6 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.derived_options import check_derived
 from widetable.errors import InvalidError, UnsupportedError, WidetableError
 from widetable.field_options import FIELD_OPTION
 from widetable.format.column_cast import column_cast
@@ -76,6 +77,7 @@ def changed_schema(
     check_alter(schema.options, new.options, mends=mends)
     check_schema(new)
     engine_of(new)
+    check_derived(new)
     _check_orders(schema, new)
     _check_groups(schema, new)
     return new

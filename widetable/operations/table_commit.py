@@ -117,6 +117,7 @@ def overwrite_by(
     *,
     whole_table: bool,
     watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> CommitResult:
     """Commit the files of writers in place of what is live in their partitions, or in the whole table."""
     messages = items(messages, CommitMessage, "messages")
@@ -127,7 +128,9 @@ def overwrite_by(
         opt.DYNAMIC_PARTITION_OVERWRITE
     )
     scope = None if whole_table or not dynamic else {message.partition for message in messages}
-    return table._committer.overwrite(scope, messages, by, watermark=watermark)
+    return table._committer.overwrite(
+        scope, messages, by, watermark=watermark, properties=properties
+    )
 
 
 def _without_changelog(

@@ -1,0 +1,127 @@
+"""Rows by columns that are not the key, through an index table: the index and its base at one moment.
+
+    newest snapshot i of the index ─► its source s ─► keys by prefix at i ─► rows of these keys at s
+
+The index may be behind the base, never the rows behind the index: both are read as of s. Raises NotFoundError for
+columns without an index and for an index that was never fed, and what lookups raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.arguments import whole_number
+from widetable.commit.read_lease import ReadLease, hold
+from widetable.derive.index_table import index_table, source_of
+from widetable.derive.neighbour import name_of
+from widetable.derive.row_changes import state_at
+from widetable.derived_options import IndexOption, index_options
+from widetable.errors import NotFoundError
+from widetable.operations.lookup_keys import rows_of
+from widetable.operations.lookup_view import KEY_NUMBER, LookupView
+from widetable.operations.open_table import OpenTable
+
+_TRIES: Final = 5
+
+
+class IndexView(AbstractContextManager["IndexView"]):
+    """One moment of a base and an index of it, kept from expiry until `close`. Not for several threads at once."""
+
+    def __init__(self, base: OpenTable, option: IndexOption, columns: Sequence[str] | None) -> None:
+        self._base, self._index, self._option = base, index_table(base, option), option
+        self._leases: list[ReadLease] = []
+        self.index_snapshot_id, self.snapshot_id = self._pin()
+        keys = base.schema.primary_keys
+        self._keys = LookupView(
+            state_at(self._index, self.index_snapshot_id), self._index._committer.live_files, keys
+        )
+        live_files = base._committer.live_files
+        self._rows = LookupView(state_at(base, self.snapshot_id), live_files, columns)
+
+    def lookup(self, keys: Any, limit_per_key: int | None = None) -> pa.Table:
+        """As `lookup_index`."""
+        found = self._keys.lookup_prefix(keys, limit_per_key)
+        rows = self._rows.lookup(found.select(list(self._base.schema.primary_keys)))
+        return rows.add_column(0, KEY_NUMBER, found.column(KEY_NUMBER.name))
+
+    def close(self) -> None:
+        """Let go of all files, and of both snapshots. May be called more than once."""
+        self._keys.close()
+        self._rows.close()
+        self._release()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _pin(self) -> tuple[int, int]:
+        """The newest snapshot of the index, and its source. It may be fed, and both expire, in between."""
+        for tries_left in reversed(range(_TRIES)):
+            latest = self._index._committer.snapshots.latest()
+            source_id = source_of(self._index, self._base, latest)
+            if latest is None or source_id is None:
+                break
+            try:
+                for table, id in ((self._index, latest.id), (self._base, source_id)):
+                    self._leases.append(hold(table._file_io, table._paths, id))
+            except NotFoundError:
+                self._release()
+                if not tries_left:
+                    raise
+            else:
+                return latest.id, source_id
+        raise NotFoundError(
+            f"index {self._option.table!r} of {name_of(self._base)!r}",
+            found="an index that was never fed",
+            expected="one that a maintainer has brought to a snapshot",
+            action="Run maintain on the table.",
+        )
+
+    def _release(self) -> None:
+        while self._leases:
+            self._leases.pop().release()
+
+
+def lookup_index(
+    table: OpenTable,
+    keys: Any,
+    columns: Sequence[str] | None = None,
+    limit_per_key: int | None = None,
+) -> pa.Table:
+    """All rows with one of the values in indexed columns (option `index.<columns>`): first column `_key_number`
+    int64, the position of the value, then the columns; ordered by it, then by key.
+
+    keys: rows of the indexed columns, in any form that `lookup` takes. columns: in the order wanted, None for all.
+    limit_per_key: with more rows of one value an InvalidError is raised; nothing is cut off. The rows are those of the
+    newest snapshot that the index knows: `inspect` says how far it is behind.
+    """
+    limit = None if limit_per_key is None else whole_number(limit_per_key, "limit_per_key", least=1)
+    indexes = index_options(table.schema.options)
+    if not indexes:
+        raise _no_index(table, ())
+    one = next((each for each in indexes if len(each.columns) == 1), indexes[0])
+    given = rows_of(keys, table.schema, one.columns, lambda names: index_for(table, names).columns)
+    with IndexView(table, index_for(table, given.schema.names), columns) as view:
+        return view.lookup(given, limit)
+
+
+def index_for(table: OpenTable, names: Collection[str]) -> IndexOption:
+    """The index on exactly these columns."""
+    found = index_options(table.schema.options)
+    fitting = [each for each in found if set(each.columns) == set(names)]
+    if fitting:
+        return fitting[0]
+    raise _no_index(table, names)
+
+
+def _no_index(table: OpenTable, names: Collection[str]) -> NotFoundError:
+    there = ", ".join(each.key for each in index_options(table.schema.options)) or "none"
+    return NotFoundError(
+        "keys",
+        found=f"the columns {', '.join(names)}" if names else "a table without an index",
+        expected=f"those of an index of {name_of(table)!r}: {there}",
+        action="Name the columns of an index, or make one: option index.<column> = <database>.<table>.",
+    )

@@ -1,0 +1,183 @@
+"""Index tables: which rows of a table have a value in columns that are not its key.
+
+    base   k | city            index (option `index.city = db.by_city`)   city, k | nothing else
+           1 | Oslo                   key: the indexed columns, then the base's key
+           2 | Bergen                 bucket key: the indexed columns, so one value lies in one bucket
+
+An ordinary table of engine `deduplicate`. Rows with a null in an indexed column are not in it. It is fed by what
+differs between two snapshots of the base (row_changes): commit user `index/<base>`, identifier and property
+`widetable.index.source` = the base's snapshot, so any snapshot of the index says which one of the base it fits. A first
+round, or one whose range has expired, overwrites the whole index.
+
+Raises what reading the base and writing the index raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.commit.commit_identity import Identity
+from widetable.commit.committed import last_of, users_of
+from widetable.commit.committer import CommitResult
+from widetable.commit.schema_store import SchemaStore
+from widetable.derive.neighbour import name_of, path_of
+from widetable.derive.row_changes import changed_rows
+from widetable.derive.source_progress import SourceProgress, held
+from widetable.derived_options import IndexOption
+from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.format.snapshot import Snapshot
+from widetable.kernels.arrow_buffers import one_array
+from widetable.merge.row_equality import equal_values
+from widetable.operations.held_lease import held_lease
+from widetable.operations.open_table import OpenTable
+from widetable.operations.table_commit import append_messages, discard, overwrite_by
+from widetable.operations.table_write import new_writer
+from widetable.paths import TablePaths
+from widetable.schema import TableSchema, new_schema
+from widetable.write.commit_message import CommitMessage
+from widetable.write.write_batch import ROW_KIND_COLUMN
+
+SOURCE: Final = "widetable.index.source"
+
+
+class IndexRound(NamedTuple):
+    """source_id: the base's snapshot that the index fits now. rows: that were written."""
+
+    source_id: int
+    rows: int
+
+
+def index_columns(option: IndexOption, base: TableSchema) -> list[str]:
+    """The columns of the index, all of them its key."""
+    return [*option.columns, *(name for name in base.primary_keys if name not in option.columns)]
+
+
+def index_table(base: OpenTable, option: IndexOption) -> OpenTable:
+    """Open the index, which is made if it is not there."""
+    schema = base.schema
+    table = OpenTable(path_of(base, option.table), base._file_io)
+    store = SchemaStore(base._file_io, TablePaths(table.path))
+    columns = index_columns(option, schema)
+    if not store.ids():
+        options = {
+            opt.BUCKET.key: str(schema.num_buckets),
+            "bucket-key": ",".join(option.columns),
+            opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
+        }
+        store.publish(
+            new_schema(schema.arrow_schema(columns), primary_key=columns, options=options)
+        )
+    found = table.schema
+    if list(found.primary_keys) != columns:
+        raise InvalidError(
+            f"option {option.key!r} of {name_of(base)!r}",
+            found=f"{option.table}, with the key {', '.join(found.primary_keys)}",
+            expected=f"an index with the key {', '.join(columns)}",
+            action="Name a table that is not there: it is made.",
+        )
+    return table
+
+
+def source_of(index: OpenTable, base: OpenTable, snapshot: Snapshot | None) -> int | None:
+    """The base's snapshot that a snapshot of the index fits; None for an index that was never fed."""
+    last = last_of(users_of(snapshot, index._committer.last_commits.load), _user(base))
+    return None if last is None else last.identifier
+
+
+def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
+    """Bring the index to the newest snapshot of the base. None: it is there, or somebody else is at it."""
+    latest_id = base._committer.snapshots.latest_id()
+    if latest_id is None:
+        return None
+    index = index_table(base, option)
+    lease = f"{base._paths.service_dir}/widetable-index-lease-{option.table}"
+    with held_lease(base._state(), path=lease) as is_ours:
+        if not is_ours:
+            return None
+        progress = SourceProgress(base, f"index-{option.table}")
+        last_id = source_of(index, base, index._committer.snapshots.latest())
+        if last_id == latest_id:
+            if progress.last_id() != last_id:
+                progress.record(latest_id)  # a feeder was killed after its commit
+            return None
+        with held(base, latest_id):
+            rows = _fed(base, index, option, last_id, latest_id)
+            if rows is None:
+                return None
+            progress.record(latest_id)
+    return IndexRound(latest_id, rows)
+
+
+def _fed(
+    base: OpenTable, index: OpenTable, option: IndexOption, last_id: int | None, latest_id: int
+) -> int | None:
+    """How many rows were written; None: somebody else was first."""
+    by = Identity.of(_user(base), latest_id, None, False)
+    properties = {SOURCE: str(latest_id)}
+    append = partial(append_messages, index, properties=properties)
+    overwrite = partial(overwrite_by, index, whole_table=True, properties=properties)
+    try:
+        if last_id is not None:
+            try:
+                return _committed(base, index, option, (last_id, latest_id), append, by)
+            except NotFoundError:
+                if base._file_io.exists(base._paths.snapshot(last_id)):
+                    raise
+        return _committed(base, index, option, (None, latest_id), overwrite, by)
+    except (ConflictError, InvalidError):
+        if source_of(index, base, index._committer.snapshots.latest()) == last_id:
+            raise
+        return None
+
+
+def _committed(
+    base: OpenTable,
+    index: OpenTable,
+    option: IndexOption,
+    range_ids: tuple[int | None, int],
+    commit: Callable[..., CommitResult],
+    by: Identity,
+) -> int:
+    columns = index_columns(option, base.schema)
+    with new_writer(index, [*columns, ROW_KIND_COLUMN]) as writer:
+        writer.write(_index_rows(base, option, columns, *range_ids))
+        messages = writer.finish()
+    return _committed_files(index, messages, partial(commit, messages, by))
+
+
+def _committed_files(
+    index: OpenTable, messages: list[CommitMessage], commit: Callable[[], CommitResult]
+) -> int:
+    try:
+        return commit().rows
+    except (ConflictError, InvalidError):
+        discard(index, messages)
+        raise
+
+
+def _index_rows(
+    base: OpenTable, option: IndexOption, columns: list[str], after_id: int | None, until_id: int
+) -> Iterator[pa.RecordBatch]:
+    """-D for what is not in the index any more, +I for what is new there."""
+    for before, after in changed_rows(base, after_id, until_id, columns):
+        pairs = zip(_arrays(before), _arrays(after), strict=True)
+        same = np.logical_and.reduce([equal_values(old, new) for old, new in pairs])
+        for rows, kind in ((before, "-D"), (after, "+I")):
+            valid = [each.is_valid().to_numpy(zero_copy_only=False) for each in _arrays(rows)]
+            chosen = rows.filter(pa.array(np.logical_and.reduce([*valid, ~same])))
+            kinds = pa.repeat(pa.scalar(kind), chosen.num_rows)
+            yield from chosen.append_column(ROW_KIND_COLUMN, kinds).to_batches()
+
+
+def _arrays(rows: pa.Table) -> list[pa.Array]:
+    return [one_array(column) for column in rows.columns]
+
+
+def _user(base: OpenTable) -> str:
+    return f"index/{name_of(base)}"

@@ -1,0 +1,141 @@
+"""Options that make a table feed others, or be fed by them:
+
+    index.<column>[,<column>..]   = <database>.<table>
+    widen.<column>                = <database>.<table>(<column>[ as <column>], ..)
+
+Both tables lie in the warehouse of the one that has the option. Pure. Raises InvalidError for options of another form
+and for columns that do not fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from widetable.errors import InvalidError
+from widetable.field_options import DERIVED_OPTION
+from widetable.schema import TableSchema
+
+WIDEN_SEQUENCE: Final = "_widen_"
+_TABLE: Final = re.compile(r"^\s*[^\s().,/]+\.[^\s().,/]+\s*$")
+_WIDEN: Final = re.compile(r"^(?P<table>[^()]+)\((?P<columns>[^()]+)\)\s*$")
+
+
+class IndexOption(NamedTuple):
+    """columns: that are indexed, in this order; table: `db.name` of the index."""
+
+    columns: tuple[str, ...]
+    table: str
+
+    @property
+    def key(self) -> str:
+        return f"index.{','.join(self.columns)}"
+
+
+class WidenOption(NamedTuple):
+    """column: the foreign key; table: `db.name` of the dimension; columns: its columns, by their names in the fact
+    table.
+    """
+
+    column: str
+    table: str
+    columns: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        return f"widen.{self.column}"
+
+    @property
+    def sequence(self) -> str:
+        """The column that orders what the widener writes."""
+        return f"{WIDEN_SEQUENCE}{self.column}"
+
+
+def index_options(options: Mapping[str, str]) -> list[IndexOption]:
+    """The indexes of a table, in the order of their options."""
+    return [
+        IndexOption(_names(columns, key), _table(value, key))
+        for key, columns, value in _options(options, "index")
+    ]
+
+
+def widen_options(options: Mapping[str, str]) -> list[WidenOption]:
+    """What widens a table."""
+    found = []
+    for key, column, value in _options(options, "widen"):
+        match = _WIDEN.match(value)
+        if match is None:
+            raise _wrong(key, repr(value), "db.table(column[ as column], ..)")
+        columns = {}
+        for part in _names(match["columns"], key):
+            given, _, renamed = re.sub(r"\s+[aA][sS]\s+", "\0", part).partition("\0")
+            columns[(renamed or given).strip()] = given.strip()
+        found.append(WidenOption(column, _table(match["table"], key), columns))
+    return found
+
+
+def check_derived(schema: TableSchema) -> None:
+    """What can be seen without the other tables."""
+    for index in index_options(schema.options):
+        for name in index.columns:
+            _column(schema, index.key, name)
+        if len(set(index.columns)) < len(index.columns):
+            raise _wrong(index.key, "a column twice", "each column once")
+    for widen in widen_options(schema.options):
+        _check_widen(schema, widen)
+
+
+def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
+    _column(schema, widen.key, widen.column)
+    engine = schema.options.get("merge-engine")
+    if engine != "partial-update":
+        raise _wrong("merge-engine", repr(engine), f"'partial-update', as {widen.key!r} needs it")
+    own = (widen.sequence, *widen.columns)
+    for name in own:
+        _column(schema, widen.key, name)
+    groups = {group.sequence: set(group.columns) for group in schema.sequence_groups}
+    if groups.get((widen.sequence,)) != set(widen.columns):
+        listed = ",".join(widen.columns)
+        raise _wrong(
+            widen.key,
+            "columns that are not a sequence group of their own",
+            f"fields.{widen.sequence}.sequence-group = {listed}",
+        )
+    if widen.column in widen.columns:
+        raise _wrong(
+            widen.key, f"{widen.column!r} among the columns", "columns besides the foreign key"
+        )
+
+
+def _options(options: Mapping[str, str], what: str) -> list[tuple[str, str, str]]:
+    matches = ((key, DERIVED_OPTION.match(key), value) for key, value in options.items())
+    return [(key, m["columns"], value) for key, m, value in matches if m and m["what"] == what]
+
+
+def _names(text: str, key: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise _wrong(key, repr(text), "names of columns, with commas between them")
+    return names
+
+
+def _table(text: str, key: str) -> str:
+    if not _TABLE.match(text):
+        raise _wrong(key, repr(text), "db.table, in the same warehouse")
+    return text.strip()
+
+
+def _column(schema: TableSchema, key: str, name: str) -> None:
+    if name not in schema.by_name:
+        raise _wrong(
+            key,
+            f"{name!r}, which is no column",
+            f"columns of the table ({', '.join(schema.names)})",
+        )
+
+
+def _wrong(key: str, found: str, expected: str) -> InvalidError:
+    return InvalidError(
+        f"option {key!r}", found=found, expected=expected, action="Correct the option."
+    )
