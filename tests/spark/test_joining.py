@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import json
 import time
 from decimal import Decimal
@@ -16,7 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import widetable as wt
+from tests.hostile_values import hostile_values
 from tests.spark.joined_query import Query, Rows, drop, fail_once, pins, put, tuples
+from widetable.arguments import shown
 from widetable_spark import joining, lookup_join
 
 
@@ -198,3 +201,20 @@ def test_wrong_arguments_are_refused_at_the_call(
     df = spark.createDataFrame([(10, 1)], "id long, k long")
     with pytest.raises(wt.InvalidError, match=match):
         lookup_join(**{"df": df, "dim": dim, "on": ["k"], **arguments})
+
+
+def test_a_hostile_argument_gives_an_error_of_the_package(
+    spark: SparkSession, dim: wt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    usual = {"df": spark.createDataFrame([(10, 1)], "id long, k long"), "dim": dim, "on": ["k"]}
+    raised = []
+    for name in inspect.signature(lookup_join).parameters:
+        for value in hostile_values():
+            try:
+                lookup_join(**{**usual, name: value})
+            except wt.WidetableError:
+                pass
+            except Exception as error:  # noqa: BLE001
+                raised.append(f"{name}={shown(value)}: {type(error).__name__}")
+    assert raised == []

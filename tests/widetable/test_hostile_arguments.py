@@ -36,6 +36,7 @@ SCHEMA = pa.schema(
 OPTIONS = {"widetable.fsync": "false", "changelog-producer": "lookup"}
 ROWS = pa.table({"k": [1, 2], "s": ["a", "b"]})
 KEYS = ROWS.select(["k"])
+LEFT = pa.table({"id": [7, 8], "k": [1, 4]})
 USUAL_NAME = "db.t"
 
 
@@ -101,6 +102,10 @@ class Ground:
             "LookupSession.lookup": ({"keys": [1]}, self._session("lookup")),
             "LookupSession.lookup_prefix": ({"keys": [1]}, self._session("lookup_prefix")),
             "LookupSession.move": ({}, self._session("move")),
+            "lookup_join": (
+                {"batches": LEFT, "dim": table, "on": ["k"], "columns": ["s"]},
+                lambda **of: list(wt.lookup_join(**of)),
+            ),
             "Table.create_tag": ({"name": "there"}, table.create_tag),
             "Table.delete_tag": ({}, table.delete_tag),
             "Table.delete_consumer": ({}, table.delete_consumer),
@@ -192,13 +197,16 @@ def parameters(call: str) -> list[str]:
     )
     called = getattr(kind, method) if method else kind
     names = list(inspect.signature(called).parameters)
-    return names[1:] if inspect.isfunction(called) else names  # without the object itself
+    return (
+        names[1:] if method and inspect.isfunction(called) else names
+    )  # without the object itself
 
 
 def public_calls() -> Iterator[str]:
     """Every call with an argument."""
     yield "Catalog"
     yield "TableWriter.write"
+    yield "lookup_join"
     for kind in (wt.Catalog, wt.Table, LookupSession):
         for name, member in inspect.getmembers(kind, callable):
             if not name.startswith("_") and parameters(f"{kind.__name__}.{name}"):

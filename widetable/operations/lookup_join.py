@@ -109,12 +109,13 @@ def opened(dim: Any) -> OpenTable:
 def _left(batches: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     if isinstance(batches, pa.RecordBatch):
         batches = [batches]
-    if hasattr(batches, "__arrow_c_stream__") and not isinstance(batches, type):
-        reader = pa.RecordBatchReader.from_stream(batches)
-        return reader.schema, reader
-    if isinstance(batches, str | bytes | dict) or not isinstance(batches, Iterable):
-        raise refused(batches, "batches", "a RecordBatchReader, Table, or RecordBatches")
-    rows = iter(batches)
+    try:
+        if hasattr(batches, "__arrow_c_stream__"):
+            reader = pa.RecordBatchReader.from_stream(batches)
+            return reader.schema, reader
+        rows = iter(batches)
+    except (pa.ArrowException, TypeError):
+        raise refused(batches, "batches", "a RecordBatchReader, Table, or RecordBatches") from None
     first = next(rows, None)
     if first is None:
         raise InvalidError(
