@@ -109,12 +109,13 @@ def opened(dim: Any) -> OpenTable:
 def _left(batches: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     if isinstance(batches, pa.RecordBatch):
         batches = [batches]
+    if isinstance(batches, pa.Table):
+        batches = batches.to_reader()
+    if isinstance(batches, pa.RecordBatchReader):
+        return batches.schema, batches
     try:
-        if hasattr(batches, "__arrow_c_stream__"):
-            reader = pa.RecordBatchReader.from_stream(batches)
-            return reader.schema, reader
         rows = iter(batches)
-    except (pa.ArrowException, TypeError):
+    except TypeError:
         raise refused(batches, "batches", "a RecordBatchReader, Table, or RecordBatches") from None
     first = next(rows, None)
     if first is None:
