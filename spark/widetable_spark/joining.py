@@ -23,7 +23,8 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from widetable import InvalidError, NotFoundError, Table
@@ -100,7 +101,8 @@ def lookup_join(
     added = spark_schema(pa.schema(join.plan.added))
     # With the metadata of df's columns, which say which of them has the watermark.
     target = StructType([*df.schema.fields, *added.fields])
-    tasks = _tasks(join, series, None if df.isStreaming else _held(join), target)
+    has_batches = df.isStreaming or _in_micro_batch(session)
+    tasks = _tasks(join, series, None if has_batches else _held(join), target)
     tasks.__name__ = function
     return df.mapInArrow(tasks, target)
 
@@ -121,6 +123,15 @@ def _default_name(df: DataFrame, function: str, partitions: str | None) -> str:
     return (
         f"{position}" if partitions is None else f"{position}-{zlib.crc32(partitions.encode()):08x}"
     )
+
+
+def _in_micro_batch(session: SparkSession) -> bool:
+    """Whether this is foreachBatch, whose jobs have the pin of their batch: a lease for each would hold up expiry."""
+    try:
+        context = session.sparkContext
+    except PySparkException:  # Spark Connect
+        return False
+    return context.getLocalProperty(BATCH_ID_PROPERTY) is not None
 
 
 def _held(join: LookupJoin) -> LookupPin:
@@ -145,9 +156,9 @@ def _tasks(
         if pin is None:
             raise InvalidError(
                 "streaming query",
-                found="a task without the id of its query and batch",
-                expected="micro-batches",
-                action="Start the query with a trigger of micro-batches.",
+                found="a task without the ids of its query and batch",
+                expected="a task of the stream, or of the foreachBatch in which lookup_join was called",
+                action="Start the query with a trigger of micro-batches, and use what foreachBatch makes within it.",
             )
         joined = PinnedJoin(join, pin, _kept_of(join)).joined(batches)
         try:

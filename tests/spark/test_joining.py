@@ -20,6 +20,9 @@ import widetable as wt
 from tests.hostile_values import hostile_values
 from tests.spark.joined_query import Query, Rows, drop, fail_once, pins, put, tuples
 from widetable.arguments import shown
+from widetable.commit.read_lease import held_snapshots
+from widetable.paths import TablePaths
+from widetable.storage.local import LocalFileIO
 from widetable_spark import joining, lookup_join
 
 
@@ -98,11 +101,13 @@ def test_in_foreach_batch_a_replay_joins_the_same(
 ) -> None:
     """Where it is called anew for each try, on a DataFrame that is no stream."""
     got: list[Rows] = []
+    leases: list[int] = []
     query = Query(spark, tmp_path, lambda left: left)
     fail = fail_once(0)
 
     def sink(rows: DataFrame, batch_id: int) -> None:
         got.append(tuples(lookup_join(rows, dim, ["k"])))
+        leases.append(len(held_snapshots(LocalFileIO(), TablePaths(dim.path))))
         fail(batch_id)
 
     query._sink = sink  # type: ignore[method-assign]
@@ -114,6 +119,7 @@ def test_in_foreach_batch_a_replay_joins_the_same(
     query.run()
     oslo, bergen = [(10, 1, "Ann", "Oslo")], [(20, 1, "Ann", "Bergen")]
     assert got == [oslo, oslo, bergen]
+    assert leases == [0, 0, 0], "the pins hold what is needed"
 
 
 def test_a_data_frame_keeps_the_snapshot_of_the_call(spark: SparkSession, dim: wt.Table) -> None:
