@@ -119,7 +119,7 @@ def _default_name(df: DataFrame, function: str, partitions: str | None) -> str:
             expected="a name for this join",
             action="Give name=, another one for each join of the query.",
         )
-    position = str(plan.queryExecution().analyzed().toString()).count(f"MapInArrow {function}(")
+    position = str(plan.queryExecution().analyzed().toString()).count(f" {function}(")
     return (
         f"{position}" if partitions is None else f"{position}-{zlib.crc32(partitions.encode()):08x}"
     )
