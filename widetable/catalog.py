@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.arguments import flag, instance, mapping, names, refused, text
 from widetable.commit.schema_store import SchemaStore
+from widetable.derive.widen_schema import widened_columns
 from widetable.derived_options import check_derived
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
@@ -75,11 +77,13 @@ class Catalog:
         """
         root = self._table_root(name)
         if_not_exists = flag(if_not_exists, "if_not_exists")
+        fields, texts = arrow_schema(schema, "schema"), option_texts(options, "options")
+        added, groups = widened_columns(name, fields, texts, self._schema_of)
         new = new_schema(
-            schema,
+            pa.schema([*fields, *added]),
             primary_key=primary_key,
             partition_by=partition_by,
-            options=options,
+            options=texts | groups,
             comment=comment,
         )
         engine_of(new)  # first: what breaks a rule is wrong whether it is honoured or not
@@ -179,8 +183,21 @@ class Catalog:
             },
         )
         table = self.table(name)
-        alter(self._file_io, TablePaths(table.path), change)
+        alter(self._file_io, TablePaths(table.path), self._widened(name, table, change))
         return self._open(table.path)
+
+    def _widened(self, name: str, table: Table, change: SchemaChange) -> SchemaChange:
+        """With the columns that new options of it ask for."""
+        fields = pa.schema([*table.arrow_schema, *change.add_columns])
+        added, groups = widened_columns(name, fields, change.set_options, self._schema_of)
+        return replace(
+            change,
+            add_columns=(*change.add_columns, *added),
+            set_options={**groups, **change.set_options},
+        )
+
+    def _schema_of(self, name: str) -> TableSchema:
+        return self.table(name).schema
 
     def _table_root(self, name: str) -> str:
         database, dot, table = text(name, "table name").partition(".")

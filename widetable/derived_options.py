@@ -10,7 +10,7 @@ and for columns that do not fit.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from widetable.errors import InvalidError
@@ -86,6 +86,20 @@ def check_derived(schema: TableSchema) -> None:
         _check_widen(schema, widen)
 
 
+def check_not_derived(schema: TableSchema, columns: Iterable[str]) -> None:
+    """Raises InvalidError for columns that only a widener writes."""
+    given = set(columns)
+    for widen in widen_options(schema.options):
+        taken = given.intersection((*widen.columns, widen.sequence))
+        if taken:
+            raise InvalidError(
+                f"column {min(taken)!r}",
+                found=f"a value for it; it is widened by option {widen.key!r}",
+                expected="columns that no other writer has",
+                action="Leave it out: it follows the foreign key.",
+            )
+
+
 def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
     _column(schema, widen.key, widen.column)
     engine = schema.options.get("merge-engine")
@@ -94,7 +108,7 @@ def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
     own = (widen.sequence, *widen.columns)
     for name in own:
         _column(schema, widen.key, name)
-    groups = {group.sequence: set(group.columns) for group in schema.sequence_groups}
+    groups = {group.sequence: set(group.protected) for group in schema.sequence_groups}
     if groups.get((widen.sequence,)) != set(widen.columns):
         listed = ",".join(widen.columns)
         raise _wrong(

@@ -385,6 +385,14 @@ COMMIT_USER_RETENTION: Final = Option[int](
     "milliseconds",
     "A commit user is not forgotten before its last commit is so old; then only where there are more than 10,000.",
 )
+WIDEN_PIECE_ROWS: Final = Option[int](
+    "widetable.widen-piece-rows",
+    "integer",
+    262_144,
+    "",
+    "How many rows a widener (`widen.<column>`) writes in one commit.",
+    least=1,
+)
 LOOKUP_PIN_RETENTION: Final = Option[int](
     "widetable.lookup-pin-retention",
     "duration",

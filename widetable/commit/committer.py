@@ -120,7 +120,7 @@ class _Attempts:
         self.uuid: Final = str(uuid.uuid4())
         self.retries = 0
         self.may_be_in = False
-        self.untouched = Untouched(asked.messages, asked.read_snapshot_id or 0)
+        self.untouched = Untouched(asked.messages, asked.read_snapshot_id or 0, asked.by.user)
 
 
 class Committer:

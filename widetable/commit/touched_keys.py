@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.commit.live_files import LiveFiles
@@ -32,13 +33,19 @@ TouchedFiles: TypeAlias = Mapping[BucketId, Sequence[DataFileMeta]]
 
 
 def touched_files(
-    snapshots: SnapshotStore, live_files: LiveFiles, after_id: int, until_id: int
+    snapshots: SnapshotStore,
+    live_files: LiveFiles,
+    after_id: int,
+    until_id: int,
+    but_user: str | None = None,
 ) -> TouchedFiles:
-    """The data files whose keys were written by snapshots after one up to another one, each once."""
+    """The data files whose keys were written by snapshots after one up to another one, each once; without the commits
+    of one user.
+    """
     found: dict[BucketId, dict[str, DataFileMeta]] = {}
     for id in range(after_id + 1, until_id + 1):
         snapshot = snapshots.load(id)
-        if snapshot.commit_kind == COMMIT_KIND_COMPACT:
+        if snapshot.commit_kind == COMMIT_KIND_COMPACT or snapshot.commit_user == but_user:
             continue
         for entry in live_files.delta_entries(snapshot):
             bucket = BucketId(entry.partition, entry.bucket)
@@ -60,41 +67,40 @@ def distinct_keys(
     return pa.RecordBatch.from_arrays(columns, schema=keys.schema)
 
 
-def count_touched(
-    state: TableState, messages: Iterable[CommitMessage], touched: TouchedFiles
-) -> int:
-    """How many of the keys in the messages' new files are in the touched files. Only files that may share a key with
-    them are read.
-    """
-    count = 0
-    for message in messages:
-        files = touched.get(message.bucket_id, ())
-        if not (files and message.new_files):
-            continue
-        ours = distinct_keys(state, message.bucket_id, message.new_files)
-        starts, ends = bounds_of_files(files, state.schema).slices(ours)
-        near = [file for file, low, high in zip(files, starts, ends, strict=True) if low < high]
-        if near:
-            theirs = distinct_keys(state, message.bucket_id, near)
-            count += len(match_keys(ours.columns, theirs.columns)[0])
-    return count
+def touched_among(
+    state: TableState, bucket: BucketId, keys: pa.RecordBatch, files: Sequence[DataFileMeta]
+) -> npt.NDArray[np.int64]:
+    """Which keys of a key batch are in files of the bucket. Only files that may hold one of them are read."""
+    if not (keys.num_rows and files):
+        return np.empty(0, np.int64)
+    starts, ends = bounds_of_files(files, state.schema).slices(keys)
+    near = [file for file, low, high in zip(files, starts, ends, strict=True) if low < high]
+    if not near:
+        return np.empty(0, np.int64)
+    return match_keys(keys.columns, distinct_keys(state, bucket, near).columns)[0]
 
 
 class Untouched:
-    """That nobody wrote the keys of a commit since the snapshot that its rows were made from; asked again on every
-    attempt, each time only about what is new.
+    """That nobody else wrote the keys of a commit since the snapshot that its rows were made from; asked again on every
+    attempt, each time only about what is new. user: of the commit.
     """
 
-    def __init__(self, messages: Sequence[CommitMessage], read_id: int) -> None:
-        self._messages = messages
+    def __init__(self, messages: Sequence[CommitMessage], read_id: int, user: str) -> None:
+        self._messages = [message for message in messages if message.new_files]
+        self._user = user
         self._read_id = read_id
         self._known_id = read_id
 
     def check(self, state: TableState, live_files: LiveFiles, latest_id: int) -> None:
         """Raises ConflictError."""
         snapshots = SnapshotStore(state.file_io, state.paths)
-        files = touched_files(snapshots, live_files, self._known_id, latest_id)
-        count = count_touched(state, self._messages, files)
+        files = touched_files(snapshots, live_files, self._known_id, latest_id, self._user)
+        count = 0
+        for message in self._messages:
+            if message.bucket_id in files:
+                bucket = message.bucket_id
+                ours = distinct_keys(state, bucket, message.new_files)
+                count += len(touched_among(state, bucket, ours, files[bucket]))
         if count:
             raise ConflictError(
                 state.paths.root,

@@ -48,6 +48,11 @@ class IndexView(AbstractContextManager["IndexView"]):
         rows = self._rows.lookup(found.select(list(self._base.schema.primary_keys)))
         return rows.add_column(0, KEY_NUMBER, found.column(KEY_NUMBER.name))
 
+    def keys(self, keys: Any) -> pa.Table:
+        """The primary keys of these rows."""
+        found = self._keys.lookup_prefix(keys, None)
+        return found.select(list(self._base.schema.primary_keys))
+
     def close(self) -> None:
         """Let go of all files, and of both snapshots. May be called more than once."""
         self._keys.close()

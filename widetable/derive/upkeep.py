@@ -12,7 +12,8 @@ from typing import Final
 
 from widetable.arguments import called, flag, instance
 from widetable.derive.index_table import feed_index
-from widetable.derived_options import index_options
+from widetable.derive.widening import widen_round
+from widetable.derived_options import index_options, widen_options
 from widetable.operations.maintenance import (
     INTERVAL_MILLIS,
     Compact,
@@ -41,10 +42,12 @@ class DerivedTables:
         is_old = time.monotonic() - self._looked_at_seconds > _LOOK_AGAIN_SECONDS
         if latest_id is None or (latest_id == self._nothing_at and not is_old):
             return 0
-        indexes = index_options(self._table.schema.options)
-        if not indexes:
+        options = self._table.schema.options
+        indexes, widened = index_options(options), widen_options(options)
+        if not (indexes or widened):
             self._nothing_at, self._looked_at_seconds = latest_id, time.monotonic()
-        rounds = [feed_index(self._table, index) for index in indexes]
+        fed = [feed_index(self._table, index) for index in indexes]
+        rounds = [*fed, *(widen_round(self._table, widen) for widen in widened)]
         return sum(each.rows for each in rounds if each is not None)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from widetable.arguments import flag, instance, items, text, whole_number
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
+from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.operations.open_table import OpenTable
@@ -139,9 +140,23 @@ def new_writer(
     columns: of the data that it will get. tasks: None when nobody knows how many there are.
     sequence_base: of `sequence_base()`, taken once for all tasks; by default taken now.
     """
+    columns = items(columns, str, "columns")
+    check_not_derived(table.schema, columns)
+    return any_writer(table, columns, row_kind, task, tasks, sequence_base)
+
+
+def any_writer(
+    table: OpenTable,
+    columns: Sequence[str],
+    row_kind: str = ROW_KIND_COLUMN,
+    task: int = 0,
+    tasks: int | None = 1,
+    sequence_base: int | None = None,
+) -> TableWriter:
+    """The same, of columns that are kept by this package too."""
     schema = table.schema
     check_writable(schema)
-    columns, row_kind = items(columns, str, "columns"), text(row_kind, "row_kind")
+    row_kind = text(row_kind, "row_kind")
     if tasks is not None:
         tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
     task = whole_number(task, "task", least=0, most=(tasks or MOST_TASKS) - 1)
@@ -158,7 +173,7 @@ def check_write_columns(
     """Raises what `write` would raise for data of this schema, before there is any."""
     schema = table.schema
     check_writable(schema)
-    instance(arrow_schema, pa.Schema, "arrow_schema")
+    check_not_derived(schema, instance(arrow_schema, pa.Schema, "arrow_schema").names)
     chosen = write_columns(schema, arrow_schema.names, text(row_kind, "row_kind"))
     empty = pa.RecordBatch.from_arrays(
         [pa.nulls(0, field.type) for field in arrow_schema], schema=arrow_schema

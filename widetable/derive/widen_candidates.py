@@ -1,0 +1,155 @@
+"""Which rows of a fact table may have other widened columns than before, as they are at a snapshot.
+
+    touched   facts that were written in (f0, f]
+    followed  facts whose foreign key leads to a dim row that differs between d0 and d: by the fact's index on the
+              foreign key, where that is not behind f
+
+Without a snapshot before, without an index, or where so many are asked for that one scan is cheaper: all facts of f.
+Candidates too many cost time only. Raises what lookups and scans raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.commit.touched_keys import distinct_keys, touched_files
+from widetable.derive.index_lookup import IndexView
+from widetable.derive.index_table import index_table, source_of
+from widetable.derive.row_changes import changed_rows, state_at, whole_keys
+from widetable.derived_options import WidenOption, index_options
+from widetable.errors import NotFoundError
+from widetable.kernels.arrow_buffers import one_array
+from widetable.merge.row_equality import equal_values
+from widetable.operations.asked_keys import asked_keys
+from widetable.operations.lookup_keys import key_rows
+from widetable.operations.lookup_view import LookupView
+from widetable.operations.open_table import OpenTable
+from widetable.read.scan import TableScan
+from widetable.write.safe_cast import key_cast
+
+_KEYS_AT_ONCE: Final = 1 << 16
+# From this share of the facts on, one scan costs less than lookups.
+_SCAN_SHARE: Final = 1 / 8
+
+
+def candidates(
+    fact: OpenTable,
+    dim: OpenTable,
+    option: WidenOption,
+    fact_id: int,
+    dim_id: int,
+    last_fact_id: int | None,
+    last_dim_id: int | None,
+    columns: Sequence[str],
+) -> Iterator[pa.Table]:
+    """Their rows at `fact_id`, each once, piece by piece: these columns and the foreign key; those of the key among
+    them.
+    """
+    wanted = list(dict.fromkeys([*columns, option.column]))
+    keys = None
+    if last_fact_id is not None and last_dim_id is not None:
+        keys = _keys(fact, dim, option, (last_fact_id, fact_id), (last_dim_id, dim_id))
+    if keys is None:
+        yield from _scanned(fact, fact_id, wanted)
+        return
+    view = LookupView(state_at(fact, fact_id), fact._committer.live_files, wanted)
+    try:
+        for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
+            rows = view.lookup(keys.slice(start, _KEYS_AT_ONCE))
+            yield rows.filter(rows.column(fact.schema.primary_keys[0]).is_valid())
+    finally:
+        view.close()
+
+
+def _keys(
+    fact: OpenTable,
+    dim: OpenTable,
+    option: WidenOption,
+    of_fact: tuple[int, int],
+    of_dim: tuple[int, int],
+) -> pa.Table | None:
+    """Keys of candidates; None: scan all."""
+    try:
+        touched = _touched(fact, *of_fact)
+        changed = _changed_keys(dim, option, *of_dim)
+    except NotFoundError:  # a range that has expired
+        return None
+    limit = _SCAN_SHARE * _rows_at(fact, of_fact[1])
+    if touched.num_rows > limit:
+        return None
+    if not changed.num_rows:
+        return touched
+    followed = _followed(fact, option, changed, of_fact[1])
+    if followed is None or touched.num_rows + followed.num_rows > limit:
+        return None
+    given = key_rows(pa.concat_tables([touched, followed]), fact.schema)
+    asked = asked_keys(given, fact.schema)
+    firsts = np.unique(asked.places, return_index=True)[1]
+    return pa.Table.from_batches([given.take(pa.array(firsts))])
+
+
+def _touched(fact: OpenTable, after_id: int, until_id: int) -> pa.Table:
+    committer, state = fact._committer, fact._state()
+    files = touched_files(committer.snapshots, committer.live_files, after_id, until_id)
+    batches = [
+        whole_keys(distinct_keys(state, bucket, members), bucket, state.schema)
+        for bucket, members in files.items()
+    ]
+    return pa.Table.from_batches(batches, _nullable_keys(fact))
+
+
+def _nullable_keys(table: OpenTable) -> pa.Schema:
+    fields = table.schema.arrow_schema(table.schema.primary_keys)
+    return pa.schema([field.with_nullable(True) for field in fields])
+
+
+def _changed_keys(dim: OpenTable, option: WidenOption, after_id: int, until_id: int) -> pa.Table:
+    """Keys of the dim whose widened columns differ."""
+    key = dim.schema.primary_keys
+    columns = list(dict.fromkeys([*key, *option.columns.values()]))
+    found = [pa.table([pa.array([], dim.schema.arrow_schema(key).field(0).type)], list(key))]
+    for before, after in changed_rows(dim, after_id, until_id, columns):
+        pairs = zip(before.columns, after.columns, strict=True)
+        same = np.logical_and.reduce([equal_values(*map(one_array, pair)) for pair in pairs])
+        for rows in (before, after):
+            valid = one_array(rows.column(key[0])).is_valid().to_numpy(zero_copy_only=False)
+            found.append(rows.select(list(key)).filter(pa.array(valid & ~same)))
+    return pa.concat_tables(found)
+
+
+def _followed(
+    fact: OpenTable, option: WidenOption, changed: pa.Table, fact_id: int
+) -> pa.Table | None:
+    """Keys of the facts that refer to these; None: no index says."""
+    fitting = [
+        each for each in index_options(fact.schema.options) if each.columns == (option.column,)
+    ]
+    if not fitting:
+        return None
+    index = index_table(fact, fitting[0])
+    source_id = source_of(index, fact, index._committer.snapshots.latest())
+    if source_id is None or source_id < fact_id:
+        return None
+    field = fact.schema.field(option.column)
+    asked = key_cast(
+        one_array(changed.column(0)), field, fact.schema.arrow_schema([field.name]).field(0).type
+    )
+    with IndexView(fact, fitting[0], []) as view:
+        return view.keys(pa.table([asked], [option.column]))
+
+
+def _rows_at(table: OpenTable, snapshot_id: int) -> int:
+    entries = table._committer.live_files.live_entries(table._committer.snapshots.load(snapshot_id))
+    return sum(entry.file.row_count for entry in entries)
+
+
+def _scanned(fact: OpenTable, fact_id: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    at = state_at(fact, fact_id)
+    live_files = fact._committer.live_files
+    scan = TableScan(at.state, live_files, at.snapshot, columns, None, rescaled=at.is_rescaled)
+    for batch in scan.to_batches():
+        yield pa.Table.from_batches([batch])

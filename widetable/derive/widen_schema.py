@@ -1,0 +1,88 @@
+"""The columns of a widened table: what option `widen.<fk>` says of the dimension becomes columns of the fact.
+
+In: the columns and options that a caller gives, and the tables of the warehouse. Out: the same with what is missing:
+the widened columns in the dim's types, `_widen_<fk>` BIGINT, and the sequence group of both. Columns that are there
+already must have these types. Raises InvalidError for a dim with another key or types and for tables that widen each
+other, NotFoundError for a dim that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from widetable.derived_options import WidenOption, widen_options
+from widetable.errors import InvalidError
+from widetable.schema import TableSchema
+
+# The newest schema of a table by `db.name`. Raises NotFoundError.
+SchemaOf: TypeAlias = Callable[[str], TableSchema]
+
+
+def widened_columns(
+    name: str, fields: pa.Schema, options: Mapping[str, str], schema_of: SchemaOf
+) -> tuple[list[pa.Field], dict[str, str]]:
+    """(columns to add at the end, options to add). name: `db.name` of the fact."""
+    added: list[pa.Field] = []
+    groups: dict[str, str] = {}
+    for widen in widen_options(options):
+        check_acyclic(name, widen, schema_of)
+        wanted = _wanted(widen, fields, schema_of(widen.table))
+        added += [field for field in wanted if field.name not in fields.names]
+        groups.setdefault(f"fields.{widen.sequence}.sequence-group", ",".join(widen.columns))
+    return added, {key: value for key, value in groups.items() if key not in options}
+
+
+def check_acyclic(name: str, widen: WidenOption, schema_of: SchemaOf) -> None:
+    """Follows the dims of dims."""
+    waiting: list[tuple[str, ...]] = [(widen.table,)]
+    seen: set[str] = set()
+    while waiting:
+        path = waiting.pop()
+        if path[-1] == name:
+            raise _wrong(
+                widen,
+                f"a circle: {' is widened from '.join((name, *path))}",
+                "tables that do not widen each other",
+            )
+        if path[-1] not in seen:
+            seen.add(path[-1])
+            further = widen_options(schema_of(path[-1]).options)
+            waiting += [(*path, each.table) for each in further]
+
+
+def _wanted(widen: WidenOption, fields: pa.Schema, dim: TableSchema) -> list[pa.Field]:
+    types = {field.name: field.type for field in fields}
+    key = dim.primary_keys
+    if len(key) != 1:
+        raise _wrong(
+            widen, f"{widen.table} with the key {', '.join(key)}", "a dim whose key is one column"
+        )
+    key_type = dim.arrow_schema(key).field(0).type
+    if types.get(widen.column) not in (None, key_type):
+        raise _wrong(
+            widen,
+            f"{widen.column!r} of type {types[widen.column]}",
+            f"{key_type}, the type of {key[0]!r} of {widen.table}",
+        )
+    wanted = [
+        pa.field(own, dim.arrow_schema([theirs]).field(0).type)
+        for own, theirs in widen.columns.items()
+    ]
+    wanted.append(pa.field(widen.sequence, pa.int64()))
+    for field in wanted:
+        if types.get(field.name, field.type) != field.type:
+            raise _wrong(
+                widen,
+                f"{field.name!r} of type {types[field.name]}",
+                f"{field.type}, the type in {widen.table}",
+            )
+    return wanted
+
+
+def _wrong(widen: WidenOption, found: str, expected: str) -> InvalidError:
+    return InvalidError(
+        f"option {widen.key!r}", found=found, expected=expected, action="Correct the option."
+    )
