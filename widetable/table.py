@@ -11,10 +11,11 @@ import os
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.derive.derived_audit import audit
+from widetable.derive.derived_state import inspect
 from widetable.derive.index_lookup import lookup_index
 from widetable.derive.upkeep import maintain, maintainer
 from widetable.operations.alteration import alter_options
-from widetable.operations.audit import audit
 from widetable.operations.changes import change_batches, change_source, changes
 from widetable.operations.compaction import compact
 from widetable.operations.doctor import doctor
@@ -29,7 +30,6 @@ from widetable.operations.history import (
     snapshots,
     tags,
 )
-from widetable.operations.inspection import inspect
 from widetable.operations.lookup_session import lookup_session
 from widetable.operations.lost_snapshots import accept_lost_snapshots
 from widetable.operations.open_table import OpenTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
-from widetable.operations.inspection import Inspection
+from widetable.operations.inspection import DerivedState, Inspection
 
 
 def inspection_lines(found: Inspection) -> Iterator[tuple[str, str]]:
@@ -47,11 +47,27 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
         yield "tags", ", ".join(found.tags)
     for name, lag in found.consumers.items():
         yield "consumer", f"{name}: next is {lag.next_snapshot_id}, {lag.behind} behind"
+    for made in found.derived:
+        yield made.option.partition(".")[0], _derived(made)
     if found.held_snapshot_ids:
         yield "readers hold", f"snapshots from {found.held_snapshot_ids[0]} on"
     if found.lease_holder is not None:
         until = _time(found.lease_expires_millis)
         yield "compacting", f"{found.lease_holder} has the lease until {until}"
+
+
+def _derived(made: DerivedState) -> str:
+    lags = [
+        f"{name} never worked in" if behind is None else f"{behind} snapshots of {name} behind"
+        for name, behind in made.behind.items()
+    ]
+    text = f"{made.option.partition('.')[2]}: {', '.join(lags)}"
+    if made.round is not None:
+        text += f", round {made.round}"
+    if made.rows is not None and made.duration_millis is not None:
+        seconds = made.duration_millis / 1000
+        text += f" of {_time(made.ended_millis)} wrote {made.rows} rows in {seconds:.1f} s"
+    return text
 
 
 def _time(millis: int | None) -> str:

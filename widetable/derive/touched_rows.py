@@ -14,11 +14,15 @@ from widetable.operations.lookup_keys import key_rows
 from widetable.operations.open_table import OpenTable
 
 
-def untouched_rows(table: OpenTable, rows: pa.Table, read_id: int, but_user: str) -> pa.Table:
-    """The rows whose keys nobody wrote after `read_id`. but_user: whose commits do not count."""
+def untouched_rows(
+    table: OpenTable, rows: pa.Table, read_id: int, but_user: str, until_id: int | None = None
+) -> pa.Table:
+    """The rows whose keys nobody wrote after `read_id`, up to another snapshot, by default the newest. but_user: whose
+    commits do not count.
+    """
     committer, state = table._committer, table._state()
-    latest_id = committer.snapshots.latest_id() or read_id
-    files = touched_files(committer.snapshots, committer.live_files, read_id, latest_id, but_user)
+    until_id = until_id or committer.snapshots.latest_id() or read_id
+    files = touched_files(committer.snapshots, committer.live_files, read_id, until_id, but_user)
     if not files or not rows.num_rows:
         return rows
     schema = state.schema

@@ -14,8 +14,8 @@ StorageError.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from widetable import options as opt
 from widetable.arguments import whole_number
@@ -24,7 +24,7 @@ from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.manifest_entry import ADD
 from widetable.format.snapshot import Snapshot
-from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Findings
+from widetable.operations.audit_report import AuditReport, Findings
 from widetable.operations.bucket_history import bucket_histories, emits_of_files
 from widetable.operations.changelog_audit import ChangelogAudit
 from widetable.operations.file_audit import FileAudit
@@ -45,35 +45,40 @@ _NO_LAW: Final[Mapping[str, str]] = {
 }
 
 
-def audit(
-    table: OpenTable,
-    start: int | str | None = None,
-    findings_per_law: int = FINDINGS_PER_LAW,
-    folded_rows: int = FOLDED_ROWS,
-) -> AuditReport:
-    """Check the laws of the format, and those of the changelog where the table keeps one, from `start` on.
+# Looks at what is made of a table, too.
+Further: TypeAlias = Callable[[Findings], None]
 
-    start: the id of a snapshot or the name of a tag, onto whose rows the changelog is folded; 0: the empty table,
-    while snapshot 1 is there; None: the oldest that is left. findings_per_law: how many are named of each law, the
-    others are counted. folded_rows: how many rows may be read to fold whole buckets. Nothing is changed but that
-    a lease keeps the snapshots for as long as it takes. Raises NotFoundError for a start that is not there.
-    """
+
+def audit_table(
+    table: OpenTable,
+    start: int | str | None,
+    findings_per_law: int,
+    folded_rows: int,
+    further: Further,
+) -> AuditReport:
+    """As `Table.audit`."""
     if start is not None and not isinstance(start, str):
         start = whole_number(start, "start")
     findings = Findings(whole_number(findings_per_law, "findings_per_law", least=0))
     folded_rows = whole_number(folded_rows, "folded_rows", least=0)
-    return _Audit(table._state(), table._committer, findings, folded_rows).run(start)
+    return _Audit(table._state(), table._committer, findings, folded_rows, further).run(start)
 
 
 class _Audit:
     def __init__(
-        self, table: TableState, committer: Committer, findings: Findings, folded_rows: int
+        self,
+        table: TableState,
+        committer: Committer,
+        findings: Findings,
+        folded_rows: int,
+        further: Further,
     ) -> None:
         self._table = table
         self._committer = committer
         self._live_files = committer.live_files.uncounted()
         self._findings = findings
         self._folded_rows = folded_rows
+        self._further = further
         self._producer = table.options.get(opt.CHANGELOG_PRODUCER)
 
     def run(self, start: int | str | None) -> AuditReport:
@@ -92,6 +97,7 @@ class _Audit:
             self._audit_snapshots(first, later)
             self._audit_files(first, later)
             self._audit_changelog(first, later)
+            self._further(self._findings)
         return self._findings.report(path, self._producer, start_id, ids[-1])
 
     def _left(self, ids: list[int]) -> list[int]:

@@ -70,6 +70,21 @@ class ConsumerLag:
 
 
 @dataclass(frozen=True)
+class DerivedState:
+    """What is made by an option of the table. behind: snapshots of each source that are not worked in, by `db.name`;
+    None: it was never worked in. Of a widener's last full round, as long as its snapshot is kept: its number, when it
+    ended (epoch milliseconds), the rows that it wrote and for how long.
+    """
+
+    option: str
+    behind: Mapping[str, int | None]
+    round: int | None = None
+    ended_millis: int | None = None
+    rows: int | None = None
+    duration_millis: int | None = None
+
+
+@dataclass(frozen=True)
 class Inspection:
     """Ids and times are None for a table without snapshots; times are epoch milliseconds.
 
@@ -77,7 +92,7 @@ class Inspection:
     (all that are kept, without one). consumers: by name. held_snapshot_ids: of readers with a lease. lease_holder: who
     has the compaction lease, None when it is free. damaged_files: live ones, as far as a listing of their directories
     shows, or a compaction of this process has met it (`Table.doctor` reads them). warnings: sentences, each with what
-    to do.
+    to do. derived: indexes and widened columns.
     """
 
     __module__ = "widetable"
@@ -104,16 +119,15 @@ class Inspection:
     lease_expires_millis: int | None
     damaged_files: tuple[DamagedFile, ...]
     warnings: tuple[str, ...]
+    derived: tuple[DerivedState, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As values of JSON."""
         return asdict(self)
 
 
-def inspect(table: OpenTable) -> Inspection:
-    """What state the table is in: snapshots, files per level, what waits, who reads and compacts, which files are
-    damaged as far as a listing shows it, and warnings.
-    """
+def inspect_table(table: OpenTable) -> Inspection:
+    """As `Table.inspect`, without what is made of the table."""
     state, committer = table._state(), table._committer
     store, options, schema = committer.snapshots, state.options, state.schema
     latest, entries = newest_files(committer)

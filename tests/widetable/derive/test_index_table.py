@@ -181,6 +181,31 @@ def test_two_feeders_feed_once(tmp_path: Path) -> None:
     assert by_city(table, ["Oslo"]) == [(0, 1), (0, 4)]
 
 
+@pytest.mark.parametrize("how", ["missing", "too many"])
+def test_an_audit_finds_an_index_that_is_not_that_of_its_base(tmp_path: Path, how: str) -> None:
+    table = dim(tmp_path)
+    assert table.audit().skipped[-1].startswith("law index")
+    maintained(table)
+    report = table.audit()
+    assert (report.ok, report.checks["index"]) == (True, 2)
+    index = wt.Catalog(str(tmp_path)).table("db.by_city")
+    kinds = ["-D"] if how == "missing" else ["+I"]
+    key = 1 if how == "missing" else 17
+    index.write(pa.table({"city": ["Oslo"], "k": [key], "_row_kind": kinds}))
+    report = table.audit()
+    assert set(report.found) == {"index"}
+
+
+def test_inspect_shows_how_far_an_index_is_behind(tmp_path: Path) -> None:
+    table = dim(tmp_path)
+    (state,) = table.inspect().derived
+    assert (state.option, dict(state.behind)) == ("index.city", {"db.d": None})
+    maintained(table)
+    write(table, (4, "Cid", "Oslo"))
+    (state,) = table.inspect().derived
+    assert dict(state.behind) == {"db.d": 1}
+
+
 class Killed(Exception):
     """At a step."""
 

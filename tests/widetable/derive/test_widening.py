@@ -2,94 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import widetable as wt
-from widetable.derive import widen_candidates, widening
-from widetable.derive.source_progress import SourceProgress
+from tests.widetable.derive.shop import CUSTOMERS, FACT_SCHEMA, WIDEN, Killed, Shop, once
+from widetable.cli.inspection_text import inspection_lines
+from widetable.commit.commit_identity import Identity
+from widetable.derive import widening
 from widetable.derive.widening import DIM, FACT, widen_round
 from widetable.derived_options import widen_options
 from widetable.operations.table_commit import append_messages
-
-FACT_SCHEMA = pa.schema(
-    [("id", pa.int64()), ("cust", pa.int64()), ("amount", pa.float64()), ("ts", pa.int64())]
-)
-CUSTOMERS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("level", pa.int32())])
-WIDEN = {"widen.cust": "db.customers(city as c_city, level as c_level)"}
-COMMON = {"widetable.fsync": "false", "changelog-producer": "lookup"}
-
-
-class Shop:
-    """F(id PK, cust, amount; widened c_city, c_level), D customers(id PK, city, level) = {(7,Oslo,1),(8,Rome,2)}."""
-
-    def __init__(self, folder: str | Path, **options: str) -> None:
-        self.catalog = wt.Catalog(str(folder))
-        self.dim = self.catalog.create_table(
-            "db.customers", CUSTOMERS, primary_key=["id"], options=COMMON
-        )
-        given = {
-            "merge-engine": "partial-update",
-            "fields.ts.sequence-group": "cust,amount",
-            "partial-update.remove-record-on-sequence-group": "ts",
-            "bucket": "2",
-        }
-        self.fact = self.catalog.create_table(
-            "db.f", FACT_SCHEMA, primary_key=["id"], options=COMMON | given | WIDEN | options
-        )
-        self._clock = 0
-        self.customers((7, "Oslo", 1), (8, "Rome", 2))
-
-    def customers(self, *rows: tuple[int, str | None, int | None]) -> None:
-        self.dim.write(pa.Table.from_arrays(columns(rows, CUSTOMERS), schema=CUSTOMERS))
-
-    def forget(self, *ids: int) -> None:
-        kinds = ["-D"] * len(ids)
-        nulls = [None] * len(ids)
-        self.dim.write(
-            pa.table(
-                {
-                    "id": ids,
-                    "city": pa.array(nulls, pa.string()),
-                    "level": pa.array(nulls, pa.int32()),
-                    "_row_kind": kinds,
-                }
-            )
-        )
-
-    def orders(self, *rows: tuple[int, int | None, float | None], kind: str = "+I") -> None:
-        self._clock += 1
-        stamped = [(*row, self._clock) for row in rows]
-        data = pa.Table.from_arrays(columns(stamped, FACT_SCHEMA), schema=FACT_SCHEMA)
-        self.fact.write(data.append_column("_row_kind", pa.array([kind] * len(rows))))
-
-    def round(self) -> int:
-        """Rows written by one round of a maintainer, which compacts too."""
-        return self.fact.maintain(once=True, expire=False).derived_rows
-
-    def widened(self) -> list[tuple[Any, ...]]:
-        rows = self.fact.scan(["id", "cust", "c_city", "c_level"]).to_arrow().to_pylist()
-        return sorted(tuple(row.values()) for row in rows)
-
-    def changes(self, after: int) -> list[tuple[Any, ...]]:
-        names = ["id", "c_city", "c_level"]
-        found = self.fact.changes(after, self.latest(), names).to_pylist()
-        return [(row["_row_kind"], *(row[name] for name in names)) for row in found]
-
-    def latest(self) -> int:
-        return max(snapshot.id for snapshot in self.fact.snapshots())
-
-
-def columns(rows: Any, schema: pa.Schema) -> list[pa.Array]:
-    return [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
+from widetable.operations.table_write import any_writer
 
 
 @pytest.fixture
@@ -169,24 +96,6 @@ def test_a_fact_that_is_deleted_at_the_last_moment_stays_deleted(
     once(monkeypatch, lambda: shop.orders((2, 8, None), kind="-D"), at)
     shop.round()
     assert shop.widened() == [(1, 7, "Oslo", 1), (3, 8, "Rome", 2)]
-
-
-def once(
-    monkeypatch: pytest.MonkeyPatch, work: Callable[[], None], at: str = "untouched_rows"
-) -> None:
-    """Do it right before the widener's next step of that name."""
-    real = getattr(widening, at)
-
-    def step(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(widening, at, real)
-        work()
-        return real(*given, **named)
-
-    monkeypatch.setattr(widening, at, step)
-
-
-class Killed(BaseException):
-    """At a step."""
 
 
 def test_case_20_pieces_are_made_up_for_and_only_the_last_has_the_properties(
@@ -323,115 +232,45 @@ def test_a_wrong_widen_option_is_refused_at_once(
         )
 
 
-_ID, _CUST = st.integers(0, 5), st.none() | st.integers(6, 9)
-_STEP = st.one_of(
-    st.tuples(st.just("order"), _ID, _CUST),
-    st.tuples(st.just("order"), _ID, _CUST),
-    st.tuples(st.just("delete order"), _ID),
-    st.tuples(st.just("customer"), st.integers(6, 9), st.sampled_from(["a", "b", None])),
-    st.tuples(st.just("customer"), st.integers(6, 9), st.sampled_from(["a", "b", None])),
-    st.tuples(st.just("delete customer"), st.integers(6, 9)),
-    st.tuples(st.just("compact")),
-    st.tuples(st.just("expire")),
-    st.tuples(st.just("forget progress")),
-    st.tuples(
-        st.just("round"),
-        st.sampled_from([None, None, "written", "committed", "half recorded"]),
-        st.none()
-        | st.tuples(st.just("order"), _ID, _CUST)
-        | st.tuples(st.just("delete order"), _ID),
-    ),
-)
+def test_an_audit_finds_widened_columns_that_are_not_those_of_the_dim(shop: Shop) -> None:
+    shop.orders((2, 9, 5.0), (3, 8, 1.0))
+    shop.round()
+    report = shop.fact.audit()
+    assert (report.ok, report.checks["widened"]) == (True, 3)
+    shop.orders((2, 8, 5.0))  # nobody has widened it yet: no finding
+    shop.round()
+    (newest,) = [s for s in shop.fact.snapshots() if s.id == shop.latest()]
+    with any_writer(shop.fact, ["id", "c_city", "c_level", "_widen_cust"]) as writer:
+        writer.write(
+            pa.table(
+                {
+                    "id": [1],
+                    "c_city": ["Bergen"],
+                    "c_level": pa.array([1], pa.int32()),
+                    "_widen_cust": [99],
+                }
+            )
+        )
+        messages = writer.finish()
+    ends = [s for s in shop.fact.snapshots() if FACT in s.properties]
+    properties = max(ends, key=lambda snapshot: snapshot.id).properties
+    by = Identity("widen/cust", 1 << 40)
+    append_messages(shop.fact, messages, by, properties={n: properties[n] for n in (FACT, DIM)})
+    report = shop.fact.audit()
+    assert report.found == {"widened": 1}
+    assert report.findings[0].key == {"id": 1}
+    assert newest.id < shop.latest()
 
 
-@settings(max_examples=max(5, settings().max_examples // 2))
-@given(st.booleans(), st.sampled_from([0.0, 1.0]), st.integers(1, 3), st.lists(_STEP, max_size=14))
-def test_case_29_the_law_holds_after_every_round(
-    has_index: bool, scan_share: float, piece_rows: int, steps: list[tuple[Any, ...]]
-) -> None:
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(widen_candidates, "_SCAN_SHARE", 100 * scan_share)
-        options = {"widetable.widen-piece-rows": str(piece_rows)}
-        shop = Shop(folder, **options, **({"index.cust": "db.by_cust"} if has_index else {}))
-        for step, *of in steps:
-            if step == "round":
-                with pytest.MonkeyPatch.context() as of_round:
-                    crashing_round(shop, of_round, *of)
-            else:
-                take(shop, step, *of)
-            check_law(shop)
-        shop.round()
-        shop.round()
-        dims = {row["id"]: row for row in shop.dim.scan().to_arrow().to_pylist()}
-        for _, cust, city, level in shop.widened():
-            row = dims.get(cust, {"city": None, "level": None})
-            assert (city, level) == (row["city"], row["level"])
-        assert shop.round() == 0
-
-
-def take(shop: Shop, step: str, *of: Any) -> None:
-    if step == "order":
-        shop.orders((of[0], of[1], 1.0))
-    elif step == "delete order":
-        shop.orders((of[0], None, None), kind="-D")
-    elif step == "customer":
-        shop.customers((of[0], of[1], 3))
-    elif step == "delete customer":
-        shop.forget(of[0])
-    elif step == "compact":
-        shop.fact.compact(full=True)
-    elif step == "expire":
-        shop.fact.expire_snapshots(num_retained_min=1, num_retained_max=1)
-        shop.dim.expire_snapshots(num_retained_min=1, num_retained_max=1)
-    elif step == "forget progress":
-        shop.fact.delete_consumer("widen-cust")
-
-
-def crashing_round(
-    shop: Shop,
-    patch: pytest.MonkeyPatch,
-    killed_when: str | None,
-    meanwhile: tuple[Any, ...] | None,
-) -> None:
-    """A round in the middle of which somebody else does something, and which is killed at a step."""
-
-    def kill(*_: object, **__: object) -> None:
-        raise Killed
-
-    if killed_when == "written":
-        patch.setattr(widening, "append_messages", kill)
-    elif killed_when == "committed":
-        patch.setattr("widetable.derive.source_progress.SourceProgress.record", kill)
-    elif killed_when == "half recorded":
-        real = SourceProgress.record
-
-        def record(self: Any, id: int) -> None:
-            if self.name == "widen-cust":
-                raise Killed
-            real(self, id)
-
-        patch.setattr("widetable.derive.source_progress.SourceProgress.record", record)
-    if meanwhile is not None:
-        once(patch, lambda: take(shop, *meanwhile))
-    with contextlib.suppress(Killed):
-        shop.round()
-
-
-def check_law(shop: Shop) -> None:
-    """At the newest commit of the widener that says so, for facts that nobody wrote after f."""
-    done = [s for s in shop.fact.snapshots() if FACT in s.properties]
-    if not done:
-        return
-    newest = max(done, key=lambda snapshot: snapshot.id)
-    f, d = int(newest.properties[FACT]), int(newest.properties[DIM])
-    kept = {s.id for s in shop.fact.snapshots()}, {s.id for s in shop.dim.snapshots()}
-    if f not in kept[0] or d not in kept[1]:
-        return
-    dims = {row["id"]: row for row in shop.dim.scan(snapshot_id=d).to_arrow().to_pylist()}
-    names = ["id", "cust", "ts", "c_city", "c_level"]
-    then = {row["id"]: row for row in shop.fact.scan(names, snapshot_id=f).to_arrow().to_pylist()}
-    for row in shop.fact.scan(names, snapshot_id=newest.id).to_arrow().to_pylist():
-        at_f = then.get(row["id"])
-        if at_f is not None and at_f["ts"] == row["ts"]:  # nobody wrote it since
-            expected = dims.get(at_f["cust"], {"city": None, "level": None})
-            assert (row["c_city"], row["c_level"]) == (expected["city"], expected["level"])
+def test_inspect_shows_round_lag_and_cost(shop: Shop) -> None:
+    shop.round()
+    (state,) = shop.fact.inspect().derived
+    assert (state.option, state.round, state.rows) == ("widen.cust", 1, 1)
+    assert dict(state.behind) == {"db.f": 0, "db.customers": 0}
+    shop.customers((7, "Bergen", 1))
+    (state,) = shop.fact.inspect().derived
+    assert dict(state.behind) == {"db.f": 0, "db.customers": 2}
+    lines = [line for line, _ in inspection_lines(shop.fact.inspect())]
+    (line,) = [line for line in lines if line.strip().startswith("widen")]
+    assert "2 snapshots of db.customers behind, round 1 of" in line
+    assert "wrote 1 rows" in line

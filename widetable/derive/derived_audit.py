@@ -1,0 +1,141 @@
+"""Whether what is made of tables is as it should be: `Table.audit`, with the laws of derived tables.
+
+    index     each row of the base at the snapshot that the index fits, whose indexed columns have values, is in the
+              index, and there are no more rows in it
+    widened   in the last commit of the widener that ended a round, facts that nobody wrote since its fact snapshot
+              have the columns of the dim's row at its dim snapshot
+
+What cannot be looked at any more, because a snapshot has expired, is named among what was skipped. Raises what audits
+raise (operations/audit), and NotFoundError for a dim that is not there.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.derive.index_table import index_columns, index_table, source_of
+from widetable.derive.neighbour import neighbour
+from widetable.derive.row_changes import state_at
+from widetable.derive.source_progress import held
+from widetable.derive.touched_rows import untouched_rows
+from widetable.derive.widening import DIM, FACT, user_of
+from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
+from widetable.errors import NotFoundError
+from widetable.format.printed_value import printed_rows
+from widetable.kernels.arrow_buffers import one_array
+from widetable.merge.row_equality import equal_values
+from widetable.operations.audit import FOLDED_ROWS, audit_table
+from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Finding, Findings
+from widetable.operations.lookup_view import LookupView
+from widetable.operations.open_table import OpenTable
+from widetable.read.scan import TableScan
+
+
+def audit(
+    table: OpenTable,
+    start: int | str | None = None,
+    findings_per_law: int = FINDINGS_PER_LAW,
+    folded_rows: int = FOLDED_ROWS,
+) -> AuditReport:
+    """Check the laws of the format, of the changelog where the table keeps one, from `start` on, and of what is made
+    of the table or of others for it: indexes, widened columns.
+
+    start: the id of a snapshot or the name of a tag, onto whose rows the changelog is folded; 0: the empty table,
+    while snapshot 1 is there; None: the oldest that is left. findings_per_law: how many are named of each law, the
+    others are counted. folded_rows: how many rows may be read to fold whole buckets. Nothing is changed but that
+    a lease keeps the snapshots for as long as it takes. Raises NotFoundError for a start that is not there.
+    """
+    return audit_table(table, start, findings_per_law, folded_rows, partial(_audit_derived, table))
+
+
+def _audit_derived(table: OpenTable, findings: Findings) -> None:
+    options = table.schema.options
+    for index in index_options(options):
+        _audit_index(table, index, findings)
+    for widen in widen_options(options):
+        _audit_widened(table, widen, findings)
+
+
+def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> None:
+    index = index_table(base, option)
+    latest = index._committer.snapshots.latest()
+    source_id = source_of(index, base, latest)
+    if latest is None or source_id is None:
+        findings.skip(f"law index: {option.table} was never fed")
+        return
+    columns = index_columns(option, base.schema)
+    try:
+        with held(index, latest.id), held(base, source_id):
+            view = LookupView(state_at(index, latest.id), index._committer.live_files, columns)
+            expected = 0
+            for batch in _scan(base, source_id, columns).to_batches():
+                rows = pa.Table.from_batches([batch]).drop_null()
+                expected += rows.num_rows
+                missing = one_array(view.lookup(rows).column(0)).is_null()
+                _add(findings, "index", source_id, rows.filter(missing), "it in the index", "none")
+            view.close()
+            found = sum(b.num_rows for b in _scan(index, latest.id, columns[:1]).to_batches())
+    except NotFoundError as gone:
+        findings.skip(f"law index of {option.table}: {gone.subject} is {gone.found}")
+        return
+    findings.checked("index", expected)
+    if found != expected:
+        text = f"{expected} rows in {option.table}"
+        findings.add(Finding("index", source_id, text, f"{found} rows at its snapshot {latest.id}"))
+
+
+def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> None:
+    dim = neighbour(fact, option.table, f"option {option.key!r}")
+    store, user = fact._committer.snapshots, user_of(option)
+    ends = (store.load(id) for id in sorted(store.ids(), reverse=True))
+    last = next((s for s in ends if s.commit_user == user and FACT in s.properties), None)
+    if last is None:
+        findings.skip(f"law widened of {option.column}: no end of a round is kept")
+        return
+    fact_id, dim_id = int(last.properties[FACT]), int(last.properties[DIM])
+    key = fact.schema.primary_keys
+    names = list(dict.fromkeys([*key, option.column, *option.columns]))
+    try:
+        with held(fact, min(fact_id, last.id)), held(dim, dim_id):
+            live_files, theirs = dim._committer.live_files, list(option.columns.values())
+            view = LookupView(state_at(dim, dim_id), live_files, theirs)
+            for batch in _scan(fact, last.id, names).to_batches():
+                table = pa.Table.from_batches([batch])
+                rows = untouched_rows(fact, table, fact_id, user, last.id)
+                found = view.lookup(one_array(rows.column(option.column)))
+                pairs = zip(option.columns, found.columns, strict=True)
+                same = [
+                    equal_values(one_array(rows.column(name)), one_array(column))
+                    for name, column in pairs
+                ]
+                wrong = pa.array(~np.logical_and.reduce(same))
+                findings.checked("widened", rows.num_rows)
+                text = f"the columns of {option.table} at snapshot {dim_id}"
+                _add(findings, "widened", last.id, rows.filter(wrong), text, "others", key)
+            view.close()
+    except NotFoundError as gone:
+        findings.skip(f"law widened of {option.column}: {gone.subject} is {gone.found}")
+
+
+def _scan(table: OpenTable, snapshot_id: int, columns: list[str]) -> TableScan:
+    at = state_at(table, snapshot_id)
+    live_files = table._committer.live_files
+    return TableScan(at.state, live_files, at.snapshot, columns, None, rescaled=at.is_rescaled)
+
+
+def _add(
+    findings: Findings,
+    law: str,
+    snapshot_id: int,
+    rows: pa.Table,
+    expected: str,
+    found: str,
+    key: tuple[str, ...] | None = None,
+) -> None:
+    named = rows.slice(0, findings.wanted(law))
+    for row in printed_rows(named if key is None else named.select(list(key))):
+        findings.add(Finding(law, snapshot_id, expected, found, key=row))
+    findings.count(law, rows.num_rows - named.num_rows)

@@ -1,0 +1,69 @@
+"""How far what is made of a table has got: `Table.inspect`, with its indexes and widened columns.
+
+Raises what inspections raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from widetable.commit.committed import last_of, users_of
+from widetable.commit.schema_store import SchemaStore
+from widetable.derive.index_table import index_table, source_of
+from widetable.derive.neighbour import name_of, neighbour, path_of
+from widetable.derive.widening import FACT, MILLIS, PIECES, ROWS, progress_of, user_of
+from widetable.derived_options import WidenOption, index_options, widen_options
+from widetable.errors import NotFoundError
+from widetable.operations.inspection import DerivedState, Inspection, inspect_table
+from widetable.operations.open_table import OpenTable
+from widetable.paths import TablePaths
+
+
+def inspect(table: OpenTable) -> Inspection:
+    """What state the table is in: snapshots, files per level, what waits, who reads and compacts, which files are
+    damaged as far as a listing shows it, how far indexes and widened columns have got, and warnings.
+    """
+    return replace(inspect_table(table), derived=tuple(_derived(table)))
+
+
+def _derived(table: OpenTable) -> Iterator[DerivedState]:
+    options = table.schema.options
+    for index in index_options(options):
+        source_id = None
+        if SchemaStore(table._file_io, TablePaths(path_of(table, index.table))).ids():
+            made = index_table(table, index)
+            source_id = source_of(made, table, made._committer.snapshots.latest())
+        yield DerivedState(index.key, {name_of(table): _behind(table, source_id)})
+    for widen in widen_options(options):
+        yield _widened(table, widen)
+
+
+def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
+    try:
+        dim = neighbour(fact, option.table, f"option {option.key!r}")
+    except NotFoundError:
+        return DerivedState(option.key, {option.table: None})
+    sources = zip((fact, dim), progress_of(fact, dim, option), strict=True)
+    behind = {name_of(each): _behind(each, progress.last_id()) for each, progress in sources}
+    latest = fact._committer.snapshots.latest()
+    last = last_of(users_of(latest, fact._committer.last_commits.load), user_of(option))
+    if last is None:
+        return DerivedState(option.key, behind)
+    state = DerivedState(option.key, behind, last.identifier // PIECES)
+    try:
+        found = fact._committer.snapshots.load(last.snapshot_id)
+    except NotFoundError:
+        return state
+    if FACT not in found.properties:
+        return state
+    return replace(
+        state,
+        ended_millis=found.time_millis,
+        rows=int(found.properties[ROWS]),
+        duration_millis=int(found.properties[MILLIS]),
+    )
+
+
+def _behind(source: OpenTable, done_id: int | None) -> int | None:
+    return None if done_id is None else (source._committer.snapshots.latest_id() or 0) - done_id
