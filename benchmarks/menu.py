@@ -15,6 +15,7 @@ from benchmarks import (
     bench_lookup,
     bench_lookup_cache,
     bench_lookup_changelog,
+    bench_lookup_session,
     bench_merge,
     bench_planning,
     bench_scan,
@@ -71,6 +72,10 @@ MENU: dict[str, Workload] = {
     "lookup": Workload(
         "Find rows by key in tables of 1 M and 10 M keys: hit and miss, int and text, cold and warm.",
         bench_lookup.run,
+    ),
+    "lookup_session": Workload(
+        "Fixed cost of a call of a lookup session over 1, 4 and 16 buckets; point reads.",
+        bench_lookup_session.run,
     ),
     "growth": Workload(
         "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",

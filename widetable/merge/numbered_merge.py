@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.format.row_batch import in_schema_order, project, row_batch_schema
+from widetable.format.row_batch import in_schema_order, row_batch_schema
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.merge.engine import MergeEngine, plan_of
@@ -41,19 +41,17 @@ def merge_numbered(
     columns: Sequence[str],
     below: Sequence[str] = (),
 ) -> NumberedRows:
-    """The rows that are there, by number. runs: oldest first, with `engine.needed_columns(schema, columns)` as far as
-    files have them; the numbers of a run ascend. below: key columns that tell keys of one number apart; then a number
-    has all its keys, in their order.
+    """The rows that are there, by number, with these columns at least. runs: oldest first, with
+    `engine.needed_columns(schema, columns)` as far as files have them; the numbers of a run ascend. below: key columns
+    that tell keys of one number apart; then a number has all its keys, in their order.
     """
     names = in_schema_order(schema, columns)
     found = [each for run in runs for each in run]
     if not found:
         empty = pa.RecordBatch.from_pylist([], row_batch_schema(schema, names))
         return NumberedRows(np.empty(0, np.int64), empty)
-    if len(found) == 1 and not below and _stands(found[0]):
-        return NumberedRows(
-            found[0].numbers, project(found[0].rows, row_batch_schema(schema, names))
-        )
+    if len(found) == 1 and not below and _stands(found[0], names):
+        return found[0]
     pieces = [each.rows for each in found]
     numbers = np.concatenate([each.numbers for each in found])
     sizes = [sum(len(each.numbers) for each in run) for run in runs]
@@ -69,7 +67,9 @@ def merge_numbered(
     return NumberedRows(numbers[window.first_rows][there], rows)
 
 
-def _stands(found: NumberedRows) -> bool:
-    """Whether each row is alone, and there."""
+def _stands(found: NumberedRows, names: Sequence[str]) -> bool:
+    """Whether each row is alone, and there, with these columns."""
+    if not set(names) <= set(found.rows.schema.names):
+        return False
     kinds = fixed_values(found.rows.column(VALUE_KIND), np.dtype(np.int8))
     return not is_retraction(kinds).any() and bool((np.diff(found.numbers) > 0).all())

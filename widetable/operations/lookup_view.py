@@ -12,6 +12,7 @@ version cannot read, and what reading data files raises.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
@@ -19,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from widetable.commit.live_files import LiveFiles
 from widetable.errors import InvalidError
@@ -52,6 +54,8 @@ _PIECE_BYTES: Final = 64 << 20
 _EXPANSION: Final = 8
 # Nobody knows how many rows begin with a key, before the first ones come.
 _FIRST_PREFIXES: Final = 256
+# So many rows are taken at less than what a call per column costs.
+_FEW: Final = 4096
 KEY_NUMBER: Final = pa.field("_key_number", pa.int64(), nullable=False)
 
 
@@ -66,7 +70,7 @@ class _Work(NamedTuple):
 class LookupView:
     """Keeps files open between calls until `close`. Not for several threads at once.
 
-    columns: that are wanted, in their order; None: all.
+    columns: that are wanted, in their order; None: all. arrow_schema: of what `lookup` gives.
     """
 
     def __init__(
@@ -76,17 +80,13 @@ class LookupView:
         self.schema: Final[TableSchema] = chosen.state.schema
         check_fixed_buckets(self.schema)
         self._columns = self.schema.chosen(columns)
+        fields = self.schema.arrow_schema(self._columns)
+        self.arrow_schema: Final = pa.schema([field.with_nullable(True) for field in fields])
         self._live_files = live_files
         self._caches = caches_of(chosen.state)
         # None: the bucket has no files. The least recently used come first.
         self._buckets: OrderedDict[BucketId, BucketRows | None] = OrderedDict()
         self._budget = RowBudget(_PIECE_BYTES)
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """Of what `lookup` gives."""
-        fields = self.schema.arrow_schema(self._columns)
-        return pa.schema([field.with_nullable(True) for field in fields])
 
     def lookup(self, keys: Any) -> pa.Table:
         """One row per key, in their order, all columns nullable."""
@@ -256,7 +256,10 @@ class LookupView:
         schema = self.arrow_schema
         if not schema.names:
             return pa.Table.from_batches([without_columns(len(places))])
-        columns = [_column(batches, field, places) for field in schema]
+        if len(batches) == 1 and len(places) <= _FEW:
+            columns = _take_few(batches[0].select(schema.names), places)
+        else:
+            columns = [_column(batches, field, places) for field in schema]
         return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -285,14 +288,27 @@ def _check_limit(numbers: Numbers, limit: int, asked: AskedKeys) -> None:
         )
 
 
+def _take_few(rows: pa.RecordBatch, places: Numbers) -> list[pa.Array]:
+    """All columns in one call, whose fixed cost is what counts."""
+    with _fitting("one of its columns", places):
+        columns: list[pa.Array] = pc.take(rows, pa.array(places, mask=places < 0)).columns
+    return columns
+
+
 def _column(batches: Sequence[pa.RecordBatch], field: pa.Field, places: Numbers) -> pa.Array:
     found = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
-    try:
+    with _fitting(repr(field.name), places):
         return take(found, places)
+
+
+@contextlib.contextmanager
+def _fitting(column: str, places: Numbers) -> Iterator[None]:
+    try:
+        yield
     except pa.ArrowInvalid as cause:
         raise InvalidError(
             "keys",
-            found=f"{len(places)} keys, whose values of {field.name!r} do not fit into one array: {cause}",
+            found=f"{len(places)} keys, whose values of {column} do not fit into one array: {cause}",
             expected="less than 2 GiB of text or bytes in a column",
             action="Look up fewer keys at once.",
         ) from cause

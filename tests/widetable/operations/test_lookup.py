@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -429,12 +430,15 @@ def test_why_there_are_no_caches_is_said_once(
     assert len(caplog.records) == 2
 
 
+@pytest.mark.parametrize("few", [0, 4096])
 def test_more_text_than_an_array_holds_is_reported(
-    small: wt.Table, monkeypatch: pytest.MonkeyPatch
+    small: wt.Table, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     def overflowing(*_: Any) -> pa.Array:
         raise pa.ArrowInvalid("offset overflow while concatenating arrays")
 
+    monkeypatch.setattr("widetable.operations.lookup_view._FEW", few)
     monkeypatch.setattr("widetable.operations.lookup_view.take", overflowing)
+    monkeypatch.setattr("widetable.operations.lookup_view.pc", SimpleNamespace(take=overflowing))
     with pytest.raises(wt.InvalidError, match="fewer keys"):
         small.lookup([1], ["a"])
