@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.harness import ROOT, Row, paired, scratch
-from benchmarks.rival import RivalAbsent, cache_directory
+from benchmarks.rival import RivalAbsent
+from benchmarks.rival_python import rival_python
 from tests.test_readme import examples
 
 ROUNDS = 9
 _RIVALS = ("deltalake==1.6.6", "pylance==14.0.2", "pyarrow==26.0.1")
-_INSTALL_SECONDS = 900
 
 _ROWS = """
 import sys, pyarrow as pa
@@ -61,7 +61,7 @@ def _first_write(rival: str, work: Path) -> Row:
         return _cpu_seconds(sys.executable, _ROWS + _OURS, work)
 
     try:
-        python = _python_with_rivals()
+        python = rival_python("start", _RIVALS)
     except RivalAbsent as absent:
         return Row("first write", f"{ours():.2f} s CPU", f"{rival} not measured: {absent}")
     taken, theirs, ratio, pairs = paired(
@@ -136,20 +136,3 @@ def _run(python: str, program: str, work: Path) -> None:
 
 
 _SOURCES = os.pathsep.join(map(str, (ROOT, ROOT / "lookup", ROOT / "spark")))
-
-
-def _python_with_rivals() -> str:
-    """The interpreter of their environment, which is made if it is not there. Raises RivalAbsent."""
-    folder = cache_directory() / "-".join(["start", *_RIVALS]).replace("==", "-")
-    python = folder / "bin/python"
-    if not (folder / "complete").exists():
-        for command in (
-            [sys.executable, "-m", "venv", str(folder)],
-            [str(python), "-m", "pip", "install", "--quiet", *_RIVALS],
-        ):
-            try:
-                subprocess.run(command, capture_output=True, check=True, timeout=_INSTALL_SECONDS)
-            except (OSError, subprocess.SubprocessError) as failed:
-                raise RivalAbsent(f"{' '.join(command[1:4])} failed: {failed}") from failed
-        (folder / "complete").touch()
-    return str(python)

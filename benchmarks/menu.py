@@ -21,6 +21,7 @@ from benchmarks import (
     bench_scan,
     bench_start,
     bench_stream,
+    bench_widening,
     bench_write,
 )
 from benchmarks.harness import Row, Size
@@ -76,6 +77,10 @@ MENU: dict[str, Workload] = {
     "lookup_session": Workload(
         "Fixed cost of a call of a lookup session over 1, 4 and 16 buckets; point reads.",
         bench_lookup_session.run,
+    ),
+    "widening": Workload(
+        "Widen 1 M facts after 1 % of their dim changed, against a recompute by DuckDB.",
+        bench_widening.run,
     ),
     "growth": Workload(
         "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",
