@@ -15,6 +15,7 @@ from benchmarks import (
     bench_lookup,
     bench_lookup_cache,
     bench_lookup_changelog,
+    bench_lookup_join,
     bench_lookup_session,
     bench_merge,
     bench_planning,
@@ -81,6 +82,9 @@ MENU: dict[str, Workload] = {
     "widening": Workload(
         "Widen 1 M facts after 1 % of their dim changed, against a recompute by DuckDB.",
         bench_widening.run,
+    ),
+    "lookup_join": Workload(
+        "Enrich a stream from a table by lookups, against Spark's own joins.", bench_lookup_join.run
     ),
     "growth": Workload(
         "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",

@@ -10,8 +10,9 @@ from benchmarks import harness
 from benchmarks.harness import Size
 from benchmarks.menu import MENU
 
-# Freshness stops the Spark session of this process: tests/spark has a test of its own for it.
-SIZED = [name for name, each in MENU.items() if not each.only_full and name != "freshness"]
+# These stop the Spark session of this process: tests/spark has tests of its own for them.
+_SPARK = ("freshness", "lookup_join")
+SIZED = [name for name, each in MENU.items() if not each.only_full and name not in _SPARK]
 
 
 @pytest.mark.parametrize("name", SIZED)
