@@ -15,9 +15,11 @@ from typing import Final, NamedTuple
 
 from widetable.errors import InvalidError
 from widetable.field_options import DERIVED_OPTION
+from widetable.paths import check_name
 from widetable.schema import TableSchema
 
 WIDEN_SEQUENCE: Final = "_widen_"
+_AROUND_NAME_BYTES: Final = 64
 _TABLE: Final = re.compile(r"^\s*[^\s().,/]+\.[^\s().,/]+\s*$")
 _WIDEN: Final = re.compile(r"^(?P<table>[^()]+)\((?P<columns>[^()]+)\)\s*$")
 
@@ -102,6 +104,7 @@ def check_not_derived(schema: TableSchema, columns: Iterable[str]) -> None:
 
 def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
     _column(schema, widen.key, widen.column)
+    check_name(widen.column, "widened foreign key", _AROUND_NAME_BYTES)  # leases have its name
     engine = schema.options.get("merge-engine")
     if engine != "partial-update":
         raise _wrong("merge-engine", repr(engine), f"'partial-update', as {widen.key!r} needs it")

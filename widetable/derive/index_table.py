@@ -6,8 +6,8 @@
 
 An ordinary table of engine `deduplicate`. Rows with a null in an indexed column are not in it. It is fed by what
 differs between two snapshots of the base (row_changes): commit user `index/<base>`, identifier and property
-`widetable.index.source` = the base's snapshot, so any snapshot of the index says which one of the base it fits. A first
-round, or one whose range has expired, overwrites the whole index.
+`widetable.index.source` = the base's snapshot, digest = the base's identity. So any snapshot of the index says which
+one of the base it fits. A first round, or one whose range has expired, overwrites the whole index.
 
 Raises what reading the base and writing the index raises.
 """
@@ -85,9 +85,20 @@ def index_table(base: OpenTable, option: IndexOption) -> OpenTable:
 
 
 def source_of(index: OpenTable, base: OpenTable, snapshot: Snapshot | None) -> int | None:
-    """The base's snapshot that a snapshot of the index fits; None for an index that was never fed."""
+    """The base's snapshot that a snapshot of the index fits; None for an index that was never fed. Raises InvalidError
+    for one of another table, which had the name of the base before.
+    """
     last = last_of(users_of(snapshot, index._committer.last_commits.load), _user(base))
-    return None if last is None else last.identifier
+    if last is None:
+        return None
+    if last.digest != base._committer.identity:
+        raise InvalidError(
+            f"index at {index.path}",
+            found=f"an index of a table that was dropped, and had the name {name_of(base)!r}",
+            expected="one of this table",
+            action="Drop the index: it is made anew.",
+        )
+    return last.identifier
 
 
 def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
@@ -118,7 +129,7 @@ def _fed(
     base: OpenTable, index: OpenTable, option: IndexOption, last_id: int | None, latest_id: int
 ) -> int | None:
     """How many rows were written; None: somebody else was first."""
-    by = Identity.of(_user(base), latest_id, None, False)
+    by = Identity(_user(base), latest_id, base._committer.identity)
     properties = {SOURCE: str(latest_id)}
     append = partial(append_messages, index, properties=properties)
     overwrite = partial(overwrite_by, index, whole_table=True, properties=properties)

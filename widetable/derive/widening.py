@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -154,8 +155,12 @@ def _differing(
 
 
 def _carried(schema: TableSchema) -> list[str]:
-    """The key, and what no batch may lack: it has the values of now, as nobody wrote them since."""
-    names = (*schema.primary_keys, *schema.required_names, *schema.sequence_fields)
+    """The key, and what no batch may lack, with the rest of its sequence group: these have the values of now, as nobody
+    wrote them since.
+    """
+    required = {*schema.required_names, *schema.sequence_fields}
+    groups = [group.columns for group in schema.sequence_groups]
+    names = (*schema.primary_keys, *required, *chain(*(g for g in groups if required & set(g))))
     return list(dict.fromkeys(names))
 
 

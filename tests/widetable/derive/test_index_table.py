@@ -170,6 +170,19 @@ def test_another_table_in_the_place_of_an_index_is_refused(tmp_path: Path) -> No
         maintained(table)
 
 
+def test_the_index_of_a_table_that_was_made_again_is_refused(tmp_path: Path) -> None:
+    maintained(dim(tmp_path))
+    catalog = wt.Catalog(str(tmp_path))
+    catalog.drop_table("db.d")
+    table = dim(tmp_path)
+    for use in (lambda: maintained(table), lambda: by_city(table, ["Oslo"])):
+        with pytest.raises(wt.InvalidError, match="Drop the index"):
+            use()
+    catalog.drop_table("db.by_city")
+    assert maintained(table) == 2
+    assert by_city(table, ["Oslo"]) == [(0, 1)]
+
+
 def test_two_feeders_feed_once(tmp_path: Path) -> None:
     """The second one did not see that the first was at it."""
     table = dim(tmp_path)

@@ -183,6 +183,26 @@ def test_chains_follow_the_dim_of_the_dim(tmp_path: Path) -> None:
     assert tables[2].lookup([1], ["up_v"])["up_v"].to_pylist() == ["new"]
 
 
+def test_what_no_batch_may_lack_is_carried_along(tmp_path: Path) -> None:
+    """A NOT NULL column in a group of others, whose sequence and columns come with it."""
+    catalog = wt.Catalog(str(tmp_path))
+    catalog.create_table("db.customers", CUSTOMERS, primary_key=["id"]).write(
+        pa.table({"id": [7], "city": ["Oslo"], "level": pa.array([1], pa.int32())})
+    )
+    fields = [f.with_nullable(f.name != "cust") for f in FACT_SCHEMA]
+    fact = catalog.create_table(
+        "db.f",
+        pa.schema(fields),
+        primary_key=["id"],
+        options={"merge-engine": "partial-update", "fields.ts.sequence-group": "cust,amount"}
+        | WIDEN,
+    )
+    fact.write({"id": [1], "cust": [7], "amount": [2.5], "ts": [3]})
+    assert fact.maintain(once=True).derived_rows == 1
+    row = {"id": 1, "cust": 7, "amount": 2.5, "ts": 3, "c_city": "Oslo", "c_level": 1}
+    assert fact.scan(list(row)).to_arrow().to_pylist() == [row]
+
+
 def test_an_existing_table_is_widened(tmp_path: Path) -> None:
     catalog = wt.Catalog(str(tmp_path))
     fact = catalog.create_table(
@@ -208,6 +228,7 @@ def test_other_writers_of_widened_columns_are_refused(shop: Shop, column: str) -
 @pytest.mark.parametrize(
     ("options", "names"),
     [
+        ({"widen.a/b": "db.customers(city)"}, "without /"),
         ({"widen.cust": "db.customers"}, "db.table"),
         ({"widen.cust": "db.none(city)"}, r"db\.none"),
         ({"widen.cust": "db.customers(nope)"}, "nope"),
@@ -226,7 +247,7 @@ def test_a_wrong_widen_option_is_refused_at_once(
     with pytest.raises((wt.InvalidError, wt.NotFoundError), match=names):
         catalog.create_table(
             "db.f",
-            FACT_SCHEMA,
+            pa.schema([*FACT_SCHEMA, ("a/b", pa.int64())]),
             primary_key=["id"],
             options={"merge-engine": "partial-update"} | options,
         )
