@@ -20,7 +20,15 @@ ROOT = Path(__file__).resolve().parent.parent
 # ARCHITECTURE.md, "Packages": a later stage may import an earlier one, never the reverse.
 STAGES = (
     ("errors", "row_kind", "arguments", "derived_value", "forked_child", "worker_thread"),
-    ("types", "option", "field_options", "options", "option_checks", "options_doc"),
+    (
+        "types",
+        "option",
+        "field_options",
+        "join_options",
+        "options",
+        "option_checks",
+        "options_doc",
+    ),
     ("schema", "paths"),
     ("derived_options",),
     ("storage",),
@@ -33,7 +41,7 @@ STAGES = (
     ("read",),
     ("operations",),
     ("derive",),
-    ("table", "catalog", "public_names", "connector"),
+    ("table", "catalog", "delta_join", "public_names", "connector"),
     ("warmup",),
     ("cli", "__main__"),
 )

@@ -8,6 +8,8 @@ import typing
 if typing.TYPE_CHECKING:
     from widetable.catalog import Catalog
     from widetable.commit.committer import CommitResult
+    from widetable.delta_join import DeltaJoin
+    from widetable.derive.delta_join import JoinRound
     from widetable.errors import (
         ConflictError,
         DamagedError,
@@ -40,10 +42,12 @@ __all__ = [
     "CommitResult",
     "ConflictError",
     "DamagedError",
+    "DeltaJoin",
     "DoctorReport",
     "ExpiryResult",
     "Inspection",
     "InvalidError",
+    "JoinRound",
     "LookupSession",
     "MaintenanceResult",
     "NotFoundError",

@@ -12,12 +12,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
 
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.arguments import flag, instance, mapping, names, refused, text
+from widetable.arguments import flag, instance, mapping, names, text
 from widetable.commit.schema_store import SchemaStore
 from widetable.derive.widen_schema import widened_columns
 from widetable.derived_options import check_derived
@@ -29,15 +28,17 @@ from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange
 from widetable.operations.supported import check_changelog_producer
 from widetable.option_checks import check_honoured, option_texts
-from widetable.paths import TablePaths, check_name, database_dir
+from widetable.paths import (
+    DATABASE_SUFFIX,
+    TablePaths,
+    checked_part,
+    database_dir,
+    table_root,
+)
 from widetable.schema import TableSchema, arrow_schema, new_schema
 from widetable.storage.file_io import FileIO, checked_file_io
 from widetable.storage.locate import locate
 from widetable.table import Table
-
-# Not in names of databases and tables: they mean something in Paimon's own names.
-_NOT_IN_NAMES: Final = frozenset("$@:.")
-_SUFFIX: Final = ".db"
 
 
 class Catalog:
@@ -121,12 +122,12 @@ class Catalog:
         if database is None:
             entries = self._file_io.list(self._root)
             databases = [
-                entry.name[: -len(_SUFFIX)]
+                entry.name[: -len(DATABASE_SUFFIX)]
                 for entry in entries
-                if entry.is_dir and entry.name.endswith(_SUFFIX)
+                if entry.is_dir and entry.name.endswith(DATABASE_SUFFIX)
             ]
         else:
-            databases = [_checked_part(database, "database", len(_SUFFIX))]
+            databases = [checked_part(database, "database", len(DATABASE_SUFFIX))]
         found = []
         for each in databases:
             directory = database_dir(self._root, each)
@@ -200,11 +201,7 @@ class Catalog:
         return self.table(name).schema
 
     def _table_root(self, name: str) -> str:
-        database, dot, table = text(name, "table name").partition(".")
-        if not dot:
-            raise refused(name, "table name", "db.table: two names joined by a dot")
-        database = _checked_part(database, "table name", len(_SUFFIX))
-        return f"{database_dir(self._root, database)}/{_checked_part(table, 'table name')}"
+        return table_root(self._root, name, "table name")
 
     def _schemas(self, root: str, schema: TableSchema) -> SchemaStore:
         fsync = schema.typed_options.get(opt.FSYNC)
@@ -213,10 +210,3 @@ class Catalog:
 
     def _open(self, root: str) -> Table:
         return Table.open(root, file_io=self._given_file_io)
-
-
-def _checked_part(value: Any, what: str, around_bytes: int = 0) -> str:
-    name = check_name(value, what, around_bytes)
-    if _NOT_IN_NAMES.intersection(name):
-        raise refused(name, what, "a name without $ @ : and dots")
-    return name

@@ -14,6 +14,7 @@ import numpy as np
 from widetable.arguments import flag, mapping, text, whole_number
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.field_options import DERIVED_OPTION, FIELD_OPTION
+from widetable.join_options import check_join
 from widetable.options import (
     BY_KEY,
     IGNORE_DELETE,
@@ -171,6 +172,7 @@ def check_values(options: Mapping[str, str]) -> None:
     typed = TableOptions(options)
     for option in OPTIONS:
         typed.get(option)
+    check_join(options)
     check_retained(typed.get(SNAPSHOT_NUM_RETAINED_MIN), typed.get(SNAPSHOT_NUM_RETAINED_MAX))
 
 

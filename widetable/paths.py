@@ -20,6 +20,9 @@ from widetable.errors import DamagedError, InvalidError
 
 _ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/:=?\\{}[]^")
 _NOT_IN_NAMES: Final = frozenset("/\\")
+# Not in names of databases and tables: they mean something in Paimon's own names.
+_NOT_IN_TABLE_NAMES: Final = frozenset("$@:.")
+DATABASE_SUFFIX: Final = ".db"
 _SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
 _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
 _CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
@@ -209,6 +212,11 @@ class TablePaths:
         return f"{self.service_dir}/widetable-old-levels-lease"
 
     @property
+    def join_lease(self) -> str:
+        """The lease on keeping a table that holds a join (ours)."""
+        return f"{self.service_dir}/widetable-join-lease"
+
+    @property
     def service_dir(self) -> str:
         """Leases and notes of running services; other clients leave our names alone."""
         return f"{self.root}/service"
@@ -300,4 +308,30 @@ def partition_directory(column: str, text: str) -> str:
 
 def database_dir(warehouse: str, database: str) -> str:
     """The directory of a database's tables."""
-    return f"{warehouse}/{database}.db"
+    return f"{warehouse}/{database}{DATABASE_SUFFIX}"
+
+
+def table_name(root: str) -> tuple[str, str] | None:
+    """(warehouse, `db.name`) of a table's directory; None for one that lies in no warehouse."""
+    database_path, _, table = root.rpartition("/")
+    warehouse, _, database = database_path.rpartition("/")
+    if not (warehouse and database.endswith(DATABASE_SUFFIX) and table):
+        return None
+    return warehouse, f"{database.removesuffix(DATABASE_SUFFIX)}.{table}"
+
+
+def table_root(warehouse: str, name: Any, what: str) -> str:
+    """The directory of the table `db.name`. what: the name is of, for the InvalidError of one that is none."""
+    database, dot, table = text(name, what).partition(".")
+    if not dot:
+        raise refused(name, what, "db.table: two names joined by a dot")
+    database = checked_part(database, what, len(DATABASE_SUFFIX))
+    return f"{database_dir(warehouse, database)}/{checked_part(table, what)}"
+
+
+def checked_part(value: Any, what: str, around_bytes: int = 0) -> str:
+    """The name of a database or of a table in it."""
+    name = check_name(value, what, around_bytes)
+    if _NOT_IN_TABLE_NAMES.intersection(name):
+        raise refused(value, what, "a name without $ @ : and dots")
+    return name

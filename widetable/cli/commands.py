@@ -159,6 +159,45 @@ _COMMANDS: Final = (
         ),
     ),
     Command(
+        "join",
+        "keep it up",
+        "joins",
+        "Make a table that holds the join of two others, and keep it so: until SIGTERM, or once.",
+        (
+            _argument(
+                "action",
+                "add or run: make the table, or keep it.",
+                metavar="ACTION",
+                choices=("add", "run"),
+            ),
+            _PATH,
+            _argument(
+                "--left", "add: the left table, db.name in PATH's warehouse.", metavar="TABLE"
+            ),
+            _argument("--right", "add: the right table.", metavar="TABLE"),
+            _argument(
+                "--on",
+                "add: columns that are equal, left=right, or a name that both have; more after commas.",
+                metavar="COLUMNS",
+            ),
+            _argument("--how", "add: inner (the default) or left.", choices=("inner", "left")),
+            _number("--max-matches", "add: rows that a join key may have at most.", "NUMBER"),
+            _argument(
+                "--set",
+                "add: an option of the table. May be repeated.",
+                action="append",
+                metavar="KEY=VALUE",
+            ),
+            _flag("--once", "run: one round, then end."),
+            _time("--interval", "run: time between two looks at the tables; by default 1 s."),
+            _flag("--quiet", "run: log warnings and errors only."),
+        ),
+        (
+            f"widetable join add {_T}_named --left shop.users --right shop.names --on name_id=id",
+            f"widetable join run {_T}_named",
+        ),
+    ),
+    Command(
         "expire",
         "keep it up",
         "upkeep",

@@ -49,7 +49,7 @@ def rollback(
 
 def alter(path: str, set: list[str] | None, unset: list[str] | None) -> int:
     """Sets and removes options; prints the number of the new schema."""
-    options = dict(_option(text) for text in set or ())
+    options = options_of(set)
     if not options and not unset:
         raise InvalidError(
             "--set and --unset",
@@ -61,6 +61,11 @@ def alter(path: str, set: list[str] | None, unset: list[str] | None) -> int:
     table.alter_options(options, unset or ())
     write_line(f"schema {table.schema.id}")
     return DONE
+
+
+def options_of(texts: list[str] | None) -> dict[str, str]:
+    """Of arguments KEY=VALUE."""
+    return dict(_option(text) for text in texts or ())
 
 
 def _option(text: str) -> tuple[str, str]:

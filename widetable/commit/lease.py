@@ -96,7 +96,8 @@ def try_lease(
     """The lease, or None while somebody else has it. owner: unique to the caller, a random uuid for instance.
     duration_millis: at most LONGEST_MILLIS, or nobody believes it.
 
-    path: of a lease on a part of the work, `TablePaths.old_levels_lease`; by default on all that is not such a part.
+    path: of a lease on a part of the work, `TablePaths.old_levels_lease`, or on other work; by default on all
+    compaction that is not such a part.
     """
     path = path or paths.lease
     clock = clock or SystemClock()
@@ -125,7 +126,7 @@ def holder(
 def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Leases that cannot be read."""
     found = []
-    for path in (paths.lease, paths.old_levels_lease):
+    for path in (paths.lease, paths.old_levels_lease, paths.join_lease):
         try:
             _parsed(file_io, path)
         except NotFoundError:

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.derive.index_table import index_columns, index_table, source_of
-from widetable.derive.neighbour import neighbour
 from widetable.derive.row_changes import state_at
 from widetable.derive.source_progress import held
 from widetable.derive.touched_rows import untouched_rows
@@ -30,6 +29,7 @@ from widetable.merge.row_equality import equal_values
 from widetable.operations.audit import FOLDED_ROWS, audit_table
 from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Finding, Findings
 from widetable.operations.lookup_view import LookupView
+from widetable.operations.neighbour import neighbour
 from widetable.operations.open_table import OpenTable
 from widetable.read.scan import TableScan
 

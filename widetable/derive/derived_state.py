@@ -11,11 +11,11 @@ from dataclasses import replace
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.schema_store import SchemaStore
 from widetable.derive.index_table import index_table, source_of
-from widetable.derive.neighbour import name_of, neighbour, path_of
 from widetable.derive.widening import FACT, MILLIS, PIECES, ROWS, progress_of, user_of
 from widetable.derived_options import WidenOption, index_options, widen_options
 from widetable.errors import NotFoundError
 from widetable.operations.inspection import DerivedState, Inspection, inspect_table
+from widetable.operations.neighbour import name_of, neighbour, path_of
 from widetable.operations.open_table import OpenTable
 from widetable.paths import TablePaths
 

@@ -17,12 +17,12 @@ import pyarrow as pa
 from widetable.arguments import whole_number
 from widetable.commit.read_lease import ReadLease, hold
 from widetable.derive.index_table import index_table, source_of
-from widetable.derive.neighbour import name_of
 from widetable.derive.row_changes import state_at
 from widetable.derived_options import IndexOption, index_options
 from widetable.errors import NotFoundError
 from widetable.operations.lookup_keys import rows_of
 from widetable.operations.lookup_view import KEY_NUMBER, LookupView
+from widetable.operations.neighbour import name_of
 from widetable.operations.open_table import OpenTable
 
 _TRIES: Final = 5

@@ -26,7 +26,6 @@ from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
 from widetable.commit.schema_store import SchemaStore
-from widetable.derive.neighbour import name_of, path_of
 from widetable.derive.row_changes import changed_rows
 from widetable.derive.source_progress import SourceProgress, held
 from widetable.derived_options import IndexOption
@@ -35,6 +34,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.kernels.arrow_buffers import one_array
 from widetable.merge.row_equality import equal_values
 from widetable.operations.held_lease import held_lease
+from widetable.operations.neighbour import name_of, path_of
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages, discard, overwrite_by
 from widetable.operations.table_write import new_writer

@@ -32,7 +32,6 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
-from widetable.derive.neighbour import name_of, neighbour
 from widetable.derive.row_changes import state_at
 from widetable.derive.source_progress import SourceProgress, held
 from widetable.derive.touched_rows import untouched_rows
@@ -43,6 +42,7 @@ from widetable.kernels.arrow_buffers import one_array
 from widetable.merge.row_equality import equal_values
 from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_view import LookupView
+from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages, discard
 from widetable.operations.table_write import any_writer

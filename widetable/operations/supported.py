@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from widetable import join_options
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import engine_of
@@ -84,6 +85,19 @@ def check_writable(schema: TableSchema) -> None:
     check_values(schema.options)
     check_honoured(schema.options, made_here=False)
     check_changelog_producer(schema)
+
+
+def check_given_rows(schema: TableSchema) -> None:
+    """Refuse rows that somebody gives for a table whose only writer is a join. Raises InvalidError naming it."""
+    options = schema.typed_options
+    left, right = options.get(join_options.LEFT), options.get(join_options.RIGHT)
+    if left is not None:
+        raise InvalidError(
+            f"option {join_options.LEFT.key!r}",
+            found=f"rows for a table that holds the join of {left} and {right}",
+            expected="the join as its only writer",
+            action=f"Write to {left} and {right} instead.",
+        )
 
 
 def check_changelog_producer(schema: TableSchema) -> None:

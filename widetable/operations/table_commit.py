@@ -15,7 +15,7 @@ from widetable.commit.committer import CommitResult
 from widetable.operations import compaction_threads
 from widetable.operations.compaction_after_commit import compact_after_append, compact_after_replay
 from widetable.operations.open_table import OpenTable
-from widetable.operations.supported import check_writable
+from widetable.operations.supported import check_given_rows, check_writable
 from widetable.operations.unattended import warn_unattended
 from widetable.schema import TableSchema
 from widetable.write.commit_message import CommitMessage
@@ -122,6 +122,7 @@ def overwrite_by(
     """Commit the files of writers in place of what is live in their partitions, or in the whole table."""
     messages = items(messages, CommitMessage, "messages")
     schema = table.schema
+    check_given_rows(schema)
     check_writable(schema)
     messages = _without_changelog(table, schema, messages)
     dynamic = bool(schema.partition_keys) and schema.typed_options.get(

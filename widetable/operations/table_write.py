@@ -19,7 +19,7 @@ from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.operations.open_table import OpenTable
-from widetable.operations.supported import check_writable
+from widetable.operations.supported import check_given_rows, check_writable
 from widetable.operations.table_commit import (
     append_messages,
     discard,
@@ -102,6 +102,7 @@ def _write(
 ) -> CommitResult:
     """Write the files of one commit, and commit them. Files that are certainly not in are deleted."""
     row_kind = text(row_kind, "row_kind")
+    check_given_rows(table.schema)
     found = table._committer.replay_of(by)
     if found is not None:
         finish_replayed(table, table.schema)
@@ -141,7 +142,9 @@ def new_writer(
     sequence_base: of `sequence_base()`, taken once for all tasks; by default taken now.
     """
     columns = items(columns, str, "columns")
-    check_not_derived(table.schema, columns)
+    schema = table.schema
+    check_given_rows(schema)
+    check_not_derived(schema, columns)
     return any_writer(table, columns, row_kind, task, tasks, sequence_base)
 
 
@@ -153,7 +156,7 @@ def any_writer(
     tasks: int | None = 1,
     sequence_base: int | None = None,
 ) -> TableWriter:
-    """The same, of columns that are kept by this package too."""
+    """The same, of columns and tables that are kept by this package too."""
     schema = table.schema
     check_writable(schema)
     row_kind = text(row_kind, "row_kind")
@@ -172,6 +175,7 @@ def check_write_columns(
 ) -> None:
     """Raises what `write` would raise for data of this schema, before there is any."""
     schema = table.schema
+    check_given_rows(schema)
     check_writable(schema)
     check_not_derived(schema, instance(arrow_schema, pa.Schema, "arrow_schema").names)
     chosen = write_columns(schema, arrow_schema.names, text(row_kind, "row_kind"))

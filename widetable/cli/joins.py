@@ -1,0 +1,137 @@
+"""The command for tables that hold a join: made with `add`, kept with `run`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from widetable import join_options
+from widetable.catalog import Catalog
+from widetable.cli.commands import DONE
+from widetable.cli.console import write_line
+from widetable.cli.duration import millis_of
+from widetable.cli.log_output import logged
+from widetable.cli.mending import options_of
+from widetable.cli.stop_signals import stop_on_signals
+from widetable.delta_join import DeltaJoin
+from widetable.derive.delta_join import JoinRound, join_round
+from widetable.errors import InvalidError, StorageError
+from widetable.paths import table_name
+from widetable.storage.locate import locate
+from widetable.table import Table
+
+_log = logging.getLogger("widetable")
+
+
+def join(
+    action: str,
+    path: str,
+    left: str | None,
+    right: str | None,
+    on: str | None,
+    how: str | None,
+    max_matches: int | None,
+    set: list[str] | None,
+    once: bool,
+    interval: str | None,
+    quiet: bool,
+) -> int:
+    """Prints where the table is, or what the last round did."""
+    of_add: dict[str, Any] = {"left": left, "right": right, "on": on, "how": how}
+    of_add |= {"max-matches": max_matches, "set": set}
+    of_run: dict[str, Any] = {"once": once, "interval": interval, "quiet": quiet}
+    for name, value in (of_run if action == "add" else of_add).items():
+        if value not in (None, False):
+            raise _wrong(name, action, "it", "an argument of the other action")
+    if action == "run":
+        return _run(path, once=once, interval=interval, quiet=quiet)
+    if left and right and on:
+        return _add(path, left, right, on, how, max_matches, set)
+    missing = next(name for name, value in of_add.items() if not value)
+    raise _wrong(missing, action, "no value", "what is to be joined")
+
+
+def _add(
+    path: str,
+    left: str,
+    right: str,
+    on: str,
+    how: str | None,
+    max_matches: int | None,
+    set: list[str] | None,
+) -> int:
+    place = table_name(locate(path)[1])
+    if place is None:
+        raise InvalidError(
+            "PATH",
+            found=repr(path),
+            expected="<warehouse>/<db>.db/<table>",
+            action="Name a table of the warehouse that the two others are in.",
+        )
+    pairs = [pair.partition("=") for pair in on.split(",")]
+    table = DeltaJoin(
+        Catalog(place[0]),
+        place[1],
+        left,
+        right,
+        {one.strip(): (other or one).strip() for one, _, other in pairs},
+        how or "inner",
+        join_options.MAX_MATCHES.default if max_matches is None else max_matches,
+    ).create(options_of(set))
+    write_line(table.path)
+    return DONE
+
+
+def _run(path: str, *, once: bool, interval: str | None, quiet: bool) -> int:
+    table = Table.open(path)
+    wait_millis = millis_of(interval or "1 s", "--interval")
+    with logged(logging.WARNING if quiet else logging.INFO), stop_on_signals() as stop:
+        if once:
+            write_line(_said(_round(table)))
+        else:
+            _keep(table, wait_millis / 1000, stop)
+    return DONE
+
+
+def _keep(table: Table, wait_seconds: float, stop: threading.Event) -> None:
+    """Round after round; a storage that refuses may answer again."""
+    while not stop.is_set():
+        try:
+            done = _round(table)
+        except StorageError as error:
+            _log.warning("the join %s goes again: %s", table.path, error)
+        else:
+            if done.snapshot_id is not None:
+                _log.info("%s: %s", table.path, _said(done))
+        stop.wait(wait_seconds)
+
+
+def _round(table: Table) -> JoinRound:
+    done = join_round(table)
+    if done is not None:
+        return done
+    raise InvalidError(
+        table.path,
+        found="a table that holds no join",
+        expected="one that was made with `widetable join add`",
+        action="Name that table.",
+    )
+
+
+def _said(done: JoinRound) -> str:
+    if done.gave_way:
+        return "another joiner is at it"
+    return (
+        f"snapshots {done.left_snapshot} and {done.right_snapshot}: "
+        f"{done.rows_added} rows added, {done.rows_removed} removed"
+    )
+
+
+def _wrong(name: str, action: str, found: str, expected: str) -> InvalidError:
+    return InvalidError(
+        f"--{name} of join {action}",
+        found=found,
+        expected=expected,
+        action="Run widetable join --help.",
+    )

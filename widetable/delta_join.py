@@ -1,0 +1,125 @@
+"""A table that holds the join of two others, and is kept so: made once, then brought up to date round by round.
+
+Raises InvalidError and UnsupportedError for a join that does not fit the tables, NotFoundError for a table that is not
+there, and what rounds raise (derive/delta_join).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from widetable import join_options
+from widetable import options as opt
+from widetable.arguments import instance, names, refused, text, whole_number
+from widetable.catalog import Catalog
+from widetable.derive.delta_join import JoinRound, join_round
+from widetable.derive.join_plan import JoinDefinition, check_joined, definition_of, join_plan
+from widetable.derive.join_progress import consumer_of
+from widetable.errors import InvalidError
+from widetable.option_checks import option_texts
+from widetable.schema import new_schema
+from widetable.table import Table
+
+
+class DeltaJoin:
+    """The join of `left` and `right` in the table `out`, all three `db.name` of one catalog.
+
+    on: names of columns that both have, or a dict of left names to right ones. how: "inner", or "left" where the right
+    table's primary key is the join key. max_matches: a join key with more rows stops the round. Holds nothing open.
+    """
+
+    __module__ = "widetable"
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        out: str,
+        left: str,
+        right: str,
+        on: Mapping[str, str] | Sequence[str],
+        how: str = "inner",
+        max_matches: int = join_options.MAX_MATCHES.default,
+    ) -> None:
+        self._catalog = instance(catalog, Catalog, "catalog")
+        self._out = text(out, "out")
+        pairs = _pairs(on)
+        if text(how, "how") not in join_options.HOW.choices:
+            raise refused(how, "how", " or ".join(map(repr, join_options.HOW.choices)))
+        self._definition = JoinDefinition(
+            text(left, "left"),
+            text(right, "right"),
+            tuple(pairs),
+            tuple(pairs.values()),
+            how,
+            whole_number(max_matches, "max_matches", least=1, most=2**31 - 1),
+        )
+
+    def create(self, options: Mapping[str, str] | None = None) -> Table:
+        """Make the table `out`, empty: the left table's columns, then those of the right one that are no join key.
+
+        options: of the table, such as its changelog-producer; by default it has as many buckets as the left table.
+        """
+        definition = self._definition
+        left, right = (
+            self._catalog.table(name).schema for name in (definition.left, definition.right)
+        )
+        if definition.left == definition.right:
+            raise InvalidError(
+                "right",
+                found=f"{definition.right!r}, which is the left table too",
+                expected="another table",
+                action="Copy one of the two into a table of its own.",
+            )
+        plan = join_plan(definition, left, right)
+        bucket_key = left.bucket_keys if plan.by_key else definition.left_on
+        made = {
+            opt.BUCKET.key: str(left.num_buckets),
+            opt.BUCKET_KEY.key: ",".join(bucket_key),
+            **option_texts(options, "options"),
+            **definition.options(),
+        }
+        schema = new_schema(
+            plan.columns, primary_key=plan.key, partition_by=plan.partition_by, options=made
+        )
+        if definition_of(schema) != definition:
+            raise refused(
+                dict(zip(definition.left_on, definition.right_on, strict=True)),
+                "on",
+                "names without blanks around them, commas and equals signs",
+            )
+        check_joined(plan, schema)
+        table = self._catalog.create_table(
+            self._out,
+            plan.columns,
+            primary_key=plan.key,
+            partition_by=plan.partition_by,
+            options=made,
+        )
+        table._consumers.check_new(consumer_of(table))
+        return table
+
+    def run_once(self) -> JoinRound:
+        """One round: bring the table `out` to the newest snapshots of the two others."""
+        table = self._catalog.table(self._out)
+        found = definition_of(table.schema)
+        done = None if found != self._definition else join_round(table)
+        if done is None:
+            raise InvalidError(
+                f"table {self._out!r}",
+                found="no join in it" if found is None else f"another join: {found.options()}",
+                expected=f"{self._definition.options()}",
+                action="Use another name for it, or the join that it was made with.",
+            )
+        return done
+
+
+def _pairs(on: Any) -> dict[str, str]:
+    """Left name to right name."""
+    if isinstance(on, Mapping):
+        pairs = {text(left, "on"): text(right, "on") for left, right in on.items()}
+    else:
+        pairs = {name: name for name in names(on, "on")}
+    if pairs:
+        return pairs
+    raise refused(on, "on", "one column or more")

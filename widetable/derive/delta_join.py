@@ -1,0 +1,218 @@
+"""Keeps a table equal to the join of two others, with no state but the tables: one round at a time.
+
+    read the joined table ─► pin both sources ─► rows that differ ─► look up old and new ─► commit the difference
+          (o, round n)           (a, b)          since (a0, b0)                              with (a, b), as n + 1
+
+The law: at each commit of the joined table with properties (a, b), its rows are those of A@a joined with B@b. Why it
+holds whoever else is at work stands in docs/decisions/0027-derived-tables-are-kept-by-difference.md. Memory: the keys
+that changed since the last round, and the rows of a piece of them.
+
+Raises InvalidError and UnsupportedError for a definition that does not fit the tables, InvalidError for a join key with
+too many rows, NotFoundError for a source that is gone, and what lookups, scans and commits raise. A round that another
+joiner was faster with raises nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import join_options
+from widetable.commit.commit_identity import Identity
+from widetable.derive.join_difference import JoinDifference
+from widetable.derive.join_plan import (
+    JoinDefinition,
+    JoinPlan,
+    check_joined,
+    definition_of,
+    join_plan,
+)
+from widetable.derive.join_progress import (
+    JOIN_USER,
+    JoinProgress,
+    fingerprint,
+    is_sound,
+    keep_snapshots,
+    last_round,
+)
+from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.format.snapshot import Snapshot
+from widetable.operations.held_lease import held_lease
+from widetable.operations.neighbour import neighbour
+from widetable.operations.newest_snapshot import held, held_newest
+from widetable.operations.open_table import OpenTable
+from widetable.operations.table_commit import append_messages, discard
+from widetable.operations.table_write import any_writer
+from widetable.row_kind import TEXTS, UPDATE_BEFORE
+from widetable.write.commit_message import CommitMessage
+from widetable.write.write_batch import ROW_KIND_COLUMN
+
+LEFT_PROPERTY: Final = "join.left"
+RIGHT_PROPERTY: Final = "join.right"
+_log = logging.getLogger("widetable")
+
+
+@dataclass(frozen=True)
+class JoinRound:
+    """What a round did. left_snapshot, right_snapshot: which the joined table now holds the join of, 0 for a table
+    without one. rows_added: that are new or changed, rows_removed: that are gone. snapshot_id: what it committed, None
+    when both tables were as before. gave_way: another joiner was at it; nothing was done.
+    """
+
+    __module__ = "widetable"
+
+    left_snapshot: int = 0
+    right_snapshot: int = 0
+    rows_added: int = 0
+    rows_removed: int = 0
+    snapshot_id: int | None = None
+    gave_way: bool = False
+
+
+_GAVE_WAY: Final = JoinRound(gave_way=True)
+
+
+class _Joining(NamedTuple):
+    """base: the joined table's newest snapshot, read before anything else. number: of the last round in it. done: what
+    that round did, as far as it still holds; None: begin from nothing.
+    """
+
+    plan: JoinPlan
+    tables: tuple[OpenTable, OpenTable, OpenTable]
+    base: Snapshot | None
+    number: int
+    done: JoinProgress | None
+
+    @property
+    def base_id(self) -> int:
+        return 0 if self.base is None else self.base.id
+
+
+def join_round(out: OpenTable) -> JoinRound | None:
+    """Bring a joined table to the newest snapshots of its sources. None for a table that holds no join."""
+    definition = definition_of(out.schema)
+    if definition is None:
+        return None
+    joining = _joining(out, definition)
+    left, right, _ = joining.tables
+    newest = tuple(table._committer.snapshots.latest_id() or 0 for table in (left, right))
+    done = joining.done
+    if done is not None and newest == (done.left_id, done.right_id):
+        keep_snapshots(joining.tables, (*newest, done.read_id))
+        return JoinRound(*newest)
+    with held_lease(out._state(), path=out._paths.join_lease) as is_ours:
+        return _round(joining) if is_ours else _GAVE_WAY
+
+
+def _joining(out: OpenTable, definition: JoinDefinition) -> _Joining:
+    base = out._committer.snapshots.latest()
+    left = neighbour(out, definition.left, f"option {join_options.LEFT.key!r}")
+    right = neighbour(out, definition.right, f"option {join_options.RIGHT.key!r}")
+    schema = out.schema
+    plan = join_plan(definition, left.schema, right.schema, schema.names)
+    check_joined(plan, schema)
+    number, done = last_round(out, base)
+    tables = (left, right, out)
+    if base is None or done is None or not is_sound(done, plan, tables, base):
+        done = None
+    return _Joining(plan, tables, base, number, done)
+
+
+def _round(joining: _Joining) -> JoinRound:
+    left, right, out = joining.tables
+    with contextlib.ExitStack() as stack:
+        try:
+            if joining.base is not None:
+                stack.enter_context(held(out._state(), joining.base_id))
+        except NotFoundError:  # somebody has committed, and expired it
+            return _GAVE_WAY
+        done = _held_progress(joining, stack)
+        a, b = (
+            stack.enter_context(held_newest(table._state(), table._committer))
+            for table in (left, right)
+        )
+        a_id, b_id = (0 if snapshot is None else snapshot.id for snapshot in (a, b))
+        difference = JoinDifference(joining.plan, joining.tables, (a_id, b_id, joining.base_id))
+        stack.callback(difference.close)
+        since = None if done is None else (done.left_id, done.right_id)
+        written = _Written()
+        messages = written.files(out, difference.pieces(since))
+        progress = JoinProgress(
+            joining.number + 1, a_id, b_id, joining.base_id, fingerprint(joining.plan, a, b)
+        )
+        return _committed(joining, messages, progress, written)
+
+
+def _held_progress(joining: _Joining, stack: contextlib.ExitStack) -> JoinProgress | None:
+    """What the last round did, where the snapshots that it was made of are kept."""
+    left, right, out = joining.tables
+    done = joining.done
+    try:
+        if done is not None:
+            for table, id in ((left, done.left_id), (right, done.right_id)):
+                if id:
+                    stack.enter_context(held(table._state(), id))
+    except NotFoundError:
+        done = None
+    if done is None and joining.base is not None:
+        _log.info("the join %s is compared with its tables from the first row to the last", out)
+    return done
+
+
+class _Written:
+    """Counts what goes into the files of a round."""
+
+    def __init__(self) -> None:
+        self.added = 0
+        self.removed = 0
+
+    def files(self, out: OpenTable, differences: Iterable[pa.Table]) -> list[CommitMessage]:
+        """Of all pieces. Nothing is left behind when one raises."""
+        columns = [*out.schema.names, ROW_KIND_COLUMN]
+        with any_writer(out, columns) as writer:
+            for rows in differences:
+                if rows.num_rows:
+                    adds = rows.column(ROW_KIND_COLUMN)
+                    added = pc.sum(pc.is_in(adds, value_set=pa.array(["+I", "+U"]))).as_py()
+                    befores = pc.sum(pc.equal(adds, TEXTS[UPDATE_BEFORE])).as_py()
+                    self.added += added
+                    self.removed += rows.num_rows - added - befores
+                    writer.write(rows)
+            return writer.finish()
+
+
+def _committed(
+    joining: _Joining, messages: list[CommitMessage], progress: JoinProgress, written: _Written
+) -> JoinRound:
+    out = joining.tables[-1]
+    by = Identity.of(JOIN_USER, progress.identifier, progress.digest)
+    properties = {
+        LEFT_PROPERTY: str(progress.left_id),
+        RIGHT_PROPERTY: str(progress.right_id),
+    }
+    try:
+        result = append_messages(
+            out, messages, by, properties=properties, read_snapshot_id=joining.base_id
+        )
+    except (ConflictError, InvalidError) as error:
+        discard(out, messages)
+        if isinstance(error, InvalidError) and _newest_number(out) == joining.number:
+            raise
+        return _GAVE_WAY
+    if not result.committed:
+        discard(out, messages)
+        return _GAVE_WAY
+    keep_snapshots(joining.tables, (progress.left_id, progress.right_id, progress.read_id))
+    return JoinRound(
+        progress.left_id, progress.right_id, written.added, written.removed, result.snapshot_id
+    )
+
+
+def _newest_number(out: OpenTable) -> int:
+    return last_round(out, out._committer.snapshots.latest())[0]

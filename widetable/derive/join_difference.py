@@ -1,0 +1,155 @@
+"""What to write so that a joined table holds the join of two snapshots: its rows, and those that it should have.
+
+    by key         K = keys of left rows that differ, or that have a join key of a right row that differs
+                   old = joined[K]                       new = left[K] with the right row of each
+    many to many   J = join keys of rows that differ, before and after
+                   old = joined[J]                       new = left[J] with all right rows of each
+
+Rows are looked up, so what a round reads grows with what differs, not with the tables. By key, a left row that changes
+costs one row, however many others have its join key. Memory: the keys that differ, and the rows of a piece of them.
+Raises InvalidError for a join key with too many rows, and what lookups and scans raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import options as opt
+from widetable.derive.equal_keys import distinct_rows, rows_without
+from widetable.derive.join_plan import JoinPlan, KeyWay
+from widetable.derive.join_side import JoinSide, key_budget, pieces_of_keys, present
+from widetable.derive.joined_rows import all_matches, one_match
+from widetable.derive.row_difference import row_difference
+from widetable.operations.open_table import OpenTable
+
+# Keys are made distinct when so many have come.
+_KEYS_AT_ONCE: Final = 1 << 20
+
+
+class JoinDifference:
+    """Keeps files open until `close`. tables: left, right, joined; ids: their snapshots, 0 for one that has none."""
+
+    def __init__(
+        self,
+        plan: JoinPlan,
+        tables: tuple[OpenTable, OpenTable, OpenTable],
+        ids: tuple[int, int, int],
+    ) -> None:
+        definition = plan.definition
+        left, right, out = tables
+        left_id, right_id, out_id = ids
+        self._plan = plan
+        self._with_before = out.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "input"
+        right_columns = (*definition.right_on, *plan.right_columns)
+        self._left = JoinSide(
+            left, left_id, plan.left_columns, definition.left_on, plan.left_way, plan
+        )
+        self._right = JoinSide(
+            right, right_id, right_columns, definition.right_on, plan.right_way, plan
+        )
+        self._out = JoinSide(
+            out, out_id, plan.columns.names, definition.left_on, KeyWay.PREFIX, plan
+        )
+
+    def close(self) -> None:
+        for side in (self._left, self._right, self._out):
+            side.close()
+
+    def pieces(self, since: tuple[int, int] | None) -> Iterator[pa.Table]:
+        """Rows with their kinds, each key of the joined table in one piece only. since: the snapshots that it holds the
+        join of; None: all rows of all three tables are compared.
+        """
+        if not self._plan.by_key:
+            keys = self._all_join_keys() if since is None else self._changed_join_keys(since)
+            return self._of_join_keys(keys)
+        return self._of_all_rows() if since is None else self._of_changed_rows(since)
+
+    # By key: the left table's rows lead, each is one row or none.
+
+    def _of_changed_rows(self, since: tuple[int, int]) -> Iterator[pa.Table]:
+        key = list(self._plan.left_key)
+        changed = []
+        for before, after in self._left.changes(since[0]):
+            keys = _either(after, before, key)
+            yield self._difference(self._out.present_rows(keys), present(after, key))
+            changed.append(keys)
+        written = pa.concat_tables(changed) if changed else None
+        on, budget = list(self._plan.definition.right_on), key_budget()
+        for before, after in self._right.changes(since[1]):
+            join_keys = _either(after, before, on)
+            for piece in pieces_of_keys(join_keys, budget):
+                _, rows = self._left.matches(piece)
+                budget.saw(rows, piece.num_rows)
+                if written is not None:
+                    rows = rows_without(rows, key, written)
+                yield self._difference(self._out.present_rows(rows.select(key)), rows)
+
+    def _of_all_rows(self) -> Iterator[pa.Table]:
+        key = list(self._plan.left_key)
+        for rows in self._left.all_rows(self._plan.left_columns):
+            yield self._difference(self._out.present_rows(rows.select(key)), rows)
+        for rows in self._out.all_rows(self._plan.columns.names):
+            gone = rows_without(rows, key, self._left.present_rows(rows.select(key)).select(key))
+            yield row_difference(gone, gone.slice(0, 0), key)
+
+    def _difference(self, old: pa.Table, left: pa.Table) -> pa.Table:
+        """old: the joined rows of some left keys; left: the rows of these keys now."""
+        on = self._plan.definition
+        keys = left.select(list(on.left_on)).rename_columns(list(on.right_on))
+        return self._written(old, one_match(self._plan, left, self._right.rows(keys)))
+
+    # Many to many: join keys lead, each has any number of rows.
+
+    def _changed_join_keys(self, since: tuple[int, int]) -> Iterator[pa.Table]:
+        on = self._plan.definition
+        for side, since_id, names in (
+            (self._left, since[0], on.left_on),
+            (self._right, since[1], on.right_on),
+        ):
+            for changed in side.changes(since_id):
+                for rows in changed:
+                    yield present(rows.select(list(names)), names)
+
+    def _all_join_keys(self) -> Iterator[pa.Table]:
+        on = self._plan.definition
+        for side, names in (
+            (self._left, on.left_on),
+            (self._right, on.right_on),
+            (self._out, on.left_on),
+        ):
+            yield from side.all_rows(names)
+
+    def _of_join_keys(self, keys: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        budget = key_budget()
+        for piece in pieces_of_keys(_distinct(keys, self._plan.definition.left_on), budget):
+            _, old = self._out.matches(piece)
+            new = all_matches(
+                self._plan, piece, self._left.matches(piece), self._right.matches(piece)
+            )
+            budget.saw(new, piece.num_rows)
+            yield self._written(old, new)
+
+    def _written(self, old: pa.Table, new: pa.Table) -> pa.Table:
+        return row_difference(old, new, self._plan.key, with_before=self._with_before)
+
+
+def _distinct(parts: Iterable[pa.Table], names: Iterable[str]) -> pa.Table:
+    """All keys, each once, in key order, by these names."""
+    known: list[pa.Table] = []
+    waiting = 0
+    for part in parts:
+        known.append(part.rename_columns(list(names)))
+        waiting += part.num_rows
+        if waiting >= max(_KEYS_AT_ONCE, known[0].num_rows):
+            known, waiting = [distinct_rows(pa.concat_tables(known))], 0
+    return distinct_rows(pa.concat_tables(known)) if known else pa.table({})
+
+
+def _either(rows: pa.Table, others: pa.Table, names: list[str]) -> pa.Table:
+    """Keys of two tables row by row: of the first where it has one."""
+    columns = [pc.coalesce(rows.column(name), others.column(name)) for name in names]
+    return pa.Table.from_arrays(columns, names=names)

@@ -1,0 +1,111 @@
+"""How far a joined table has come: it stands in its own commits, so rows and progress are there at once.
+
+On disk: never change. A round is commit number n of the user `join`, with the digest
+
+    <left snapshot id>.<right snapshot id>.<snapshot id of the joined table that it was made from>.<fingerprint>
+
+0 for a table that had no snapshot. The fingerprint is of the definition, of the columns and of the two snapshots
+themselves: where it differs, tables were made again or columns altered, and nothing is known. So it is where anybody
+but the join and compactions has committed since. Consumers keep what the next round needs, and say nothing.
+
+Raises what reading snapshots raises, StorageError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Final, NamedTuple
+
+from widetable import join_options
+from widetable.commit.committed import last_of, users_of
+from widetable.derive.join_plan import JoinPlan
+from widetable.errors import NotFoundError
+from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
+from widetable.operations.neighbour import name_of
+from widetable.operations.open_table import OpenTable
+
+JOIN_USER: Final = "join"
+_FINGERPRINT_DIGITS: Final = 32
+
+
+class JoinProgress(NamedTuple):
+    """What the last round says of itself. identifier: its number."""
+
+    identifier: int
+    left_id: int
+    right_id: int
+    read_id: int
+    fingerprint: str
+
+    @property
+    def digest(self) -> str:
+        return f"{self.left_id}.{self.right_id}.{self.read_id}.{self.fingerprint}"
+
+
+def last_round(out: OpenTable, base: Snapshot | None) -> tuple[int, JoinProgress | None]:
+    """The number of the last round as of `base`, 0 before the first; and its progress, None where it says none."""
+    if base is None:
+        return 0, None
+    last = last_of(users_of(base, out._committer.last_commits.load), JOIN_USER)
+    if last is None:
+        return 0, None
+    numbers = (last.digest or "").split(".")
+    if len(numbers) != len(JoinProgress._fields) - 1 or not all(map(str.isdecimal, numbers[:3])):
+        return last.identifier, None
+    left_id, right_id, read_id = map(int, numbers[:3])
+    return last.identifier, JoinProgress(last.identifier, left_id, right_id, read_id, numbers[3])
+
+
+def fingerprint(plan: JoinPlan, left: Snapshot | None, right: Snapshot | None) -> str:
+    """Equal only for the same join of the same snapshots."""
+    options = plan.definition.options()
+    del options[join_options.MAX_MATCHES.key]
+    snapshots = [
+        None if each is None else [each.id, each.time_millis, each.delta_manifest_list]
+        for each in (left, right)
+    ]
+    columns = [[field.name, str(field.type)] for field in plan.columns]
+    text = json.dumps([options, columns, snapshots], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
+
+
+def is_sound(
+    progress: JoinProgress,
+    plan: JoinPlan,
+    tables: tuple[OpenTable, OpenTable, OpenTable],
+    base: Snapshot,
+) -> bool:
+    """Whether the rows of the joined table at `base` are still those of that round. tables: left, right, joined."""
+    left, right, out = tables
+    try:
+        found = fingerprint(plan, _load(left, progress.left_id), _load(right, progress.right_id))
+        return found == progress.fingerprint and all(
+            _is_of_join(out._committer.snapshots.load(id), progress)
+            for id in range(progress.read_id + 1, base.id + 1)
+        )
+    except NotFoundError:
+        return False
+
+
+def keep_snapshots(tables: tuple[OpenTable, OpenTable, OpenTable], ids: tuple[int, ...]) -> None:
+    """Let consumers hold these snapshots and all later ones, for the next round."""
+    consumer_id = consumer_of(tables[-1])
+    for table, id in zip(tables, ids, strict=True):
+        if id and table._consumers.next_snapshot(consumer_id) != id:
+            table._consumers.record(consumer_id, id)
+
+
+def consumer_of(out: OpenTable) -> str:
+    """The consumer's name in all three tables."""
+    return f"join-{name_of(out)}"
+
+
+def _load(table: OpenTable, id: int) -> Snapshot | None:
+    return table._committer.snapshots.load(id) if id else None
+
+
+def _is_of_join(snapshot: Snapshot, progress: JoinProgress) -> bool:
+    if snapshot.commit_kind in (COMMIT_KIND_COMPACT, COMMIT_KIND_ANALYZE):
+        return True
+    return (snapshot.commit_user, snapshot.commit_identifier) == (JOIN_USER, progress.identifier)

@@ -1,0 +1,129 @@
+"""A table of a join at a snapshot that a round has pinned: its rows by key, by join key, and what changed before it.
+
+In: keys as tables of the columns that they are of. Out: rows of the chosen columns. Memory: a piece of rows at a time.
+Raises NotFoundError for a snapshot that has expired, InvalidError for a join key with more rows than allowed, and what
+lookups and scans raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.derive.equal_keys import Numbers
+from widetable.derive.join_plan import JoinPlan, KeyWay
+from widetable.derive.joined_rows import too_many
+from widetable.derive.row_changes import ChangedRows, changed_rows, state_at
+from widetable.derive.row_difference import equal_rows
+from widetable.errors import InvalidError
+from widetable.format.row_budget import RowBudget
+from widetable.operations.chosen_state import ChosenState, chosen_state
+from widetable.operations.lookup_view import LookupView
+from widetable.operations.open_table import OpenTable
+from widetable.read.scan import TableScan
+
+# Rows of a piece of join keys take about so much memory on each side; nobody knows how many there are of the first.
+_PIECE_BYTES = 32 << 20
+_FIRST_KEYS = 256
+
+
+class JoinSide:
+    """Keeps files open until `close`. snapshot_id: 0 while the table has none. on: the join key's columns."""
+
+    def __init__(
+        self,
+        table: OpenTable,
+        snapshot_id: int,
+        columns: Sequence[str],
+        on: Sequence[str],
+        way: KeyWay,
+        plan: JoinPlan,
+    ) -> None:
+        self._table = table
+        self._until_id = snapshot_id
+        self._columns = tuple(columns)
+        self._on = tuple(on)
+        self._way = way
+        self._plan = plan
+        self._chosen = _pinned(table, snapshot_id)
+        self._key = self._chosen.state.schema.primary_keys
+        self._view = LookupView(self._chosen, table._committer.live_files, columns)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the table has no snapshot."""
+        return self._until_id == 0
+
+    def changes(self, since_id: int) -> Iterator[ChangedRows]:
+        """Rows that differ from those of a snapshot before, in the chosen columns; each key once."""
+        if self.is_empty:
+            return
+        for before, after in changed_rows(
+            self._table, since_id or None, self._until_id, self._columns
+        ):
+            differs = pa.array(~equal_rows(before, after))
+            yield ChangedRows(before.filter(differs), after.filter(differs))
+
+    def all_rows(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Piece by piece, each key once."""
+        chosen, live_files = self._chosen, self._table._committer.live_files
+        scan = TableScan(
+            chosen.state, live_files, chosen.snapshot, columns, None, rescaled=chosen.is_rescaled
+        )
+        for batch in scan.to_batches():
+            yield pa.Table.from_arrays(batch.columns, names=batch.schema.names)
+
+    def rows(self, keys: pa.Table) -> pa.Table:
+        """One row per key, null in all columns where there is none."""
+        return self._view.lookup(keys)
+
+    def present_rows(self, keys: pa.Table) -> pa.Table:
+        """The rows that there are of these keys."""
+        return present(self.rows(keys), self._key)
+
+    def matches(self, keys: pa.Table) -> tuple[Numbers, pa.Table]:
+        """All rows that have one of the join keys, and ascending numbers that say which. keys: distinct, with the
+        columns that the join calls them by.
+        """
+        own = keys.rename_columns(list(self._on))
+        if self._way is KeyWay.KEY:
+            rows = self._view.lookup(own)
+            is_there = rows.column(self._key[0]).is_valid()
+            return np.flatnonzero(is_there.to_numpy()), rows.filter(is_there)
+        try:
+            rows = self._view.lookup_prefix(own, self._plan.definition.max_matches)
+        except InvalidError as wrong:
+            if wrong.subject == "limit_per_key":
+                raise too_many(self._plan, wrong.found) from wrong
+            raise
+        return rows.column(0).to_numpy(), rows.remove_column(0)
+
+    def close(self) -> None:
+        self._view.close()
+
+
+def present(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Without the rows of nulls that stand for keys of no row."""
+    return rows.filter(rows.column(key[0]).is_valid())
+
+
+def pieces_of_keys(keys: pa.Table, budget: RowBudget) -> Iterator[pa.Table]:
+    """Cut so that what is found for a piece fits into memory, as far as the budget has seen it."""
+    start = 0
+    while start < keys.num_rows:
+        count = budget.rows
+        yield keys.slice(start, count)
+        start += count
+
+
+def key_budget() -> RowBudget:
+    """How many join keys go together."""
+    return RowBudget(_PIECE_BYTES, _FIRST_KEYS)
+
+
+def _pinned(table: OpenTable, snapshot_id: int) -> ChosenState:
+    if snapshot_id:
+        return state_at(table, snapshot_id)
+    return chosen_state(table)._replace(snapshot=None)

@@ -1,0 +1,66 @@
+"""Options of a table that holds the join of two others: which ones, on what, and how.
+
+In: options as string to string. Raises InvalidError for some of them without those that say what is joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from widetable.errors import InvalidError
+from widetable.option import Option
+
+LEFT: Final = Option[str | None](
+    "join.left",
+    "text",
+    None,
+    "",
+    "`db.name` of the left table, in the same warehouse, of the join whose rows this table holds (see "
+    "docs/join-two-streams-without-state.md). Only the join writes such a table.",
+    immutable=True,
+)
+RIGHT: Final = Option[str | None](
+    "join.right", "text", None, "", "`db.name` of the right table of the join.", immutable=True
+)
+ON: Final = Option[tuple[str, ...]](
+    "join.on",
+    "names",
+    (),
+    "",
+    "Columns that are equal in both tables of the join, as `left=right`.",
+    immutable=True,
+)
+HOW: Final = Option[str](
+    "join.how",
+    "enum",
+    "inner",
+    "",
+    "`inner`: rows that have a match; `left`: all rows of the left table, with nulls where there is none.",
+    immutable=True,
+    choices=("inner", "left"),
+)
+MAX_MATCHES: Final = Option[int](
+    "join.max-matches",
+    "integer",
+    100_000,
+    "rows",
+    "With more rows of one join key than this, on either side or together, the join stops and names the key.",
+    least=1,
+)
+
+JOIN_OPTIONS: Final[tuple[Option[Any], ...]] = (LEFT, RIGHT, ON, HOW, MAX_MATCHES)
+_NEEDED: Final = (LEFT, RIGHT, ON)
+
+
+def check_join(options: Mapping[str, str]) -> None:
+    """None of them means anything without the three that say what is joined."""
+    given = [option.key for option in JOIN_OPTIONS if option.key in options]
+    missing = [option.key for option in _NEEDED if option.key not in options]
+    if given and missing:
+        raise InvalidError(
+            f"option {given[0]!r}",
+            found=f"it without {missing[0]!r}",
+            expected=f"all of {', '.join(option.key for option in _NEEDED)}",
+            action="Make the table with DeltaJoin.create, or `widetable join add`.",
+        )

@@ -1,0 +1,47 @@
+"""Another table of the same warehouse, by its name: what options of a table name.
+
+In: a table that lies in a warehouse, and `db.name`. Out: the other one, open. Raises InvalidError for a table that lies
+in none and for a name that is none, NotFoundError for a table that is not there.
+"""
+
+from __future__ import annotations
+
+from widetable.commit.schema_store import SchemaStore
+from widetable.errors import InvalidError, NotFoundError
+from widetable.operations.open_table import OpenTable
+from widetable.paths import TablePaths, table_name, table_root
+
+
+def name_of(table: OpenTable) -> str:
+    """The table's own `db.name`."""
+    return _place(table)[1]
+
+
+def path_of(table: OpenTable, name: str, what: str = "table name") -> str:
+    """Where the table `db.name` of the same warehouse lies, or would lie."""
+    return table_root(_place(table)[0], name, what)
+
+
+def neighbour(table: OpenTable, name: str, what: str) -> OpenTable:
+    """what: says that the name is of it, such as an option."""
+    root = path_of(table, name, what)
+    if not SchemaStore(table._file_io, TablePaths(root)).ids():
+        raise NotFoundError(
+            what,
+            found=f"{name!r}, and no table at {root}",
+            expected="a table of the same warehouse",
+            action="Make that table, or drop this one.",
+        )
+    return OpenTable(root, table._file_io)
+
+
+def _place(table: OpenTable) -> tuple[str, str]:
+    found = table_name(table.path)
+    if found is None:
+        raise InvalidError(
+            table.path,
+            found="a table outside of a warehouse",
+            expected="a directory <warehouse>/<db>.db/<table>",
+            action="Put the table into a warehouse, where its options can name others.",
+        )
+    return found
