@@ -56,12 +56,13 @@ def newest(table: wt.Table) -> int:
     return max([0, *(snapshot.id for snapshot in table.snapshots())])
 
 
-def changes(table: wt.Table, start: int, end: int) -> list[Row]:
+def changes(table: wt.Table, start: int, end: int, *, in_order: bool = False) -> list[Row]:
+    """The kind, then the columns: in the order of their text, or as they come."""
     names = ["_row_kind", *table.schema.names]
     if start == end:
         return []
-    found = table.changes(start, end).to_pylist()
-    return sorted((tuple(row[name] for name in names) for row in found), key=repr)
+    rows = [tuple(row[name] for name in names) for row in table.changes(start, end).to_pylist()]
+    return rows if in_order else sorted(rows, key=repr)
 
 
 def joined_at(how: str, folder: Path) -> Joined:
