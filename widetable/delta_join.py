@@ -14,8 +14,8 @@ from widetable import options as opt
 from widetable.arguments import instance, names, refused, text, whole_number
 from widetable.catalog import Catalog
 from widetable.derive.delta_join import JoinRound, join_round
-from widetable.derive.join_plan import JoinDefinition, check_joined, definition_of, join_plan
 from widetable.derive.join_progress import consumer_of
+from widetable.derive.joined_plan import JoinDefinition, check_joined, definition_of, join_plan
 from widetable.errors import InvalidError
 from widetable.option_checks import option_texts
 from widetable.schema import new_schema

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -25,14 +25,9 @@ import pyarrow.compute as pc
 
 from widetable import join_options
 from widetable.commit.commit_identity import Identity
+from widetable.derive.index_lookup import IndexView, index_for
+from widetable.derive.index_table import feed_index
 from widetable.derive.join_difference import JoinDifference
-from widetable.derive.join_plan import (
-    JoinDefinition,
-    JoinPlan,
-    check_joined,
-    definition_of,
-    join_plan,
-)
 from widetable.derive.join_progress import (
     JOIN_USER,
     JoinProgress,
@@ -40,6 +35,14 @@ from widetable.derive.join_progress import (
     is_sound,
     keep_snapshots,
     last_round,
+)
+from widetable.derive.joined_plan import (
+    JoinDefinition,
+    JoinedPlan,
+    KeyWay,
+    check_joined,
+    definition_of,
+    join_plan,
 )
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
@@ -78,12 +81,12 @@ class JoinRound:
 _GAVE_WAY: Final = JoinRound(gave_way=True)
 
 
-class _Joining(NamedTuple):
+class Joining(NamedTuple):
     """base: the joined table's newest snapshot, read before anything else. number: of the last round in it. done: what
     that round did, as far as it still holds; None: begin from nothing.
     """
 
-    plan: JoinPlan
+    plan: JoinedPlan
     tables: tuple[OpenTable, OpenTable, OpenTable]
     base: Snapshot | None
     number: int
@@ -99,7 +102,7 @@ def join_round(out: OpenTable) -> JoinRound | None:
     definition = definition_of(out.schema)
     if definition is None:
         return None
-    joining = _joining(out, definition)
+    joining = joining_of(out, definition)
     left, right, _ = joining.tables
     newest = tuple(table._committer.snapshots.latest_id() or 0 for table in (left, right))
     done = joining.done
@@ -110,7 +113,8 @@ def join_round(out: OpenTable) -> JoinRound | None:
         return _round(joining) if is_ours else _GAVE_WAY
 
 
-def _joining(out: OpenTable, definition: JoinDefinition) -> _Joining:
+def joining_of(out: OpenTable, definition: JoinDefinition) -> Joining:
+    """What a round begins with."""
     base = out._committer.snapshots.latest()
     left = neighbour(out, definition.left, f"option {join_options.LEFT.key!r}")
     right = neighbour(out, definition.right, f"option {join_options.RIGHT.key!r}")
@@ -121,10 +125,10 @@ def _joining(out: OpenTable, definition: JoinDefinition) -> _Joining:
     tables = (left, right, out)
     if base is None or done is None or not is_sound(done, plan, tables, base):
         done = None
-    return _Joining(plan, tables, base, number, done)
+    return Joining(plan, tables, base, number, done)
 
 
-def _round(joining: _Joining) -> JoinRound:
+def _round(joining: Joining) -> JoinRound:
     left, right, out = joining.tables
     with contextlib.ExitStack() as stack:
         try:
@@ -133,12 +137,15 @@ def _round(joining: _Joining) -> JoinRound:
         except NotFoundError:  # somebody has committed, and expired it
             return _GAVE_WAY
         done = _held_progress(joining, stack)
-        a, b = (
-            stack.enter_context(held_newest(table._state(), table._committer))
-            for table in (left, right)
+        plan = joining.plan
+        (a, a_index), (b, b_index) = (
+            _pinned(stack, left, plan.left_way, plan.definition.left_on, plan.left_columns),
+            _pinned(stack, right, plan.right_way, plan.definition.right_on, plan.asked_of_right),
         )
         a_id, b_id = (0 if snapshot is None else snapshot.id for snapshot in (a, b))
-        difference = JoinDifference(joining.plan, joining.tables, (a_id, b_id, joining.base_id))
+        difference = JoinDifference(
+            plan, joining.tables, (a_id, b_id, joining.base_id), (a_index, b_index)
+        )
         stack.callback(difference.close)
         since = None if done is None else (done.left_id, done.right_id)
         written = _Written()
@@ -149,7 +156,23 @@ def _round(joining: _Joining) -> JoinRound:
         return _committed(joining, messages, progress, written)
 
 
-def _held_progress(joining: _Joining, stack: contextlib.ExitStack) -> JoinProgress | None:
+def _pinned(
+    stack: contextlib.ExitStack,
+    table: OpenTable,
+    way: KeyWay,
+    on: Sequence[str],
+    columns: Sequence[str],
+) -> tuple[Snapshot | None, IndexView | None]:
+    """The newest snapshot, or the newest one that the index knows, which is fed for it; None without any."""
+    if way is not KeyWay.INDEX or table._committer.snapshots.latest_id() is None:
+        return stack.enter_context(held_newest(table._state(), table._committer)), None
+    option = index_for(table, on)
+    feed_index(table, option)
+    view = stack.enter_context(IndexView(table, option, columns))
+    return table._committer.snapshots.load(view.snapshot_id), view
+
+
+def _held_progress(joining: Joining, stack: contextlib.ExitStack) -> JoinProgress | None:
     """What the last round did, where the snapshots that it was made of are kept."""
     left, right, out = joining.tables
     done = joining.done
@@ -188,7 +211,7 @@ class _Written:
 
 
 def _committed(
-    joining: _Joining, messages: list[CommitMessage], progress: JoinProgress, written: _Written
+    joining: Joining, messages: list[CommitMessage], progress: JoinProgress, written: _Written
 ) -> JoinRound:
     out = joining.tables[-1]
     by = Identity.of(JOIN_USER, progress.identifier, progress.digest)

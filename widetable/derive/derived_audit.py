@@ -2,6 +2,7 @@
 
     index     each row of the base at the snapshot that the index fits, whose indexed columns have values, is in the
               index, and there are no more rows in it
+    joined    a table that holds a join has, at its newest snapshot, the join of its tables at those of the last round
     widened   in the last commit of the widener that ended a round, facts that nobody wrote since its fact snapshot
               have the columns of the dim's row at its dim snapshot
 
@@ -11,12 +12,17 @@ raise (operations/audit), and NotFoundError for a dim that is not there.
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from widetable.derive.delta_join import joining_of
 from widetable.derive.index_table import index_columns, index_table, source_of
+from widetable.derive.join_difference import JoinDifference
+from widetable.derive.join_progress import last_round
+from widetable.derive.joined_plan import JoinDefinition, KeyWay, definition_of
 from widetable.derive.row_changes import state_at
 from widetable.derive.source_progress import held
 from widetable.derive.touched_rows import untouched_rows
@@ -57,6 +63,9 @@ def _audit_derived(table: OpenTable, findings: Findings) -> None:
         _audit_index(table, index, findings)
     for widen in widen_options(options):
         _audit_widened(table, widen, findings)
+    definition = definition_of(table.schema)
+    if definition is not None:
+        _audit_joined(table, definition, findings)
 
 
 def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> None:
@@ -118,6 +127,42 @@ def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> 
             view.close()
     except NotFoundError as gone:
         findings.skip(f"law widened of {option.column}: {gone.subject} is {gone.found}")
+
+
+def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings) -> None:
+    """What a round that begins from nothing would write."""
+    latest = out._committer.snapshots.latest()
+    last = last_round(out, latest)[1]
+    if latest is None or last is None:
+        findings.skip("law joined: no round is done")
+        return
+    joining = joining_of(out, definition)
+    plan, key = joining.plan, out.schema.primary_keys
+    if not plan.by_key and KeyWay.INDEX in (plan.left_way, plan.right_way):
+        findings.skip("law joined: many to many by an index")
+        return
+    try:
+        with contextlib.ExitStack() as stack:
+            ids = (last.left_id, last.right_id, latest.id)
+            for table, id in zip(joining.tables, ids, strict=True):
+                if id:
+                    stack.enter_context(held(table, id))
+            difference = JoinDifference(plan, joining.tables, ids)
+            stack.callback(difference.close)
+            for batch in _scan(out, latest.id, list(key[:1])).to_batches():
+                findings.checked("joined", batch.num_rows)
+            for piece in difference.pieces(None):
+                _add(
+                    findings,
+                    "joined",
+                    latest.id,
+                    piece,
+                    "what the tables have for it",
+                    "other",
+                    key,
+                )
+    except NotFoundError as gone:
+        findings.skip(f"law joined: {gone.subject} is {gone.found}")
 
 
 def _scan(table: OpenTable, snapshot_id: int, columns: list[str]) -> TableScan:

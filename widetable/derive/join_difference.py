@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 
 from widetable import options as opt
 from widetable.derive.equal_keys import distinct_rows, rows_without
-from widetable.derive.join_plan import JoinPlan, KeyWay
+from widetable.derive.index_lookup import IndexView
 from widetable.derive.join_side import JoinSide, key_budget, pieces_of_keys, present
+from widetable.derive.joined_plan import JoinedPlan, KeyWay
 from widetable.derive.joined_rows import all_matches, one_match
 from widetable.derive.row_difference import row_difference
 from widetable.operations.open_table import OpenTable
@@ -31,25 +32,33 @@ _KEYS_AT_ONCE: Final = 1 << 20
 
 
 class JoinDifference:
-    """Keeps files open until `close`. tables: left, right, joined; ids: their snapshots, 0 for one that has none."""
+    """Keeps files open until `close`. tables: left, right, joined; ids: their snapshots, 0 for one that has none.
+    indexes: of left and right at these snapshots, where rows are found by them.
+    """
 
     def __init__(
         self,
-        plan: JoinPlan,
+        plan: JoinedPlan,
         tables: tuple[OpenTable, OpenTable, OpenTable],
         ids: tuple[int, int, int],
+        indexes: tuple[IndexView | None, IndexView | None] = (None, None),
     ) -> None:
         definition = plan.definition
         left, right, out = tables
         left_id, right_id, out_id = ids
         self._plan = plan
         self._with_before = out.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "input"
-        right_columns = (*definition.right_on, *plan.right_columns)
         self._left = JoinSide(
-            left, left_id, plan.left_columns, definition.left_on, plan.left_way, plan
+            left, left_id, plan.left_columns, definition.left_on, plan.left_way, plan, indexes[0]
         )
         self._right = JoinSide(
-            right, right_id, right_columns, definition.right_on, plan.right_way, plan
+            right,
+            right_id,
+            plan.asked_of_right,
+            definition.right_on,
+            plan.right_way,
+            plan,
+            indexes[1],
         )
         self._out = JoinSide(
             out, out_id, plan.columns.names, definition.left_on, KeyWay.PREFIX, plan

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from widetable import join_options
 from widetable.commit.committed import last_of, users_of
-from widetable.derive.join_plan import JoinPlan
+from widetable.derive.joined_plan import JoinedPlan
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.neighbour import name_of
@@ -57,7 +57,7 @@ def last_round(out: OpenTable, base: Snapshot | None) -> tuple[int, JoinProgress
     return last.identifier, JoinProgress(last.identifier, left_id, right_id, read_id, numbers[3])
 
 
-def fingerprint(plan: JoinPlan, left: Snapshot | None, right: Snapshot | None) -> str:
+def fingerprint(plan: JoinedPlan, left: Snapshot | None, right: Snapshot | None) -> str:
     """Equal only for the same join of the same snapshots."""
     options = plan.definition.options()
     del options[join_options.MAX_MATCHES.key]
@@ -72,7 +72,7 @@ def fingerprint(plan: JoinPlan, left: Snapshot | None, right: Snapshot | None) -
 
 def is_sound(
     progress: JoinProgress,
-    plan: JoinPlan,
+    plan: JoinedPlan,
     tables: tuple[OpenTable, OpenTable, OpenTable],
     base: Snapshot,
 ) -> bool:

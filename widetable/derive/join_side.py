@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.derive.equal_keys import Numbers
-from widetable.derive.join_plan import JoinPlan, KeyWay
+from widetable.derive.index_lookup import IndexView
+from widetable.derive.joined_plan import JoinedPlan, KeyWay
 from widetable.derive.joined_rows import too_many
 from widetable.derive.row_changes import ChangedRows, changed_rows, state_at
 from widetable.derive.row_difference import equal_rows
@@ -30,7 +31,9 @@ _FIRST_KEYS = 256
 
 
 class JoinSide:
-    """Keeps files open until `close`. snapshot_id: 0 while the table has none. on: the join key's columns."""
+    """Keeps files open until `close`. snapshot_id: 0 while the table has none. on: the join key's columns. index: at
+    that snapshot, where rows are found by one.
+    """
 
     def __init__(
         self,
@@ -39,8 +42,10 @@ class JoinSide:
         columns: Sequence[str],
         on: Sequence[str],
         way: KeyWay,
-        plan: JoinPlan,
+        plan: JoinedPlan,
+        index: IndexView | None = None,
     ) -> None:
+        self._index = index
         self._table = table
         self._until_id = snapshot_id
         self._columns = tuple(columns)
@@ -92,8 +97,11 @@ class JoinSide:
             rows = self._view.lookup(own)
             is_there = rows.column(self._key[0]).is_valid()
             return np.flatnonzero(is_there.to_numpy()), rows.filter(is_there)
+        if self._way is KeyWay.INDEX and self._index is None:  # the table has no snapshot
+            return np.empty(0, np.int64), self._view.lookup(self._no_keys())
         try:
-            rows = self._view.lookup_prefix(own, self._plan.definition.max_matches)
+            most = self._plan.definition.max_matches
+            rows = (self._index.lookup if self._index else self._view.lookup_prefix)(own, most)
         except InvalidError as wrong:
             if wrong.subject == "limit_per_key":
                 raise too_many(self._plan, wrong.found) from wrong
@@ -102,6 +110,9 @@ class JoinSide:
 
     def close(self) -> None:
         self._view.close()
+
+    def _no_keys(self) -> pa.Table:
+        return self._chosen.state.schema.arrow_schema(self._key).empty_table()
 
 
 def present(rows: pa.Table, key: Sequence[str]) -> pa.Table:

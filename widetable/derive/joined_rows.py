@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from widetable import join_options
 from widetable.derive.equal_keys import Numbers, rows_at
-from widetable.derive.join_plan import JoinPlan
+from widetable.derive.joined_plan import JoinedPlan
 from widetable.errors import InvalidError
 
 
-def one_match(plan: JoinPlan, left: pa.Table, right: pa.Table) -> pa.Table:
+def one_match(plan: JoinedPlan, left: pa.Table, right: pa.Table) -> pa.Table:
     """right: for each left row the row of its join key, all null where there is none."""
     if not plan.is_left:
         has_match = right.column(plan.definition.right_on[0]).is_valid()
@@ -24,7 +24,10 @@ def one_match(plan: JoinPlan, left: pa.Table, right: pa.Table) -> pa.Table:
 
 
 def all_matches(
-    plan: JoinPlan, keys: pa.Table, left: tuple[Numbers, pa.Table], right: tuple[Numbers, pa.Table]
+    plan: JoinedPlan,
+    keys: pa.Table,
+    left: tuple[Numbers, pa.Table],
+    right: tuple[Numbers, pa.Table],
 ) -> pa.Table:
     """keys: distinct join keys. left, right: rows that have one of them, and ascending numbers that say which."""
     firsts = np.searchsorted(right[0], np.arange(keys.num_rows + 1))
@@ -38,7 +41,7 @@ def all_matches(
     return _together(plan, rows_at(left[1], left_places), rows_at(right[1], places))
 
 
-def too_many(plan: JoinPlan, found: str) -> InvalidError:
+def too_many(plan: JoinedPlan, found: str) -> InvalidError:
     """found: how many rows of which key."""
     return InvalidError(
         f"option {join_options.MAX_MATCHES.key!r}",
@@ -48,14 +51,14 @@ def too_many(plan: JoinPlan, found: str) -> InvalidError:
     )
 
 
-def _check_products(plan: JoinPlan, keys: pa.Table, products: Numbers) -> None:
+def _check_products(plan: JoinedPlan, keys: pa.Table, products: Numbers) -> None:
     if len(products) and products.max() > plan.definition.max_matches:
         worst = int(products.argmax())
         key = keys.slice(worst, 1).to_pylist()[0]
         raise too_many(plan, f"{products[worst]} rows of the key {key}")
 
 
-def _together(plan: JoinPlan, left: pa.Table, right: pa.Table) -> pa.Table:
+def _together(plan: JoinedPlan, left: pa.Table, right: pa.Table) -> pa.Table:
     columns = [left.column(name) for name in plan.left_columns]
     columns += [right.column(name) for name in plan.right_columns]
     return pa.Table.from_arrays(columns, names=plan.columns.names)

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Final
 
 from widetable.arguments import called, flag, instance
+from widetable.derive.delta_join import join_round
 from widetable.derive.index_table import feed_index
+from widetable.derive.joined_plan import definition_of
 from widetable.derive.widening import widen_round
 from widetable.derived_options import index_options, widen_options
 from widetable.operations.maintenance import (
@@ -34,21 +36,25 @@ class DerivedTables:
 
     def __init__(self, table: OpenTable) -> None:
         self._table = table
-        self._nothing_at: int | None = None
+        self._nothing_at: int | None = -1
         self._looked_at_seconds = 0.0
 
     def bring_up_to_date(self, latest_id: int | None) -> int:
         """How many rows that wrote."""
+        # An empty table is looked at, too: a join begins with one.
         is_old = time.monotonic() - self._looked_at_seconds > _LOOK_AGAIN_SECONDS
-        if latest_id is None or (latest_id == self._nothing_at and not is_old):
+        if latest_id == self._nothing_at and not is_old:
             return 0
-        options = self._table.schema.options
-        indexes, widened = index_options(options), widen_options(options)
-        if not (indexes or widened):
+        schema = self._table.schema
+        indexes, widened = index_options(schema.options), widen_options(schema.options)
+        joined = definition_of(schema) is not None
+        if not (indexes or widened or joined):
             self._nothing_at, self._looked_at_seconds = latest_id, time.monotonic()
         fed = [feed_index(self._table, index) for index in indexes]
         rounds = [*fed, *(widen_round(self._table, widen) for widen in widened)]
-        return sum(each.rows for each in rounds if each is not None)
+        rows = sum(each.rows for each in rounds if each is not None)
+        done = join_round(self._table) if joined else None
+        return rows if done is None else rows + done.rows_added + done.rows_removed
 
 
 def maintain(

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from widetable import join_options
 from widetable import options as opt
+from widetable.derived_options import index_options
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.schema import TableSchema
 
@@ -53,10 +54,11 @@ class KeyWay(Enum):
 
     KEY = "the whole primary key"
     PREFIX = "its leading columns"
+    INDEX = "an index on it"
 
 
 @dataclass(frozen=True)
-class JoinPlan:
+class JoinedPlan:
     """by_key: see the module text. left_columns, right_columns: of each side, in the joined table's order. key,
     partition_by, columns: of the joined table.
     """
@@ -71,6 +73,11 @@ class JoinPlan:
     key: tuple[str, ...]
     partition_by: tuple[str, ...]
     columns: pa.Schema
+
+    @property
+    def asked_of_right(self) -> tuple[str, ...]:
+        """The columns that are read there: the join key's, too."""
+        return (*self.definition.right_on, *self.right_columns)
 
     @property
     def is_left(self) -> bool:
@@ -102,7 +109,7 @@ def join_plan(
     left: TableSchema,
     right: TableSchema,
     wanted: Collection[str] | None = None,
-) -> JoinPlan:
+) -> JoinedPlan:
     """left, right: schemas of the two tables. wanted: columns that the joined table has; None: it is made now."""
     _check_on(definition, left, right)
     left_on, right_on = definition.left_on, definition.right_on
@@ -119,7 +126,7 @@ def join_plan(
             action="Join inner, or make the right table with the join key as its primary key.",
         )
     many_key = (*left_on, *_rest(left, left_on), *_rest(right, right_on))
-    return JoinPlan(
+    return JoinedPlan(
         definition,
         by_key,
         way_to(left, left_on, definition.left),
@@ -142,17 +149,20 @@ def way_to(schema: TableSchema, columns: Sequence[str], table: str) -> KeyWay:
     prefix = {*schema.partition_keys, *trimmed[: max(leading, 0)]}
     if leading > 0 and wanted == prefix and wanted.issuperset(schema.bucket_keys):
         return KeyWay.PREFIX
+    if any(set(index.columns) == wanted for index in index_options(schema.options)):
+        return KeyWay.INDEX
     raise UnsupportedError(
         f"join key ({', '.join(columns)}) of {table}",
         found=f"a table with the primary key ({', '.join(schema.primary_keys)}), "
         f"partitioned by ({', '.join(schema.partition_keys)}), the bucket key ({', '.join(schema.bucket_keys)})",
-        expected="the join key first in the primary key, the bucket key and all partition columns in it",
-        action=f"Make {table} with the join key first in its primary key and option 'bucket-key' = "
-        f"{','.join(columns)}.",
+        expected="an index on the join key, or the join key first in the primary key, the bucket key and all "
+        "partition columns in it",
+        action=f"Give {table} the option 'index.{','.join(columns)}' = <database>.<table>, or make it with the join "
+        f"key first in its primary key and option 'bucket-key' = {','.join(columns)}.",
     )
 
 
-def check_joined(plan: JoinPlan, schema: TableSchema) -> None:
+def check_joined(plan: JoinedPlan, schema: TableSchema) -> None:
     """Raises InvalidError for a table that cannot hold the join: made otherwise, or altered since, or its sources."""
     options = schema.typed_options
     is_plain = {
@@ -185,7 +195,7 @@ def check_joined(plan: JoinPlan, schema: TableSchema) -> None:
         way_to(schema, plan.definition.left_on, "the joined table")
 
 
-def _check_columns(plan: JoinPlan, schema: TableSchema) -> None:
+def _check_columns(plan: JoinedPlan, schema: TableSchema) -> None:
     for name in schema.names:
         if name not in plan.columns.names:
             raise _invalid(

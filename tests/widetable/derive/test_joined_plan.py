@@ -46,7 +46,13 @@ def made(folder: Path, a: dict[str, Any], b: dict[str, Any], **join: Any) -> wt.
     ("left", "right", "join", "error", "said"),
     [
         ({"options": {}}, {}, {}, wt.UnsupportedError, "bucket-key' = u"),
-        ({"primary_key": ["o", "u"]}, {}, {}, wt.UnsupportedError, "db.a with the join key first"),
+        (
+            {"primary_key": ["o", "u"]},
+            {},
+            {},
+            wt.UnsupportedError,
+            "Give db.a the option 'index.u'",
+        ),
         ({}, {}, {"on": {"amt": "u"}}, wt.UnsupportedError, "join key .amt. of db.a"),
         ({}, {}, {"on": {"u": "name"}}, wt.InvalidError, "columns of one type"),
         ({}, {}, {"on": {"u": "v"}}, wt.InvalidError, "'v' of db.b, no such column"),

@@ -1,0 +1,99 @@
+"""Joins whose left table is found by an index on the join key; a maintainer runs them, and an audit knows them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.joined import FAST, LOOKUP, newest
+from widetable.operations.table_write import any_writer
+
+COLUMNS = ("id", "cust", "amount")
+
+
+class Orders:
+    """Orders by id, with an index on their customer; customers by id; and their join, keyed as the orders."""
+
+    def __init__(self, folder: Path, how: str) -> None:
+        self.catalog = wt.Catalog(str(folder))
+        self.orders = self.catalog.create_table(
+            "db.orders",
+            {name: pa.int64() for name in COLUMNS},
+            primary_key=["id"],
+            options={"index.cust": "db.by_cust", "bucket": "2", **FAST},
+        )
+        self.customers = self.catalog.create_table(
+            "db.customers",
+            {"id": pa.int64(), "name": pa.string()},
+            primary_key=["id"],
+            options=FAST,
+        )
+        self.how = how
+        self.join = wt.DeltaJoin(
+            self.catalog, "db.out", "db.orders", "db.customers", {"cust": "id"}, how
+        )
+        self.out = self.join.create({**LOOKUP, **FAST})
+
+    def write_something(self, rng: random.Random) -> None:
+        kind = rng.choice(["+I", "+I", "+I", "-D"])
+        if rng.random() < 0.6:
+            cust = rng.choice([None, *range(5)])
+            row = {"id": rng.randrange(12), "cust": cust, "amount": rng.randrange(9)}
+            self.orders.write([{**row, "_row_kind": kind}])
+        else:
+            row = {"id": rng.randrange(5), "name": f"n{rng.randrange(9)}"}
+            self.customers.write([{**row, "_row_kind": kind}])
+
+    def check(self) -> None:
+        names = {row["id"]: row["name"] for row in self.customers.scan().to_arrow().to_pylist()}
+        expected = [
+            {**row, "name": names.get(row["cust"])}
+            for row in self.orders.scan().to_arrow().to_pylist()
+            if self.how == "left" or row["cust"] in names
+        ]
+        found = self.out.scan().to_arrow().to_pylist()
+        assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_a_join_finds_its_left_rows_by_an_index(
+    tmp_path: Path, rng: random.Random, how: str
+) -> None:
+    shop = Orders(tmp_path, how)
+    shop.join.run_once()
+    for _ in range(12):
+        for _ in range(rng.randrange(6)):
+            shop.write_something(rng)
+        if rng.random() < 0.5:
+            shop.orders.maintain(once=True)
+        shop.out.maintain(once=True)
+        shop.check()
+        report = shop.out.audit()
+        assert report.ok, "\n".join(map(str, report.findings))
+        assert shop.out.maintain(once=True).derived_rows == 0
+    assert newest(shop.out) > 0
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("wrong", ["missing", "too many", "another value"])
+def test_an_audit_finds_a_row_that_is_not_the_join_s(tmp_path: Path, how: str, wrong: str) -> None:
+    shop = Orders(tmp_path, how)
+    shop.orders.write([{"id": 1, "cust": 7, "amount": 3}, {"id": 2, "cust": 7, "amount": 4}])
+    shop.customers.write([{"id": 7, "name": "Ann"}])
+    shop.join.run_once()
+    report = shop.out.audit()
+    assert (report.ok, report.checks["joined"]) == (True, 2)
+    names = ["id", "cust", "amount", "name", "_row_kind"]
+    row = {
+        "missing": (1, 7, 3, "Ann", "-D"),
+        "too many": (9, 7, 3, "Ann", "+I"),
+        "another value": (1, 7, 3, "Bob", "+I"),
+    }[wrong]
+    with any_writer(shop.out, names) as writer:
+        writer.write([dict(zip(names, row, strict=True))])
+        shop.out.commit_append(writer.finish())
+    assert set(shop.out.audit().found) == {"joined"}
