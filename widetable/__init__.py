@@ -10,6 +10,7 @@ if typing.TYPE_CHECKING:
     from widetable.commit.committer import CommitResult
     from widetable.delta_join import DeltaJoin
     from widetable.derive.delta_join import JoinRound
+    from widetable.derive.lookup_join import lookup_join
     from widetable.errors import (
         ConflictError,
         DamagedError,
@@ -23,7 +24,6 @@ if typing.TYPE_CHECKING:
     from widetable.operations.doctor import DoctorReport
     from widetable.operations.expiry import ExpiryResult
     from widetable.operations.inspection import Inspection
-    from widetable.operations.lookup_join import lookup_join
     from widetable.operations.lookup_session import LookupSession
     from widetable.operations.maintenance import MaintenanceResult
     from widetable.operations.orphans import OrphanResult

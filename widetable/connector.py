@@ -26,22 +26,18 @@ from widetable.arguments import (
     whole_number,
 )
 from widetable.commit.committer import Committer
-from widetable.commit.lookup_pin import LookupPin, PinnedBatch, check_join
+from widetable.commit.lookup_pin import PinnedBatch, check_join
+from widetable.commit.pin_file import LookupPin
 from widetable.commit.read_lease import ReadLease
+from widetable.derive.join_plan import JoinArguments
+from widetable.derive.joined_tables import LookupJoin, new_lookup_join
+from widetable.derive.pinned_join import KeptJoin, PinnedJoin, keep_join
 from widetable.derived_value import derived_value
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.follow import start_stream
-from widetable.operations.join_plan import JoinArguments
 from widetable.operations.lookup_caches import caches_of
-from widetable.operations.lookup_join import (
-    KeptJoin,
-    LookupJoin,
-    PinnedJoin,
-    keep_join,
-    new_lookup_join,
-)
 from widetable.operations.maintenance import Maintainer, Upkeep
 from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.warm_lookups import warm_lookups

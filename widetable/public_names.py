@@ -39,7 +39,7 @@ HOMES: Final = {
     "RepairResult": "operations.repair",
     "RollbackResult": "operations.rollback",
     "Table": "table",
-    "lookup_join": "operations.lookup_join",
+    "lookup_join": "derive.lookup_join",
 }
 
 

@@ -1,7 +1,7 @@
 """`lookup_join`: rows of a DataFrame, streaming or not, each with the row of a table that has its key.
 
 One narrow mapInArrow: nothing is shuffled or collected, the session keeps no state, and what comes out is a DataFrame
-like any other. Every task looks its rows' keys up itself, in one snapshot of the table (`operations/lookup_join.py`).
+like any other. Every task looks its rows' keys up itself, in one snapshot of the table (`derive/pinned_join.py`).
 Which one, decides where the tasks run:
 
     in a micro-batch      that of the batch's pin, which the first of its tasks makes (`commit/lookup_pin.py`): a new
@@ -49,7 +49,7 @@ BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
 # Of DataFrames that are no streams, for as long as they run: each holds its snapshot for an hour.
 _leases: list[ReadLease] = []
 # What a worker has open from batch to batch, the least recently used table first.
-_kept: OrderedDict[tuple[str, str, tuple[str, ...]], KeptJoin] = OrderedDict()
+_kept: OrderedDict[tuple[object, ...], KeptJoin] = OrderedDict()
 _MOST_KEPT: Final = 8
 
 
@@ -68,15 +68,18 @@ def lookup_join(
     """The rows of `df` with columns of the rows of `dim` that have their keys, in the order of each partition.
 
     df: streaming or not. dim: a table, or its path. on: the columns of df that hold its primary key, as a list where
-    the names are the same, else as a dict of left to dim columns. Types are taken as writes take them; a key with a
-    null is not found. columns: of dim, by default all that are not in its primary key; they come after those of df,
-    each named prefix + name, and may be null. how: "left": rows whose key is not found have nulls there; "inner":
+    the names are the same, else as a dict of left to dim columns. Leading columns of the key will do, if they have its
+    bucket key, and so do the columns of an index (option `index.<columns>`): then a row of df is there once for each
+    match, in key order. Types are taken as writes take them; a key with a null is not found. columns: of dim, by
+    default all that are not in its primary key, or with several matches in `on`; they come after those of df, each
+    named prefix + name, and may be null. how: "left": rows whose key is not found have nulls there; "inner":
     they are left out. partitions: "max_pt()" reads the newest partition of dim only, "max_two_pt()" the two newest,
     "dt=1;dt=2" these; then `on` is the primary key without the partition columns, and of a key that is in two the
     newer one's row counts. retractions: a df with a column `_row_kind` is refused; "key-only" hands its -U and -D on,
     with nulls in dim's columns.
 
-    In a stream every micro-batch joins one snapshot, the newest when its first task begins. It is pinned in the
+    In a stream every micro-batch joins one snapshot, the newest when its first task begins; by an index the newest of
+    the index, and the one of dim that it fits. It is pinned in the
     directory of dim, and kept from expiry for `widetable.lookup-pin-retention`: a batch that fails and comes again,
     after a restart too, joins the same rows. Where they are not there any more the query fails with NotFoundError, and
     never takes newer ones: when the pinned snapshot has expired or was rolled back, and when the pin is gone but a
@@ -138,10 +141,9 @@ def _held(join: LookupJoin) -> LookupPin:
     """The newest snapshot, kept from expiry for an hour, or until this process ends."""
     now_millis = time.time() * 1000
     _leases[:] = [lease for lease in _leases if lease.expires_millis > now_millis]
-    pin, lease = join.hold_newest()
-    if lease is not None:
-        _leases.append(lease)
-    return pin
+    moment = join.newest()
+    _leases.extend(moment.leases)
+    return moment.pin
 
 
 def _tasks(
@@ -183,11 +185,12 @@ def _batch(series: str) -> PinnedBatch | None:
 def _kept_of(join: LookupJoin) -> KeptJoin:
     """Of the last join in this process that has read the same columns of the same table."""
     columns = tuple(field.name for field in join.plan.columns)
-    of = join.table.path, join.identity, columns
+    plan = join.plan
+    of = join.table.path, join.identity, columns, plan.is_prefix, plan.index, join.index_identity
     kept = _kept.pop(of, None) or keep_join(join)
     _kept[of] = kept
     while len(_kept) > _MOST_KEPT:
-        _kept.popitem(last=False)[1].lookups.close()
+        _kept.popitem(last=False)[1].close()
     return kept
 
 

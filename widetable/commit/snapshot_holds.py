@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from widetable import options as opt
 from widetable.commit.clock import Clock
-from widetable.commit.lookup_pin import forget_pins, pinned_snapshots
+from widetable.commit.pin_file import forget_pins, pinned_snapshots
 from widetable.commit.read_lease import forget_expired, held_snapshots
 from widetable.write.table_state import TableState
 

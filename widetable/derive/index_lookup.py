@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from widetable.derive.index_table import index_table, source_of
 from widetable.derive.row_changes import state_at
 from widetable.derived_options import IndexOption, index_options
 from widetable.errors import NotFoundError
+from widetable.format.snapshot import Snapshot
 from widetable.operations.lookup_keys import rows_of
 from widetable.operations.lookup_view import KEY_NUMBER, LookupView
 from widetable.operations.neighbour import name_of
@@ -28,13 +29,48 @@ from widetable.operations.open_table import OpenTable
 _TRIES: Final = 5
 
 
+class HeldIndex(NamedTuple):
+    """The newest snapshot of an index, and the one of its base that it fits, kept from expiry."""
+
+    newest: Snapshot
+    source: Snapshot
+    leases: list[ReadLease]
+
+
+def hold_index(
+    base: OpenTable, index: OpenTable, option: IndexOption, *, renews: bool = True
+) -> HeldIndex | None:
+    """None for a base without snapshots. The index may be fed, and both expire, in between."""
+    for tries_left in reversed(range(_TRIES)):
+        latest = index._committer.snapshots.latest()
+        source_id = source_of(index, base, latest)
+        if latest is None or source_id is None:
+            break
+        leases: list[ReadLease] = []
+        try:
+            for table, id in ((index, latest.id), (base, source_id)):
+                leases.append(hold(table._file_io, table._paths, id, renews=renews))
+            return HeldIndex(latest, base._committer.snapshots.load(source_id), leases)
+        except BaseException as error:
+            for lease in leases:
+                lease.release()
+            if not isinstance(error, NotFoundError) or not tries_left:
+                raise
+    if base._committer.snapshots.latest_id() is None:
+        return None
+    raise _never_fed(base, option)
+
+
 class IndexView(AbstractContextManager["IndexView"]):
     """One moment of a base and an index of it, kept from expiry until `close`. Not for several threads at once."""
 
     def __init__(self, base: OpenTable, option: IndexOption, columns: Sequence[str] | None) -> None:
         self._base, self._index, self._option = base, index_table(base, option), option
-        self._leases: list[ReadLease] = []
-        self.index_snapshot_id, self.snapshot_id = self._pin()
+        held = hold_index(base, self._index, option)
+        if held is None:
+            raise _never_fed(base, option)
+        self._leases = held.leases
+        self.index_snapshot_id, self.snapshot_id = held.newest.id, held.source.id
         keys = base.schema.primary_keys
         self._keys = LookupView(
             state_at(self._index, self.index_snapshot_id), self._index._committer.live_files, keys
@@ -61,29 +97,6 @@ class IndexView(AbstractContextManager["IndexView"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _pin(self) -> tuple[int, int]:
-        """The newest snapshot of the index, and its source. It may be fed, and both expire, in between."""
-        for tries_left in reversed(range(_TRIES)):
-            latest = self._index._committer.snapshots.latest()
-            source_id = source_of(self._index, self._base, latest)
-            if latest is None or source_id is None:
-                break
-            try:
-                for table, id in ((self._index, latest.id), (self._base, source_id)):
-                    self._leases.append(hold(table._file_io, table._paths, id))
-            except NotFoundError:
-                self._release()
-                if not tries_left:
-                    raise
-            else:
-                return latest.id, source_id
-        raise NotFoundError(
-            f"index {self._option.table!r} of {name_of(self._base)!r}",
-            found="an index that was never fed",
-            expected="one that a maintainer has brought to a snapshot",
-            action="Run maintain on the table.",
-        )
 
     def _release(self) -> None:
         while self._leases:
@@ -120,6 +133,15 @@ def index_for(table: OpenTable, names: Collection[str]) -> IndexOption:
     if fitting:
         return fitting[0]
     raise _no_index(table, names)
+
+
+def _never_fed(base: OpenTable, option: IndexOption) -> NotFoundError:
+    return NotFoundError(
+        f"index {option.table!r} of {name_of(base)!r}",
+        found="an index that was never fed",
+        expected="one that a maintainer has brought to a snapshot",
+        action="Run maintain on the table.",
+    )
 
 
 def _no_index(table: OpenTable, names: Collection[str]) -> NotFoundError:

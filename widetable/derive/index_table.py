@@ -70,6 +70,8 @@ def index_table(base: OpenTable, option: IndexOption) -> OpenTable:
             "bucket-key": ",".join(option.columns),
             opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
         }
+        if opt.LOOKUP_PIN_RETENTION.key in schema.options:
+            options[opt.LOOKUP_PIN_RETENTION.key] = schema.options[opt.LOOKUP_PIN_RETENTION.key]
         store.publish(
             new_schema(schema.arrow_schema(columns), primary_key=columns, options=options)
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.lease import damaged_leases
-from widetable.commit.lookup_pin import damaged_pins
+from widetable.commit.pin_file import damaged_pins
 from widetable.commit.read_lease import damaged_read_leases
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from widetable.forked_child import SharedByThreads
 from widetable.operations.chosen_state import chosen_state
-from widetable.operations.lookup_view import LookupView
+from widetable.operations.lookup_view import LookupView, Matches
 from widetable.operations.open_table import OpenTable
 
 
@@ -31,6 +31,13 @@ class KeptLookups(SharedByThreads):
 
     def rows(self, keys: pa.Table, columns: Sequence[str], snapshot_id: int) -> pa.Table:
         """One row per key, as `Table.lookup` gives them."""
+        return self._viewed(columns, snapshot_id).lookup(keys)
+
+    def matches(self, keys: pa.Table, columns: Sequence[str], snapshot_id: int) -> Matches:
+        """All rows whose keys begin with these."""
+        return self._viewed(columns, snapshot_id).matches(keys)
+
+    def _viewed(self, columns: Sequence[str], snapshot_id: int) -> LookupView:
         asked = snapshot_id, tuple(columns)
         if self._view is None or self._asked != asked:
             chosen = chosen_state(self._table, snapshot_id)
@@ -42,7 +49,7 @@ class KeptLookups(SharedByThreads):
             except BaseException:
                 self.close()
                 raise
-        return self._view.lookup(keys)
+        return self._view
 
     def close(self) -> None:
         """Let go of all files. May be called more than once."""

@@ -67,6 +67,14 @@ class _Work(NamedTuple):
     end: int
 
 
+class Matches(NamedTuple):
+    """Of keys, each of which may have many rows: key n those from firsts[n] on, counts[n] of them, in key order."""
+
+    rows: pa.Table
+    firsts: Numbers
+    counts: Numbers
+
+
 class LookupView:
     """Keeps files open between calls until `close`. Not for several threads at once.
 
@@ -101,6 +109,17 @@ class LookupView:
 
     def lookup_prefix(self, keys: Any, limit_per_key: int | None) -> pa.Table:
         """All rows whose key begins with a given one; first column `_key_number`: which one that is."""
+        found = self.matches(keys, limit_per_key)
+        counts = found.counts
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        places = np.arange(total) + np.repeat(found.firsts - ends + counts, counts)
+        key_numbers = pa.array(np.repeat(np.arange(len(counts)), counts))
+        rows = self._table(places, found.rows.to_batches())
+        return rows.add_column(0, KEY_NUMBER, key_numbers)
+
+    def matches(self, keys: Any, limit_per_key: int | None = None) -> Matches:
+        """The same, with the rows of equal keys once."""
         schema = self.schema
         given = prefix_rows(keys, schema)
         asked = self._asked(given)
@@ -112,14 +131,9 @@ class LookupView:
             batches.append(part.rows)
             if limit_per_key is not None:
                 _check_limit(part.numbers, limit_per_key, asked)
-        joined = np.concatenate(numbers)
-        firsts = np.searchsorted(joined, np.arange(asked.keys.num_rows + 1))
-        counts = np.append(np.diff(firsts), 0)[asked.places]
-        ends = np.cumsum(counts)
-        total = int(ends[-1]) if len(ends) else 0
-        places = np.arange(total) + np.repeat(firsts[asked.places] - ends + counts, counts)
-        key_numbers = pa.array(np.repeat(np.arange(len(counts)), counts))
-        return self._table(places, batches).add_column(0, KEY_NUMBER, key_numbers)
+        firsts = np.searchsorted(np.concatenate(numbers), np.arange(asked.keys.num_rows + 1))
+        counts = np.append(np.diff(firsts), 0)
+        return Matches(self._rows(batches), firsts[asked.places], counts[asked.places])
 
     def take_over(self, old: LookupView) -> None:
         """What the view of another snapshot has open, as far as it fits; the rest is closed."""
@@ -250,6 +264,14 @@ class LookupView:
             _, rows = self._buckets.popitem(last=False)
             if rows is not None:
                 rows.close()
+
+    def _rows(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+        """As they were found."""
+        schema = self.arrow_schema
+        if not schema.names:
+            return pa.Table.from_batches([without_columns(sum(b.num_rows for b in batches))])
+        columns = [pa.chunked_array([b.column(f.name) for b in batches], f.type) for f in schema]
+        return pa.Table.from_arrays(columns, schema=schema)
 
     def _table(self, places: Numbers, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         """The rows in the order of the keys."""

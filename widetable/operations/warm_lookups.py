@@ -19,7 +19,6 @@ from widetable.kernels.jit import Kernel
 from widetable.kernels.key_match import match_keys
 from widetable.merge.engine import engine_of
 from widetable.merge.numbered_merge import NumberedRows, merge_numbered
-from widetable.operations import lookup_join  # noqa: F401
 from widetable.operations.asked_keys import asked_keys
 from widetable.operations.lookup_keys import key_rows
 from widetable.schema import TableSchema, new_schema

@@ -18,15 +18,14 @@ from tests.kept_rows import copy_of
 from tests.torn_bytes import GARBAGE
 from widetable.commit.clock import SystemClock
 from widetable.commit.lookup_pin import (
-    LookupPin,
+    ChooseMoment,
     PinnedBatch,
     check_join,
-    damaged_pins,
-    forget_pins,
+    newest_moment,
     pin_batch,
-    pinned_snapshots,
 )
 from widetable.commit.manifest_cache import MANIFEST_CACHE
+from widetable.commit.pin_file import LookupPin, damaged_pins, forget_pins, pinned_snapshots
 from widetable.commit.read_lease import ReadLease, held_snapshots, hold
 from widetable.commit.snapshot_holds import kept_snapshots
 from widetable.paths import TablePaths
@@ -64,6 +63,12 @@ def write(table: wt.Table, value: str) -> int:
     return table.snapshots()[-1].id
 
 
+def newest(
+    paths: TablePaths, partitions: tuple[bytes, ...] | None = None, file_io: Any = IO
+) -> ChooseMoment:
+    return lambda clock: newest_moment(file_io, paths, lambda snapshot: partitions, clock)
+
+
 def pin(
     table: wt.Table,
     batch_id: int,
@@ -75,7 +80,7 @@ def pin(
 ) -> LookupPin:
     batch = PinnedBatch(QUERY, join, batch_id)
     paths = TablePaths(table.path)
-    return pin_batch(file_io, paths, batch, lambda snapshot: None, duration_millis, clock)
+    return pin_batch(file_io, paths, batch, newest(paths, None, file_io), duration_millis, clock)
 
 
 def pinned(table: wt.Table, clock: Any = None) -> list[int]:
@@ -106,9 +111,9 @@ def test_a_batch_pins_the_newest_snapshot_once(table: wt.Table) -> None:
 
 def test_on_disk_it_is_a_file_of_its_own(table: wt.Table) -> None:
     clock = Hand(5_000)
-    batch = PinnedBatch(QUERY, "orders", 7)
+    batch, paths = PinnedBatch(QUERY, "orders", 7), TablePaths(table.path)
     rows = (b"\x00\x01", b"\xff")
-    pin_batch(IO, TablePaths(table.path), batch, lambda snapshot: rows, 100, clock)
+    pin_batch(IO, paths, batch, newest(paths, rows), 100, clock)
     name = f"widetable-lookup-pin-{QUERY}-orders-7"
     assert json.loads(Path(table.path, "service", name).read_text()) == {
         "snapshot_id": 2,
@@ -117,7 +122,7 @@ def test_on_disk_it_is_a_file_of_its_own(table: wt.Table) -> None:
         "partitions": "0001,ff",
         "expires_millis": 5_100,
     }
-    again = pin_batch(IO, TablePaths(table.path), batch, lambda snapshot: (), 100, clock)
+    again = pin_batch(IO, paths, batch, newest(paths, ()), 100, clock)
     assert again.partitions == rows
 
 
@@ -125,8 +130,8 @@ def test_on_disk_it_is_a_file_of_its_own(table: wt.Table) -> None:
 def test_partitions_come_back_as_they_were(table: wt.Table, rows: tuple[bytes, ...] | None) -> None:
     batch = PinnedBatch(QUERY, "0", 0)
     paths = TablePaths(table.path)
-    assert pin_batch(IO, paths, batch, lambda snapshot: rows, DAY).partitions == rows
-    assert pin_batch(IO, paths, batch, lambda snapshot: (b"others",), DAY).partitions == rows
+    assert pin_batch(IO, paths, batch, newest(paths, rows), DAY).partitions == rows
+    assert pin_batch(IO, paths, batch, newest(paths, (b"others",)), DAY).partitions == rows
 
 
 def test_a_table_without_snapshots_is_joined_as_such_again(tmp_path: Path) -> None:
@@ -157,7 +162,7 @@ def test_a_name_that_no_file_can_have_is_refused(name: Any) -> None:
 def test_the_longest_name_is_taken(table: wt.Table) -> None:
     longest = next(n for n in range(255, 0, -1) if _is_taken("x" * n))
     batch = PinnedBatch(QUERY, "x" * longest, 2**63 - 1)
-    pin_batch(IO, TablePaths(table.path), batch, lambda snapshot: None, DAY)
+    pin_batch(IO, TablePaths(table.path), batch, newest(TablePaths(table.path)), DAY)
     assert pinned(table) == [2]
 
 

@@ -1,23 +1,30 @@
 """What a lookup join does, decided and checked before a row is read: the rules for all who join.
 
 In: the left rows' Arrow schema, the schema of the table that is asked (the dim), and the arguments of
-`operations.lookup_join.lookup_join`. Out: a plan, a value that can be sent elsewhere. Pure.
+`derive.lookup_join.lookup_join`. Out: a plan, a value that can be sent elsewhere. Pure.
+
+What `on` names of the dim decides how its rows are found, and how many a left row may have:
+
+    the whole primary key                               one at most, by key
+    leading columns of it, the bucket key among them    many, by prefix (partition columns always belong to it)
+    the columns of an index (option index.<columns>)    many, by the index, at the snapshot that the index fits
 
 Raises InvalidError for arguments of a wrong type, names that clash, key columns whose types do not become the dim's as
-writes take them, and an `on` that is not the primary key; NotFoundError for columns that are not there.
+writes take them, and an `on` that is none of the three; NotFoundError for columns that are not there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from widetable.arguments import mapping, names, refused, text
+from widetable.derive.join_partitions import JoinPartitions, parse_partitions
+from widetable.derived_options import IndexOption, index_options
 from widetable.errors import InvalidError, NotFoundError
-from widetable.operations.join_partitions import JoinPartitions, parse_partitions
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_field, arrow_type
 from widetable.write.safe_cast import key_cast
@@ -45,6 +52,7 @@ class JoinArguments:
 class JoinPlan:
     """keys: left column, and the dim's column that it is compared with. columns: of the dim. added: what they are in
     the output. kind_column: of the left rows, where retractions get nulls. schema_id: with which it was planned.
+    is_prefix: `on` is only a part of the key. index: by which it is joined, with the keys in its order.
     """
 
     keys: tuple[tuple[str, DataField], ...]
@@ -54,6 +62,13 @@ class JoinPlan:
     partitions: JoinPartitions | None
     kind_column: str | None
     schema_id: int
+    is_prefix: bool
+    index: IndexOption | None
+
+    @property
+    def has_many(self) -> bool:
+        """Whether a left row may have more than one match."""
+        return self.is_prefix or self.index is not None
 
 
 def plan_join(
@@ -63,8 +78,10 @@ def plan_join(
     how = _one_of(given.how, "how", (LEFT, INNER))
     prefix = text(given.prefix, "prefix")
     partitions = parse_partitions(given.partitions, dim)
-    keys = _keys(left, dim, given.on, without_partitions=partitions is not None)
-    columns = _columns(dim, given.columns)
+    left_of = _pairs(given.on)
+    way = _way(dim, list(left_of), without_partitions=partitions is not None)
+    keys = tuple((left_of[n], _checked_key(left, left_of[n], dim, n)) for n in way.names)
+    columns = _columns(dim, given.columns, way)
     added = tuple(
         arrow_field(column).with_name(prefix + column.name).with_nullable(True)
         for column in columns
@@ -78,25 +95,68 @@ def plan_join(
         partitions,
         _kind_column(left, given.retractions),
         dim.id,
+        way.is_prefix,
+        way.by,
     )
 
 
-def _keys(
-    left: pa.Schema, dim: TableSchema, on: Any, *, without_partitions: bool
-) -> tuple[tuple[str, DataField], ...]:
+class _Way(NamedTuple):
+    """names: the columns of the dim that are compared, in the order in which they are asked for. by: an index."""
+
+    names: tuple[str, ...]
+    is_prefix: bool = False
+    by: IndexOption | None = None
+
+
+def _pairs(on: Any) -> dict[str, str]:
+    """Column of the dim to left column."""
     pairs = mapping(on, "on") if isinstance(on, Mapping) else {n: n for n in names(on, "on")}
-    asked = [text(name, f"value of on[{key!r}]") for key, name in pairs.items()]
-    wanted = dim.trimmed_primary_key if without_partitions else dim.primary_keys
-    if sorted(asked) != sorted(wanted):
-        rest = " without its partition columns" if without_partitions else ""
-        raise InvalidError(
-            "on",
-            found=f"the columns {', '.join(asked) or 'none'} of the joined table",
-            expected=f"its whole primary key{rest}, each column once: {', '.join(wanted)}",
-            action="Name the left columns that hold the key, as a list, or as a dict of left to joined columns.",
-        )
-    left_of = {name: key for key, name in pairs.items()}
-    return tuple((left_of[name], _checked_key(left, left_of[name], dim, name)) for name in wanted)
+    left_of: dict[str, str] = {}
+    for key, value in pairs.items():
+        name = text(value, f"value of on[{key!r}]")
+        if name in left_of:
+            raise InvalidError(
+                "on",
+                found=f"the column {name} of the joined table twice",
+                expected="each column once",
+                action="Give the left column that it is compared with.",
+            )
+        left_of[name] = key
+    return left_of
+
+
+def _way(dim: TableSchema, asked: Sequence[str], *, without_partitions: bool) -> _Way:
+    whole = dim.trimmed_primary_key if without_partitions else dim.primary_keys
+    prefixes = [] if without_partitions else _prefixes(dim)
+    indexes = [] if without_partitions else index_options(dim.options)
+    ways = [
+        _Way(tuple(whole)),
+        *(_Way(prefix, is_prefix=True) for prefix in prefixes),
+        *(_Way(index.columns, by=index) for index in indexes),
+    ]
+    for way in ways:
+        if set(way.names) == set(asked):
+            return way
+    rest = " without its partition columns" if without_partitions else ""
+    shown = [
+        f"its whole primary key{rest}: {', '.join(whole)}",
+        *(f"leading columns of it: {', '.join(prefix)}" for prefix in prefixes),
+        *(f"those of an index: {', '.join(index.columns)}" for index in indexes),
+    ]
+    raise InvalidError(
+        "on",
+        found=f"the columns {', '.join(asked) or 'none'} of the joined table",
+        expected=f"each column once of {'; or '.join(shown)}",
+        action="Name the left columns that hold these, as a list, or as a dict of left to joined columns; or make an "
+        "index: option index.<column> = <database>.<table>.",
+    )
+
+
+def _prefixes(dim: TableSchema) -> list[tuple[str, ...]]:
+    """Parts of the key that say in which bucket their rows are, the shortest first."""
+    trimmed = dim.trimmed_primary_key
+    found = [(*dim.partition_keys, *trimmed[:count]) for count in range(1, len(trimmed))]
+    return [names for names in found if set(dim.bucket_keys) <= set(names)]
 
 
 def _checked_key(left: pa.Schema, name: str, dim: TableSchema, key: str) -> DataField:
@@ -125,9 +185,11 @@ def key_column(array: pa.Array, name: str, field: DataField) -> pa.Array:
         ) from wrong
 
 
-def _columns(dim: TableSchema, columns: Any) -> tuple[DataField, ...]:
+def _columns(dim: TableSchema, columns: Any, way: _Way) -> tuple[DataField, ...]:
+    """By default those that say something new; of several matches also what tells them apart."""
     if columns is None:
-        return tuple(field for field in dim.fields if field.name not in dim.primary_keys)
+        known = way.names if way.is_prefix or way.by else dim.primary_keys
+        return tuple(field for field in dim.fields if field.name not in known)
     return tuple(dim.field(name) for name in names(columns, "columns"))
 
 

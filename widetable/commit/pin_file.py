@@ -1,0 +1,224 @@
+"""Files of pins of lookup joins: what stands in them, and for how long they hold it.
+
+On disk (other clients never look there), one file per query, join of it and batch:
+
+    service/widetable-lookup-pin-<query id>-<join>-<batch id> = JSON object
+        {"snapshot_id": what the batch joins, or 0: the table had no snapshot,
+         "schema_id", "time_millis": of that snapshot, 0 where there was none,
+         "partitions": of those that it joins the BinaryRows in hex digits, newest first, between commas, or null: all,
+         "others": where tables are read beside it, <what it is to the join>:<snapshot id, or 0>:<time_millis>,..
+         "expires_millis": wall clock since the epoch}
+
+A pin whose time is up holds nothing, but says what it pinned: the newest of a join stays for a year after its time, as
+the mark of how far the query has come. `lookup_pin` says who makes pins, and when. Raises DamagedError for a pin that
+cannot be read, StorageError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.json_note import JsonNote, is_id, is_text, is_whole
+from widetable.commit.lease_term import Force, LeaseTerm
+from widetable.commit.passed_over import pass_over
+from widetable.errors import DamagedError, NotFoundError
+from widetable.paths import TablePaths, lookup_pin_of
+from widetable.storage.file_io import FileIO
+
+# For how long a pin whose time is up stays as a mark.
+_MARK_MILLIS: Final = 365 * 86_400_000
+_OTHERS: Final = re.compile(r"^([a-z]+:\d{1,18}:-?\d{1,18}(,(?!$)|$))+$")
+# Behind a series: that it is a hold, and which one (`lookup_pin`).
+_HOLD: Final = re.compile(r"@[0-9a-f]{32}$")
+
+
+def _is_snapshot(value: Any) -> bool:
+    return (value == 0 and is_whole(value)) or is_id(value)
+
+
+def _is_partitions(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return is_text(value) and bool(bytes.fromhex(value.replace(",", "")) or True)
+    except ValueError:
+        return False
+
+
+def _is_others(value: Any) -> bool:
+    return value is None or (is_text(value) and _OTHERS.match(value) is not None)
+
+
+_NOTE: Final = JsonNote(
+    "pin of a lookup join",
+    {
+        "snapshot_id": _is_snapshot,
+        "schema_id": is_whole,
+        "time_millis": is_whole,
+        "partitions": _is_partitions,
+        "others": _is_others,
+        "expires_millis": is_whole,
+    },
+    "Delete it if its batch may join the newest snapshot; else start the query with a new checkpoint.",
+)
+
+
+class OtherSnapshot(NamedTuple):
+    """Of a table that is read beside the joined one. role: what it is to the join. snapshot_id: 0 where it had none."""
+
+    role: str
+    snapshot_id: int
+    time_millis: int
+
+
+@dataclass(frozen=True)
+class LookupPin:
+    """What a batch joins. snapshot_id: 0 where the table had none. partitions: BinaryRows, newest first; None: all."""
+
+    snapshot_id: int
+    schema_id: int
+    time_millis: int
+    partitions: tuple[bytes, ...] | None
+    others: tuple[OtherSnapshot, ...] = ()
+
+    def other_id(self, role: str) -> int:
+        """The snapshot of the table with this role; 0 for none."""
+        return next((other.snapshot_id for other in self.others if other.role == role), 0)
+
+
+# Of a table that had none: nothing is found.
+NO_SNAPSHOT: Final = LookupPin(0, 0, 0, None)
+
+
+@dataclass(frozen=True)
+class _PinFile:
+    """ended_millis: when it stopped to hold, None while it holds."""
+
+    path: str
+    series: str
+    batch_id: int
+    snapshot_id: int
+    ended_millis: int | None
+
+
+def hold_series(series: str, token: str) -> str:
+    """Of a hold of a series. token: 32 hex digits."""
+    return f"{series}@{token}"
+
+
+def held_series(series: str) -> str:
+    """The series whose pin or hold it is."""
+    return _HOLD.sub("", series)
+
+
+def pinned_snapshots(
+    file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock | None = None
+) -> list[int]:
+    """The snapshots that pins hold which are in force, ascending. longest_millis: for which one is made at most."""
+    found = _pins(file_io, paths, longest_millis, clock or SystemClock())
+    return sorted(pin.snapshot_id for pin in found if pin.ended_millis is None and pin.snapshot_id)
+
+
+def forget_pins(
+    file_io: FileIO,
+    paths: TablePaths,
+    longest_millis: int,
+    expired_for_millis: int,
+    clock: Clock | None = None,
+) -> list[str]:
+    """Remove pins that stopped to hold at least so long ago, unreadable ones too, but no newest one of a join within
+    a year; their paths.
+    """
+    clock = clock or SystemClock()
+    now_millis = clock.now_nanos() // 1_000_000
+    pins = list(_pins(file_io, paths, longest_millis, clock))
+    newest: dict[str, int] = {}
+    for pin in pins:
+        newest[pin.series] = max(pin.batch_id, newest.get(pin.series, 0))
+    found = []
+    for pin in pins:
+        is_mark = pin.batch_id == newest[pin.series] and not _HOLD.search(pin.series)
+        least_millis = max(expired_for_millis, _MARK_MILLIS if is_mark else 0)
+        if pin.ended_millis is None or now_millis - pin.ended_millis < least_millis:
+            continue
+        if file_io.delete(pin.path):
+            found.append(pin.path)
+    return found
+
+
+def damaged_pins(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
+    """Pins that cannot be read."""
+    found = []
+    for path, *_ in pin_files(file_io, paths):
+        try:
+            read_pin(file_io, path)
+        except DamagedError as damage:
+            found.append(damage)
+    return found
+
+
+def pin_to_json(path: str, pin: LookupPin, expires_millis: int) -> bytes:
+    """The file of a pin."""
+    rows = None if pin.partitions is None else ",".join(row.hex() for row in pin.partitions)
+    others = ",".join(f"{o.role}:{o.snapshot_id}:{o.time_millis}" for o in pin.others)
+    values = {
+        "snapshot_id": pin.snapshot_id,
+        "schema_id": pin.schema_id,
+        "time_millis": pin.time_millis,
+        "partitions": rows,
+        **({"others": others} if others else {}),
+        "expires_millis": expires_millis,
+    }
+    return _NOTE.to_json(path, values)
+
+
+def read_pin(file_io: FileIO, path: str) -> LookupPin | None:
+    """What a file says; None where there is none."""
+    try:
+        values = _NOTE.from_json(file_io.read(path), path)
+    except NotFoundError:
+        return None
+    rows = values["partitions"]
+    partitions = None if rows is None else tuple(map(bytes.fromhex, filter(None, rows.split(","))))
+    parts = [each.split(":") for each in (values["others"] or "").split(",") if each]
+    others = tuple(OtherSnapshot(role, int(id), int(millis)) for role, id, millis in parts)
+    return LookupPin(
+        values["snapshot_id"], values["schema_id"], values["time_millis"], partitions, others
+    )
+
+
+def _pins(
+    file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock
+) -> Iterator[_PinFile]:
+    """What the files say; of one that says nothing, or nothing that is true, its own time counts."""
+    for path, series, batch_id, modified_millis in pin_files(file_io, paths):
+        try:
+            values = _NOTE.from_json(file_io.read(path), path)
+        except NotFoundError:
+            continue
+        except DamagedError as damage:
+            pass_over(damage)
+            yield _PinFile(path, series, batch_id, 0, modified_millis)
+            continue
+        term = LeaseTerm(values["expires_millis"], None)
+        ended_millis = {
+            Force.IN_FORCE: None,
+            Force.OVER: term.expires_millis,
+            Force.VOID: modified_millis,
+        }[term.force(path, longest_millis, clock)]
+        yield _PinFile(path, series, batch_id, values["snapshot_id"], ended_millis)
+
+
+def pin_files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, str, int, int]]:
+    """(path, series, batch id, modified_millis) of all."""
+    found = []
+    for entry in file_io.list(paths.service_dir):
+        named = lookup_pin_of(entry.name)
+        if named is not None:
+            path = f"{paths.service_dir}/{entry.name}"
+            found.append((path, *named, entry.modified_millis))
+    return found

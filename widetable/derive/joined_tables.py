@@ -1,0 +1,117 @@
+"""The tables of a lookup join, and which moment of them is joined: what can be sent to tasks elsewhere.
+
+    dim, by its key      its newest snapshot
+    dim, by an index     the newest snapshot of the index, and the one of dim that it fits (`index_lookup`)
+
+The moment is chosen now, or by the first task of a micro-batch for all that it is ever run for (`commit/lookup_pin`).
+Raises what `join_plan` and `index_lookup` raise, NotFoundError for a table that is not there or a pin that is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.arguments import path
+from widetable.commit.clock import Clock
+from widetable.commit.lookup_pin import (
+    Moment,
+    OtherTable,
+    PinnedBatch,
+    newest_moment,
+    pin_batch,
+    pin_of,
+)
+from widetable.commit.pin_file import NO_SNAPSHOT, LookupPin, OtherSnapshot
+from widetable.commit.table_identity import check_identity
+from widetable.derive.index_lookup import hold_index
+from widetable.derive.index_table import index_table
+from widetable.derive.join_plan import JoinArguments, JoinPlan, SameName, plan_join
+from widetable.format.snapshot import Snapshot
+from widetable.operations.open_table import OpenTable
+from widetable.storage.locate import locate
+
+# What an index is to a join.
+INDEX: Final = "index"
+
+
+@dataclass(frozen=True)
+class LookupJoin:
+    """A plan and the tables that it asks. Picklable. identity, index_identity: of those that it was made for."""
+
+    table: OpenTable
+    plan: JoinPlan
+    identity: str
+    index: OpenTable | None = None
+    index_identity: str = ""
+
+    def pin(self, batch: PinnedBatch) -> LookupPin:
+        """What the micro-batch joins, now and whenever it comes again."""
+        table = self.table
+        retention = table.schema.typed_options.get(opt.LOOKUP_PIN_RETENTION)
+        others = [] if self.index is None else [_other(INDEX, self.index)]
+        return pin_batch(table._file_io, table._paths, batch, self.newest, retention, others=others)
+
+    def newest(self, clock: Clock | None = None, *, renews: bool = False) -> Moment:
+        """What is the newest now. renews: until it is released."""
+        table, index = self.table, self.plan.index
+        if index is None or self.index is None:
+            return newest_moment(
+                table._file_io, table._paths, self.partitions_of, clock, renews=renews
+            )
+        held = hold_index(table, self.index, index, renews=renews)
+        if held is None:
+            nothing = OtherSnapshot(INDEX, 0, 0)
+            return Moment(replace(NO_SNAPSHOT, others=(nothing,)), ())
+        other = OtherSnapshot(INDEX, held.newest.id, held.newest.time_millis)
+        pin = replace(pin_of(held.source, self.partitions_of), others=(other,))
+        return Moment(pin, tuple(held.leases))
+
+    def check_identities(self) -> None:
+        """Raises InvalidError for a table that was dropped and made again."""
+        check_identity(self.table._file_io, self.table._paths, self.identity)
+        if self.index is not None:
+            check_identity(self.index._file_io, self.index._paths, self.index_identity)
+
+    def partitions_of(self, snapshot: Snapshot) -> tuple[bytes, ...] | None:
+        """Those that are joined, newest first; None for all."""
+        if self.plan.partitions is None:
+            return None
+        committer = self.table._committer
+        entries = committer.live_files.live_entries(snapshot)
+        schema = committer.schemas.load(snapshot.schema_id)
+        return self.plan.partitions.chosen({e.bucket_id.partition for e in entries}, schema)
+
+
+def opened(dim: Any) -> OpenTable:
+    """The argument `dim`: a table, or its path."""
+    if isinstance(dim, OpenTable):
+        return dim
+    found = path(dim, "dim")
+    located, root = locate(found)
+    table = OpenTable(root, located)
+    table._committer.schemas.latest()
+    return table
+
+
+def new_lookup_join(
+    left: pa.Schema, dim: Any, given: JoinArguments, same_name: SameName = str
+) -> LookupJoin:
+    """For left rows of that schema, with the newest columns of the dim."""
+    table = opened(dim)
+    return join_by(table, plan_join(left, table.schema, given, same_name))
+
+
+def join_by(table: OpenTable, plan: JoinPlan) -> LookupJoin:
+    """The join that a plan is for."""
+    index = None if plan.index is None else index_table(table, plan.index)
+    index_identity = "" if index is None else index._committer.identity
+    return LookupJoin(table, plan, table._committer.identity, index, index_identity)
+
+
+def _other(role: str, table: OpenTable) -> OtherTable:
+    retention = table.schema.typed_options.get(opt.LOOKUP_PIN_RETENTION)
+    return OtherTable(role, table._paths, retention)
