@@ -205,8 +205,9 @@ def test_an_input_changelog_has_the_rows_before(tmp_path: Path) -> None:
     joined.write_a(("+I", 7, 1, 10))
     joined.write_b(("+I", 7, "Ann"))
     assert joined.round() == [("+I", 7, 1, 10, "Ann")]
+    joined.write_a(("+U", 7, 1, 11))
     joined.write_b(("+I", 7, "Anna"))
-    assert joined.round() == [("+U", 7, 1, 10, "Anna"), ("-U", 7, 1, 10, "Ann")]
+    assert joined.round() == [("+U", 7, 1, 11, "Anna"), ("-U", 7, 1, 10, "Ann")]
 
 
 # What makes a round begin from nothing
@@ -229,6 +230,22 @@ def test_a_range_that_has_expired_is_made_up_for(tmp_path: Path) -> None:
         ("-D", 7, 1, 10, "Ann"),
         ("-U", 8, 1, 20, "Bob"),
     ]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_rows_whose_key_is_gone_from_both_tables_go_too(tmp_path: Path, many: bool) -> None:
+    joined = ManyToMany(tmp_path) if many else Joined(tmp_path)
+    right = ("x", 0.5) if many else ("Ann",)
+    for key in (7, 8):
+        joined.write_a(("+I", key, 1, 10))
+        joined.write_b(("+I", key, *right))
+    joined.join.run_once()
+    joined.write_a(("-D", 7, 1, 10))
+    joined.write_b(("-D", 7, *right))
+    for table in (joined.a, joined.b):
+        table.delete_consumer("join-db.out")
+        table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=0)
+    assert joined.round() == [("-D", 7, 1, 10, *right)]
 
 
 def test_what_a_round_needs_does_not_expire(tmp_path: Path) -> None:

@@ -98,6 +98,17 @@ def test_an_option_of_a_join_without_the_others_is_refused(tmp_path: Path) -> No
             catalog.create_table("db.t", A, primary_key=["u"], options={key: value})
 
 
+@pytest.mark.parametrize("max_matches", [1, 2**31 - 1])
+def test_a_join_lives_with_the_ends_of_its_option(tmp_path: Path, max_matches: int) -> None:
+    out = made(tmp_path, {}, {}, max_matches=max_matches)
+    a, b = (wt.Catalog(str(tmp_path)).table(name) for name in ("db.a", "db.b"))
+    for name in ("Ann", "Anna"):
+        write(a, [("+I", 7, 1, 10)])
+        write(b, [("+I", 7, name)])
+        join_round(out)
+    assert out.scan().to_arrow()["name"].to_pylist() == ["Anna"]
+
+
 def test_left_nulls_and_keys_that_may_not_be_null(tmp_path: Path) -> None:
     b = pa.schema([pa.field("u", pa.int64()), pa.field("name", pa.string(), nullable=False)])
     for how in ("inner", "left"):
