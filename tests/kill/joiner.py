@@ -6,6 +6,7 @@ joiner.py TABLE STOP POINT CALL      POINT: a kill point of files, "consumer_not
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import widetable as wt
@@ -33,6 +34,7 @@ def main() -> None:
         done = join_round(table)
         assert done is not None
         is_last = is_last and not done.gave_way
+        time.sleep(0.02)  # leaves the other processes their turn
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ from tests.kill.processes import start
 from tests.patience import PATIENCE_SECONDS
 from tests.tallies import Note
 
-KILLS = int(os.environ.get("WIDETABLE_JOIN_KILLS", "8"))
+KILLS = int(os.environ.get("WIDETABLE_JOIN_KILLS", "6"))
 JOINERS, KEYS = 2, 12
+_POINTS = (*JOINER_POINTS, *POINTS)
 FAST = {"widetable.fsync": "false"}
 
 
@@ -39,13 +40,17 @@ class Joiners:
             self.start(number)
 
     def start(self, number: int) -> None:
-        points = [*JOINER_POINTS, *POINTS]
-        left = [point for point in points if point not in self.kills] or points
-        point = self._rng.choice(left) if len(self.kills) < KILLS else "none"
-        call = str(self._rng.randrange(4))
+        left = [each for each in _POINTS if each not in self.kills]
+        point = "none" if self.is_over else self._rng.choice(left or _POINTS)
+        call = str(self._rng.randrange(3))
         arguments = [self._out.path, str(self.stop), point, call]
         self._running[number] = start("joiner", arguments, self._work / "out.txt")
         self._running[number].name = point
+
+    @property
+    def is_over(self) -> bool:
+        """Whether enough were killed, at each point one."""
+        return len(self.kills) >= KILLS and set(self.kills) == set(_POINTS)
 
     def watch(self) -> bool:
         """Whether any is left."""
@@ -82,9 +87,9 @@ def test_joiners_that_are_killed_leave_the_join(
     try:
         while joiners.watch():
             assert time.monotonic() < deadline, f"not done in time: {joiners.kills}"
-            if len(joiners.kills) >= KILLS:
+            time.sleep(0.1)
+            if joiners.is_over:
                 joiners.stop.touch()
-                time.sleep(0.05)
                 continue
             write_some(rng, a, [("u", KEYS), ("o", 4), ("amt", 3)])
             write_some(rng, b, [("u", KEYS), ("name", 3)])
@@ -93,7 +98,7 @@ def test_joiners_that_are_killed_leave_the_join(
     finally:
         joiners.kill()
     tally(kills=len(joiners.kills))
-    assert set(joiners.kills) >= {*JOINER_POINTS, *POINTS}
+    assert joiners.is_over
     join.run_once()
     audit(a, b, out)
 
