@@ -26,7 +26,8 @@ from widetable.derive.joined_plan import JoinDefinition, KeyWay, definition_of
 from widetable.derive.row_changes import state_at
 from widetable.derive.source_progress import held
 from widetable.derive.touched_rows import untouched_rows
-from widetable.derive.widening import DIM, FACT, user_of
+from widetable.derive.widen_progress import user_of
+from widetable.derive.widening import DIM, FACT
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
 from widetable.errors import NotFoundError
 from widetable.format.printed_value import printed_rows

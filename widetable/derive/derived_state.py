@@ -11,9 +11,11 @@ from dataclasses import replace
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.schema_store import SchemaStore
 from widetable.derive.index_table import index_table, source_of
-from widetable.derive.widening import FACT, MILLIS, PIECES, ROWS, progress_of, user_of
+from widetable.derive.widen_progress import PIECES, last_round, user_of
+from widetable.derive.widening import FACT, MILLIS, ROWS
 from widetable.derived_options import WidenOption, index_options, widen_options
 from widetable.errors import NotFoundError
+from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.operations.inspection import DerivedState, Inspection, inspect_table
 from widetable.operations.neighbour import name_of, neighbour, path_of
 from widetable.operations.open_table import OpenTable
@@ -44,9 +46,12 @@ def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
         dim = neighbour(fact, option.table, f"option {option.key!r}")
     except NotFoundError:
         return DerivedState(option.key, {option.table: None})
-    sources = zip((fact, dim), progress_of(fact, dim, option), strict=True)
-    behind = {name_of(each): _behind(each, progress.last_id()) for each, progress in sources}
     latest = fact._committer.snapshots.latest()
+    done = last_round(fact, dim, option, latest)[1]
+    behind = {
+        name_of(fact): None if done is None else _of_others(fact, done.fact_id, user_of(option)),
+        name_of(dim): _behind(dim, None if done is None else done.dim_id),
+    }
     last = last_of(users_of(latest, fact._committer.last_commits.load), user_of(option))
     if last is None:
         return DerivedState(option.key, behind)
@@ -63,6 +68,13 @@ def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
         rows=int(found.properties[ROWS]),
         duration_millis=int(found.properties[MILLIS]),
     )
+
+
+def _of_others(fact: OpenTable, done_id: int, user: str) -> int:
+    """Snapshots that are news to the widener: not its own, nor compactions."""
+    store = fact._committer.snapshots
+    newer = (store.load(id) for id in range(done_id + 1, (store.latest_id() or 0) + 1))
+    return sum(s.commit_kind != COMMIT_KIND_COMPACT and s.commit_user != user for s in newer)
 
 
 def _behind(source: OpenTable, done_id: int | None) -> int | None:

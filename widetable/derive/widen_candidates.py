@@ -20,6 +20,7 @@ from widetable.commit.touched_keys import distinct_keys, touched_files
 from widetable.derive.index_lookup import IndexView
 from widetable.derive.index_table import index_table, source_of
 from widetable.derive.row_changes import changed_rows, state_at, whole_keys
+from widetable.derive.widen_progress import Pair
 from widetable.derived_options import WidenOption, index_options
 from widetable.errors import NotFoundError
 from widetable.kernels.arrow_buffers import one_array
@@ -40,19 +41,18 @@ def candidates(
     fact: OpenTable,
     dim: OpenTable,
     option: WidenOption,
-    fact_id: int,
-    dim_id: int,
-    last_fact_id: int | None,
-    last_dim_id: int | None,
+    pair: Pair,
+    done: Pair | None,
     columns: Sequence[str],
 ) -> Iterator[pa.Table]:
-    """Their rows at `fact_id`, each once, piece by piece: these columns and the foreign key; those of the key among
-    them.
+    """Their rows at the fact's snapshot of `pair`, each once, piece by piece: these columns and the foreign key; those
+    of the key among them. done: the snapshots before; None: nobody knows them.
     """
+    fact_id = pair.fact_id
     wanted = list(dict.fromkeys([*columns, option.column]))
     keys = None
-    if last_fact_id is not None and last_dim_id is not None:
-        keys = _keys(fact, dim, option, (last_fact_id, fact_id), (last_dim_id, dim_id))
+    if done is not None:
+        keys = _keys(fact, dim, option, (done.fact_id, fact_id), (done.dim_id, pair.dim_id))
     if keys is None:
         yield from _scanned(fact, fact_id, wanted)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,26 @@ def test_case_21_of_two_maintainers_one_widens(shop: Shop, monkeypatch: pytest.M
     once(monkeypatch, lambda: others.append(widen_round(shop.fact, option)))
     done = widen_round(shop.fact, option)
     assert (others, done and done.rows) == ([None], 1)
+
+
+@pytest.mark.parametrize("back", ["Oslo", "Kyiv"])
+def test_a_widener_that_was_overtaken_writes_nothing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, back: str
+) -> None:
+    """Also where the faster one found that nothing differs any more."""
+    (option,) = widen_options(shop.fact.schema.options)
+    monkeypatch.setattr(widening, "held_lease", lambda *_, **__: contextlib.nullcontext(True))
+    shop.customers((7, "Bergen", 1))
+
+    def overtake() -> None:
+        shop.customers((7, back, 1))
+        assert widen_round(shop.fact, option) is not None
+
+    once(monkeypatch, overtake)
+    assert widen_round(shop.fact, option) is None
+    assert shop.widened() == [(1, 7, back, 1)]
+    assert shop.round() == 0
+    assert shop.fact.audit().ok
 
 
 def test_case_22_tables_that_widen_each_other_are_refused(tmp_path: Path) -> None:
