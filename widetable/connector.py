@@ -31,6 +31,7 @@ from widetable.commit.pin_file import LookupPin
 from widetable.commit.read_lease import ReadLease
 from widetable.derive.join_plan import JoinArguments
 from widetable.derive.joined_tables import LookupJoin, new_lookup_join
+from widetable.derive.late_rows import LateJoin
 from widetable.derive.pinned_join import KeptJoin, PinnedJoin, keep_join
 from widetable.derived_value import derived_value
 from widetable.format.row_budget import BATCH_BYTES, pieces
@@ -73,6 +74,7 @@ __all__ = [
     "Compacted",
     "JoinArguments",
     "KeptJoin",
+    "LateJoin",
     "Limits",
     "LookupJoin",
     "LookupPin",

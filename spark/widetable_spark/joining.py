@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from widetable import InvalidError, NotFoundError, Table
 from widetable.connector import (
     JoinArguments,
     KeptJoin,
+    LateJoin,
     LookupJoin,
     LookupPin,
     PinnedBatch,
@@ -41,6 +43,7 @@ from widetable.connector import (
     new_lookup_join,
     refused,
 )
+from widetable_spark.late_parts import check_streaming, numbered, take_part
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
 from widetable_spark.task_writer import QUERY_ID_PROPERTY
@@ -64,6 +67,9 @@ def lookup_join(
     name: str | None = None,
     partitions: str | None = None,
     retractions: str = "refuse",
+    retry_batches: int = 0,
+    pending: str | os.PathLike[str] | None = None,
+    pending_key: str | None = None,
 ) -> DataFrame:
     """The rows of `df` with columns of the rows of `dim` that have their keys, in the order of each partition.
 
@@ -72,21 +78,24 @@ def lookup_join(
     bucket key, and so do the columns of an index (option `index.<columns>`): then a row of df is there once for each
     match, in key order. Types are taken as writes take them; a key with a null is not found. columns: of dim, by
     default all that are not in its primary key, or with several matches in `on`; they come after those of df, each
-    named prefix + name, and may be null. how: "left": rows whose key is not found have nulls there; "inner":
-    they are left out. partitions: "max_pt()" reads the newest partition of dim only, "max_two_pt()" the two newest,
-    "dt=1;dt=2" these; then `on` is the primary key without the partition columns, and of a key that is in two the
-    newer one's row counts. retractions: a df with a column `_row_kind` is refused; "key-only" hands its -U and -D on,
-    with nulls in dim's columns.
+    named prefix + name, and may be null. how: "left": rows whose key is not found have nulls there; "inner": they are
+    left out. partitions: "max_pt()" reads the newest partition of dim only, "max_two_pt()" the two newest, "dt=1;dt=2"
+    these; then `on` is the primary key without the partition columns, and of a key that is in two the newer one's row
+    counts. retractions: a df with a column `_row_kind` is refused; "key-only" hands its -U and -D on, with nulls in
+    dim's columns. retry_batches, in a stream: rows without a match wait in a table at the path `pending`, which is made
+    where it is missing, are tried again in the next so many batches that have rows, and then are misses; each comes out
+    once. pending_key: a column that tells the rows of df apart, with the same values in a replay. Then a union or
+    coalesce needs a shuffle between it and the join, or the query fails. Rows with a null in `on` do not wait.
 
-    In a stream every micro-batch joins one snapshot, the newest when its first task begins; by an index the newest of
-    the index, and the one of dim that it fits. It is pinned in the
-    directory of dim, and kept from expiry for `widetable.lookup-pin-retention`: a batch that fails and comes again,
-    after a restart too, joins the same rows. Where they are not there any more the query fails with NotFoundError, and
-    never takes newer ones: when the pinned snapshot has expired or was rolled back, and when the pin is gone but a
-    later batch has one. Not noticed is a batch whose pin somebody removed while no later one was there. name: of this
-    join in the pins; by default its position among the joins of df with dim. Give one where a query that goes on from
-    a checkpoint may get other joins before it. No DataFrame but a stream has pins: the snapshot is chosen by this call
-    and kept for an hour; a job that begins later may fail with NotFoundError.
+    In a stream every micro-batch joins one snapshot, the newest when its first task begins; by an index the one that
+    the newest of the index fits. It is pinned in the directory of dim, and kept from expiry for
+    `widetable.lookup-pin-retention`: a batch that fails and comes again, after a restart too, joins the same rows.
+    Where they are not there any more the query fails with NotFoundError, and never takes newer ones: when the pinned
+    snapshot has expired or was rolled back, and when the pin is gone but a later batch has one. Not noticed is a batch
+    whose pin somebody removed while no later one was there. name: of this join in the pins; by default its position
+    among the joins of df with dim. Give one where a query that goes on from a checkpoint may get other joins before it.
+    No DataFrame but a stream has pins: the snapshot is chosen by this call and kept for an hour; a job that begins
+    later may fail with NotFoundError.
 
     All arguments are checked by this call. Raises InvalidError, NotFoundError.
     """
@@ -94,20 +103,30 @@ def lookup_join(
         raise refused(df, "df", "a DataFrame")
     session = session_of(df.sparkSession)
     table = dim if isinstance(dim, Table) else Table.open(dim)
-    given = JoinArguments(on, columns, how, prefix, partitions, retractions)
+    if pending is not None or pending_key is not None:
+        check_streaming(df)
+    waits = retry_batches, pending, pending_key
+    given = JoinArguments(on, columns, how, prefix, partitions, retractions, *waits)
     ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
     join = new_lookup_join(
         arrow_schema(df.schema), table, given, str.casefold if ignores_case else str
     )
     function = f"widetable_lookup_join_{zlib.crc32(table.path.encode()):08x}"
     series = _default_name(df, function, partitions) if name is None else check_join(name)
+    has_batches = df.isStreaming or _in_micro_batch(session)
+    return _mapped(df, join, series, function, None if has_batches else _held(join))
+
+
+def _mapped(
+    df: DataFrame, join: LookupJoin, series: str, function: str, chosen: LookupPin | None
+) -> DataFrame:
     added = spark_schema(pa.schema(join.plan.added))
     # With the metadata of df's columns, which say which of them has the watermark.
     target = StructType([*df.schema.fields, *added.fields])
-    has_batches = df.isStreaming or _in_micro_batch(session)
-    tasks = _tasks(join, series, None if has_batches else _held(join), target)
+    tasks = _tasks(join, series, chosen, target)
     tasks.__name__ = function
-    return df.mapInArrow(tasks, target)
+    left = df if join.late is None else numbered(df)
+    return left.mapInArrow(tasks, target)
 
 
 def _default_name(df: DataFrame, function: str, partitions: str | None) -> str:
@@ -151,6 +170,7 @@ def _tasks(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What each task does. chosen: where it runs in no micro-batch."""
     expected = arrow_schema(target)
+    run = uuid.uuid4().hex
 
     def join_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batch = _batch(series)
@@ -162,7 +182,12 @@ def _tasks(
                 expected="a task of the stream, or of the foreachBatch in which lookup_join was called",
                 action="Start the query with a trigger of micro-batches, and use what foreachBatch makes within it.",
             )
-        joined = PinnedJoin(join, pin, _kept_of(join)).joined(batches)
+        if batch is None or join.late is None:
+            joined = PinnedJoin(join, pin, _kept_of(join)).joined(batches)
+        else:
+            part = take_part(batches, join, batch, pin, run)
+            late = LateJoin(join, batch, pin, _kept_of(join))
+            joined = late.joined(part.rows, is_elected=part.is_elected)
         try:
             for rows in joined:
                 yield cast_batch(rows, expected)

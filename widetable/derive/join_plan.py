@@ -46,6 +46,9 @@ class JoinArguments:
     prefix: Any = ""
     partitions: Any = None
     retractions: Any = REFUSE
+    retry_batches: Any = 0
+    pending: Any = None
+    pending_key: Any = None
 
 
 @dataclass(frozen=True)

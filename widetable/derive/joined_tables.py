@@ -16,11 +16,13 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.arguments import path
-from widetable.commit.clock import Clock
+from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.lookup_pin import (
     Moment,
     OtherTable,
     PinnedBatch,
+    hold_newest,
+    hold_other,
     newest_moment,
     pin_batch,
     pin_of,
@@ -30,12 +32,16 @@ from widetable.commit.table_identity import check_identity
 from widetable.derive.index_lookup import hold_index
 from widetable.derive.index_table import index_table
 from widetable.derive.join_plan import JoinArguments, JoinPlan, SameName, plan_join
+from widetable.derive.late_table import LateTable, late_table
+from widetable.errors import InvalidError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.open_table import OpenTable
 from widetable.storage.locate import locate
 
 # What an index is to a join.
 INDEX: Final = "index"
+# And the table of left rows that wait for a match.
+PENDING: Final = "pending"
 
 
 @dataclass(frozen=True)
@@ -47,13 +53,41 @@ class LookupJoin:
     identity: str
     index: OpenTable | None = None
     index_identity: str = ""
+    late: LateTable | None = None
 
     def pin(self, batch: PinnedBatch) -> LookupPin:
         """What the micro-batch joins, now and whenever it comes again."""
         table = self.table
         retention = table.schema.typed_options.get(opt.LOOKUP_PIN_RETENTION)
-        others = [] if self.index is None else [_other(INDEX, self.index)]
-        return pin_batch(table._file_io, table._paths, batch, self.newest, retention, others=others)
+        others, choose = self._others(), self._newest_of_all
+        return pin_batch(table._file_io, table._paths, batch, choose, retention, others=others)
+
+    def claim(self, batch: PinnedBatch, pin: LookupPin, token: str) -> bool:
+        """Whether nobody has done so with this token, of 32 hex digits, for the rows that wait in this batch."""
+        (pending,) = (other for other in self._others() if other.role == PENDING)
+        (snapshot,) = (other for other in pin.others if other.role == PENDING)
+        now_millis = SystemClock().now_nanos() // 1_000_000
+        file_io = self.table._file_io
+        return hold_other(file_io, batch, pending, snapshot, token, now_millis) is not None
+
+    def _others(self) -> list[OtherTable]:
+        tables = {INDEX: self.index, PENDING: None if self.late is None else self.late.table}
+        return [_other(role, table) for role, table in tables.items() if table is not None]
+
+    def _newest_of_all(self, clock: Clock) -> Moment:
+        moment = self.newest(clock)
+        if self.late is None:
+            return moment
+        try:
+            pending = self.late.table
+            held = hold_newest(pending._file_io, pending._paths, clock)
+            assert held is not None  # it is made with a snapshot
+        except BaseException:
+            moment.release()
+            raise
+        other = OtherSnapshot(PENDING, held[0].id, held[0].time_millis)
+        pin = replace(moment.pin, others=(*moment.pin.others, other))
+        return Moment(pin, (*moment.leases, held[1]))
 
     def newest(self, clock: Clock | None = None, *, renews: bool = False) -> Moment:
         """What is the newest now. renews: until it is released."""
@@ -75,6 +109,9 @@ class LookupJoin:
         check_identity(self.table._file_io, self.table._paths, self.identity)
         if self.index is not None:
             check_identity(self.index._file_io, self.index._paths, self.index_identity)
+        if self.late is not None:
+            pending = self.late.table
+            check_identity(pending._file_io, pending._paths, self.late.identity)
 
     def partitions_of(self, snapshot: Snapshot) -> tuple[bytes, ...] | None:
         """Those that are joined, newest first; None for all."""
@@ -102,7 +139,19 @@ def new_lookup_join(
 ) -> LookupJoin:
     """For left rows of that schema, with the newest columns of the dim."""
     table = opened(dim)
-    return join_by(table, plan_join(left, table.schema, given, same_name))
+    schema = table.schema
+    plan = plan_join(left, schema, given, same_name)
+    if plan.kind_column is not None and given.retry_batches:
+        raise InvalidError(
+            "retry_batches",
+            found="it with retractions, which may overtake the rows that they retract",
+            expected="one of them",
+            action="Leave retry_batches out.",
+        )
+    is_synced = schema.typed_options.get(opt.FSYNC)
+    waits = given.retry_batches, given.pending, given.pending_key
+    late = late_table(left, *waits, is_synced=is_synced)
+    return replace(join_by(table, plan), late=late)
 
 
 def join_by(table: OpenTable, plan: JoinPlan) -> LookupJoin:

@@ -14,7 +14,7 @@ lookups raise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
@@ -38,6 +38,8 @@ from widetable.write.safe_cast import safe_cast
 from widetable.write.write_batch import row_kinds
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
+# Given left rows and which of them have a match: which of the others to leave out now.
+LeaveOut: TypeAlias = Callable[[pa.RecordBatch, _Mask], _Mask]
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 
 # One lookup of 100,000 keys takes much less than ten of 10,000.
@@ -87,14 +89,16 @@ class PinnedJoin:
         self._lookups, self._keys, self._budget = kept or keep_join(join)
         if pin.snapshot_id:
             self._schema = join.table._committer.schemas.load(pin.schema_id)
-            self._asked = _asked(self._plan, self._schema)
+            self._asked = _asked(self._plan, self._schema, join.late is not None)
 
-    def joined(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def joined(
+        self, batches: Iterable[pa.RecordBatch], leave_out: LeaveOut | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of the batches with the dim's columns, in batches of the sizes that came, or less; where a row may
         have many matches, of bounded size.
         """
         for gathered in self._gathered(batches):
-            yield from self._join(gathered)
+            yield from self._join(gathered, leave_out)
 
     def _gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
         gathered: list[pa.RecordBatch] = []
@@ -113,7 +117,9 @@ class PinnedJoin:
         if gathered:
             yield gathered
 
-    def _join(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _join(
+        self, batches: Sequence[pa.RecordBatch], leave_out: LeaveOut | None
+    ) -> Iterator[pa.RecordBatch]:
         plan = self._plan
         keys = [
             pa.chunked_array([key_column(batch.column(name), name, field) for batch in batches])
@@ -121,7 +127,7 @@ class PinnedJoin:
         ]
         retracted = self._retracted(batches)
         if self._plan.has_many:
-            yield from self._join_many(batches, keys, retracted)
+            yield from self._join_many(batches, keys, retracted, leave_out)
             return
         found, hits = self._found(pa.Table.from_arrays(keys, [name for name, _ in plan.keys]))
         start = 0
@@ -129,10 +135,20 @@ class PinnedJoin:
             own = slice(start, start + batch.num_rows)
             start += batch.num_rows
             added = [column.slice(own.start, batch.num_rows) for column in found]
-            yield from self._rows(batch, added, hits[own], retracted[own])
+            kept = self._kept(batch, hits[own] | retracted[own], leave_out)
+            yield from self._rows(batch, added, kept, retracted[own])
+
+    def _kept(self, batch: pa.RecordBatch, found: _Mask, leave_out: LeaveOut | None) -> _Mask:
+        """Which left rows come out. found: or passed on as they are."""
+        missed = np.zeros(len(found), np.bool_) if leave_out is None else leave_out(batch, found)
+        return found if self._plan.is_inner else ~missed
 
     def _join_many(
-        self, batches: Sequence[pa.RecordBatch], keys: list[pa.ChunkedArray], retracted: _Mask
+        self,
+        batches: Sequence[pa.RecordBatch],
+        keys: list[pa.ChunkedArray],
+        retracted: _Mask,
+        leave_out: LeaveOut | None,
     ) -> Iterator[pa.RecordBatch]:
         names = [name for name, _ in self._plan.keys]
         matches = self._matches(pa.Table.from_arrays(keys, names))
@@ -142,7 +158,7 @@ class PinnedJoin:
             own = slice(start, start + batch.num_rows)
             start += batch.num_rows
             found = Matches(matches.rows, matches.firsts[own], counts[own])
-            kept = retracted[own] if self._plan.is_inner else np.ones(batch.num_rows, np.bool_)
+            kept = self._kept(batch, (found.counts > 0) | retracted[own], leave_out)
             for left, places in _spread(batch, found, kept):
                 nowhere = places < 0
                 taken = pa.array(places, mask=nowhere) if nowhere.any() else pa.array(places)
@@ -182,14 +198,14 @@ class PinnedJoin:
         return [str(number) for number in range(len(self._plan.added))]
 
     def _rows(
-        self, batch: pa.RecordBatch, added: list[pa.Array], hits: _Mask, retracted: _Mask
+        self, batch: pa.RecordBatch, added: list[pa.Array], kept: _Mask, retracted: _Mask
     ) -> Iterator[pa.RecordBatch]:
         if retracted.any():
             blank = pa.array(retracted)
             added = [_nulled(column, blank) for column in added]
         schema = pa.schema([*batch.schema, *self._plan.added], batch.schema.metadata)
         rows = pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
-        if self._plan.is_inner and not (kept := hits | retracted).all():
+        if not kept.all():
             rows = rows.filter(pa.array(kept))
         if rows.num_rows:
             yield rows
@@ -271,7 +287,7 @@ class _AskedColumns:
         return tuple(dict.fromkeys(name for name in wanted if name is not None))
 
 
-def _asked(plan: JoinPlan, schema: TableSchema) -> _AskedColumns:
+def _asked(plan: JoinPlan, schema: TableSchema, needs_hits: bool) -> _AskedColumns:
     name_of = {field.id: field.name for field in schema.fields}
     for field in (*plan.columns, *(field for _, field in plan.keys)):
         if field.id not in name_of and schema.id >= plan.schema_id:
@@ -281,7 +297,7 @@ def _asked(plan: JoinPlan, schema: TableSchema) -> _AskedColumns:
                 expected=f"the columns that it had in schema {plan.schema_id}",
                 action="Start the query anew, with other columns=.",
             )
-    needs_hits = plan.is_inner or plan.partitions is not None or plan.is_prefix
+    needs_hits = needs_hits or plan.is_inner or plan.partitions is not None or plan.is_prefix
     keys = [name_of[field.id] for _, field in plan.keys]
     columns = [name_of.get(field.id) for field in plan.columns]
     return _AskedColumns(keys, columns, schema.trimmed_primary_key[-1] if needs_hits else None)

@@ -1,17 +1,28 @@
 """Which of some rows were written since a snapshot: what was made from that snapshot is no news for them.
 
-In: rows with the columns of the primary key. Out: the others. Raises what reading manifests and data files raises.
+In: rows with the columns of the primary key. Out: the others; `append_untouched` commits them on the condition that
+this stays so. Raises what reading manifests and data files, writing and committing raises.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
+from widetable.commit.commit_identity import Identity
 from widetable.commit.touched_keys import touched_among, touched_files
+from widetable.errors import ConflictError, InvalidError
 from widetable.operations.asked_keys import asked_keys
 from widetable.operations.lookup_keys import key_rows
 from widetable.operations.open_table import OpenTable
+from widetable.operations.table_commit import append_messages, discard
+from widetable.operations.table_write import any_writer
+from widetable.write.commit_message import CommitMessage
+
+_TRIES: Final = 8
 
 
 def untouched_rows(
@@ -32,3 +43,38 @@ def untouched_rows(
         keys = asked.keys.slice(int(first), int(end - first))
         is_touched[first + touched_among(state, bucket, keys, files.get(bucket, ()))] = True
     return rows.filter(pa.array(~is_touched[asked.places]))
+
+
+def append_untouched(
+    table: OpenTable,
+    rows: pa.Table,
+    read_id: int,
+    by: Identity,
+    properties: Mapping[str, str] | None = None,
+) -> int | None:
+    """Write what nobody touched, and commit it; again without what was touched meanwhile. How many rows that were;
+    None: the commit was in already.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        left = untouched_rows(table, rows, read_id, by.user)
+        messages = _written(table, left) if left.num_rows else []
+        try:
+            done = append_messages(
+                table, messages, by, properties=properties, read_snapshot_id=read_id
+            )
+        except (ConflictError, InvalidError) as refused:
+            discard(table, messages)
+            if isinstance(refused, InvalidError) or not tries_left:
+                raise
+            continue
+        if not done.committed and (messages or properties):
+            discard(table, messages)
+            return None
+        return int(left.num_rows)
+    raise AssertionError("the last try returns or raises")
+
+
+def _written(table: OpenTable, rows: pa.Table) -> list[CommitMessage]:
+    with any_writer(table, rows.column_names) as writer:
+        writer.write(rows)
+        return writer.finish()

@@ -25,7 +25,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from widetable.commit.committed import last_of, users_of
 from widetable.commit.touched_keys import touched_files
 from widetable.derive.row_changes import state_at
 from widetable.derive.source_progress import held
-from widetable.derive.touched_rows import untouched_rows
+from widetable.derive.touched_rows import append_untouched
 from widetable.derive.widen_candidates import candidates
 from widetable.derive.widen_progress import (
     PIECES,
@@ -54,12 +54,9 @@ from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.neighbour import neighbour
 from widetable.operations.open_table import OpenTable
-from widetable.operations.table_commit import append_messages, discard
-from widetable.operations.table_write import any_writer
 from widetable.schema import TableSchema
 
 FACT, DIM, ROWS, MILLIS = "widen.fact", "widen.dim", "widen.rows", "widen.millis"
-_TRIES: Final = 8
 
 
 class WidenRound(NamedTuple):
@@ -195,37 +192,12 @@ def _with_last(pieces: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
 
 
 def _committed(of: _Round, piece: pa.Table, by: Identity, properties: dict[str, str]) -> int | None:
-    """Write what nobody touched, and commit it; again without what was touched meanwhile. How many rows; None: another
-    widener was faster.
-    """
-    fact, read_id = of.fact, of.pair.fact_id
-    for tries_left in reversed(range(_TRIES)):
-        rows = untouched_rows(fact, piece, read_id, by.user)
-        messages = []
-        if rows.num_rows:
-            with any_writer(fact, rows.column_names) as writer:
-                writer.write(rows)
-                messages = writer.finish()
-        try:
-            done = append_messages(
-                fact, messages, by, properties=properties, read_snapshot_id=read_id
-            )
-        except (ConflictError, InvalidError) as refused:
-            discard(fact, messages)
-            if _is_overtaken(of, by):
-                return None
-            if isinstance(refused, InvalidError) or not tries_left:
-                raise
-            continue
-        if not done.committed and (messages or properties):  # its number was taken
-            discard(fact, messages)
+    """How many rows; None: another widener was faster."""
+    try:
+        return append_untouched(of.fact, piece, of.pair.fact_id, by, properties)
+    except (ConflictError, InvalidError):
+        latest = of.fact._committer.snapshots.latest()
+        last = last_of(users_of(latest, of.fact._committer.last_commits.load), by.user)
+        if last is not None and last.identifier >= by.identifier:
             return None
-        return int(rows.num_rows)
-    raise AssertionError("the last try returns or raises")
-
-
-def _is_overtaken(of: _Round, by: Identity) -> bool:
-    """Whether another widener has committed since."""
-    latest = of.fact._committer.snapshots.latest()
-    last = last_of(users_of(latest, of.fact._committer.last_commits.load), by.user)
-    return last is not None and last.identifier >= by.identifier
+        raise

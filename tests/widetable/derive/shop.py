@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.derive import widening
+from widetable.derive import touched_rows
 
 FACT_SCHEMA = pa.schema(
     [("id", pa.int64()), ("cust", pa.int64()), ("amount", pa.float64()), ("ts", pa.int64())]
@@ -88,14 +88,14 @@ def once(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[], None], at: str = "untouched_rows"
 ) -> None:
     """Do it right before the widener's next step of that name."""
-    real = getattr(widening, at)
+    real = getattr(touched_rows, at)
 
     def step(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(widening, at, real)
+        monkeypatch.setattr(touched_rows, at, real)
         work()
         return real(*given, **named)
 
-    monkeypatch.setattr(widening, at, step)
+    monkeypatch.setattr(touched_rows, at, step)
 
 
 class Killed(BaseException):

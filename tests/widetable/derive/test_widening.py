@@ -13,7 +13,7 @@ import widetable as wt
 from tests.widetable.derive.shop import CUSTOMERS, FACT_SCHEMA, WIDEN, Killed, Shop, once
 from widetable.cli.inspection_text import inspection_lines
 from widetable.commit.commit_identity import Identity
-from widetable.derive import widening
+from widetable.derive import touched_rows, widening
 from widetable.derive.widening import DIM, FACT, widen_round
 from widetable.derived_options import widen_options
 from widetable.operations.table_commit import append_messages
@@ -117,11 +117,11 @@ def test_case_20_pieces_are_made_up_for_and_only_the_last_has_the_properties(
             left[0] -= 1
             return real(*given, **named)
 
-        monkeypatch.setattr(widening, "append_messages", commit)
+        monkeypatch.setattr(touched_rows, "append_messages", commit)
         with pytest.raises(Killed):
             shop.round()
         assert count(shop, "Bergen") == 500 * (commits + 1)
-    monkeypatch.setattr(widening, "append_messages", real)
+    monkeypatch.setattr(touched_rows, "append_messages", real)
     assert shop.round() == 500
     assert count(shop, "Bergen") == 2000
     changes = shop.changes(before)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.widetable.derive.shop import Killed, Shop, once
-from widetable.derive import widen_candidates, widening
+from widetable.derive import touched_rows, widen_candidates
 from widetable.derive.source_progress import SourceProgress
 from widetable.derive.widening import DIM, FACT
 
@@ -92,7 +92,7 @@ def crashing_round(
         raise Killed
 
     if killed_when == "written":
-        patch.setattr(widening, "append_messages", kill)
+        patch.setattr(touched_rows, "append_messages", kill)
     elif killed_when == "committed":
         patch.setattr("widetable.derive.source_progress.SourceProgress.record", kill)
     elif killed_when == "half recorded":

@@ -1,0 +1,91 @@
+"""Which task gives out the rows that waited for a match: one evaluation of one joined partition per run of a plan.
+
+It is that of partition 0, which is there in every run, with however many partitions; Spark evaluates empty ones too.
+But a task knows its own number only, which is that of the partition unless a plan puts partitions together in one stage
+behind the join. So the partition's number comes with its rows:
+
+    union(other, joined)   task 5 evaluates partition 0        another number than the task's: refused
+    joined.coalesce(1)     task 0 evaluates partitions 0, 1    the same; for an empty partition a second claim: refused
+
+A claim is a file that counts for one attempt of one task (`LookupJoin.claim`). Behind a shuffle all is allowed, since
+the stage of the join ends there. Raises InvalidError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from widetable import InvalidError
+from widetable.connector import LookupJoin, LookupPin, PinnedBatch
+
+_PARTITION: Final = "_widetable_partition"
+
+
+class Part(NamedTuple):
+    """rows: of the partition, as they were before `numbered`."""
+
+    rows: Iterator[pa.RecordBatch]
+    is_elected: bool
+
+
+def check_streaming(df: DataFrame) -> None:
+    """Refuse what has no batches in which rows could be tried again."""
+    if not df.isStreaming:
+        raise InvalidError(
+            "retry_batches",
+            found="it for a DataFrame that is no stream",
+            expected="a stream: rows are tried again in its later batches",
+            action="Leave it out, or join the stream itself and not what foreachBatch is given.",
+        )
+    if _PARTITION in df.columns:
+        raise InvalidError(
+            f"column {_PARTITION!r}",
+            found="it before the join already",
+            expected="another name",
+            action="Rename the column.",
+        )
+
+
+def numbered(df: DataFrame) -> DataFrame:
+    """With the number of its partition in each row, which is that of the plan, not of the task."""
+    return df.withColumn(_PARTITION, sf.spark_partition_id())
+
+
+def take_part(
+    batches: Iterator[pa.RecordBatch],
+    join: LookupJoin,
+    batch: PinnedBatch,
+    pin: LookupPin,
+    run: str,
+) -> Part:
+    """What this evaluation is to do. run: of this process of the driver, as attempts are counted from 0 in each."""
+    context = TaskContext.get()
+    assert context is not None
+    first = next((each for each in batches if each.num_rows), None)
+    rows = batches if first is None else chain([first], batches)
+    number = None if first is None else first.column(_PARTITION)[0].as_py()
+    if number not in (None, context.partitionId()):
+        raise _refused(batch, f"partition {number} of the join in task {context.partitionId()}")
+    is_elected = context.partitionId() == 0
+    if is_elected:
+        attempt = f"{run}-{context.taskAttemptId()}"
+        if not join.claim(batch, pin, hashlib.sha256(attempt.encode()).hexdigest()[:32]):
+            raise _refused(batch, "several partitions of the join in one task")
+    return Part((each.drop_columns([_PARTITION]) for each in rows), is_elected)
+
+
+def _refused(batch: PinnedBatch, found: str) -> InvalidError:
+    return InvalidError(
+        f"{batch}, with retry_batches",
+        found=found,
+        expected="each partition in the task of its number: no union or coalesce between the join and a shuffle",
+        action="Put .repartition(..) behind the join, or give its rows to the sink as they are.",
+    )
