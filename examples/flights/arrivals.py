@@ -16,17 +16,17 @@ import threading
 import time
 from pathlib import Path
 
-from examples.flights.wide_table import GROUPS
+from examples.flights.wide_table import STREAMS
 from examples.flights.workspace import Workspace
 
-RECORDS_PER_SECOND = 20_000
+RECORDS_PER_SECOND = 13_000
 
 
 class Arrivals:
     """Brings files until the context is left. times: of those that have come, by stream; counts: of all files."""
 
     def __init__(self, workspace: Workspace, record_count: int) -> None:
-        files = {group.name: sorted(workspace.stream(group.name).iterdir()) for group in GROUPS}
+        files = {group.name: sorted(workspace.stream(group.name).iterdir()) for group in STREAMS}
         self.counts = {name: len(of_stream) for name, of_stream in files.items()}
         self.times: dict[str, list[float]] = {name: [] for name in files}
         self._workspace = workspace

@@ -1,16 +1,17 @@
 """Are the tables what plain queries over the inputs give? Every cell is compared, nulls included.
 
-In: the files of the four streams and the rows read back from the tables, as Arrow. The expectation
+In: the files of the streams and the rows read back from the tables, as Arrow. The expectation
 knows nothing of widetable: DuckDB takes from each stream the version with the highest sequence per
-key and joins the four by the key; for the second layer it groups the rows of that join. Out: an
-`Audit`: rows and cells compared, and the differences, of which the first few are kept with both
-values.
+key, joins three by the key and the aircraft by the tail number; for the second layer it groups the rows
+of that join; departures it joins with the weather. Out: an `Audit`: rows and cells compared, and the
+differences, of which the first few are kept with both values.
 
 Two floats are equal when they are the same number; two nulls are equal; a null and a value are not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,17 @@ import duckdb
 import pyarrow as pa
 
 from examples.flights.carrier_hourly import HOURLY_KEY, HOURLY_SCHEMA
-from examples.flights.wide_table import GROUPS, KEY, TABLE_SCHEMA, ColumnGroup
+from examples.flights.column_group import ColumnGroup
+from examples.flights.departure_weather import DEPARTURES_SCHEMA
+from examples.flights.dimensions import PLANES, WEATHER
+from examples.flights.wide_table import (
+    DEPARTURE,
+    GROUPS,
+    KEY,
+    PLANE_COLUMNS,
+    STREAM_SCHEMA,
+    TABLE_SCHEMA,
+)
 from examples.flights.workspace import Workspace
 
 _SHOWN_DIFFERENCES = 10
@@ -31,6 +42,14 @@ _HOURLY_QUERY = f"""
                  count(*) FILTER (dep_seq IS NOT NULL AND dep_time IS NULL) AS cancelled_count
           FROM wide WHERE sched_dep_time IS NOT NULL GROUP BY ALL)
     ORDER BY {", ".join(HOURLY_KEY)}
+"""
+# The hour in which a flight left: so many minutes after the hour of its schedule, as the clock time tells them.
+_DEPARTURES_QUERY = f"""
+    SELECT d.* EXCLUDE (dep_time, dep_delay), {", ".join(WEATHER.value_names)}
+    FROM (SELECT *, date_trunc('hour', time_hour + to_minutes(
+              (dep_time // 100 * 60 + dep_time % 100 - dep_delay + 1440) % 60 + dep_delay)) AS dep_hour
+          FROM {DEPARTURE.name}) AS d
+    LEFT JOIN {WEATHER.name} AS w ON d.origin = w.origin AND d.dep_hour = w.time_hour
 """
 
 
@@ -65,18 +84,38 @@ class Audit:
 
 
 def expected_table(workspace: Workspace) -> pa.Table:
-    """The plain full join of the newest version per key and stream, sorted by the key."""
+    """The plain full join of the newest version per key and stream, and the aircraft, sorted by the key."""
     with _database() as database:
-        for group in GROUPS:
-            database.execute(f"CREATE VIEW {group.name} AS {_newest_versions(group, workspace)}")
+        for group in (*GROUPS, PLANES):
+            _view(database, group, workspace, group.written_schema)
         joined = " ".join(
             [
                 f"FROM {GROUPS[0].name}",
                 *(f"FULL JOIN {group.name} USING ({_KEY_LIST})" for group in GROUPS[1:]),
             ]
         )
-        query = f"SELECT {', '.join(TABLE_SCHEMA.names)} {joined} ORDER BY {_KEY_LIST}"
+        columns = [*STREAM_SCHEMA.names, *(f"{old} AS {new}" for old, new in PLANE_COLUMNS.items())]
+        query = (
+            f"SELECT {', '.join(columns)} FROM (SELECT {', '.join(STREAM_SCHEMA.names)} {joined}) "
+            f"LEFT JOIN {PLANES.name} USING (tailnum) ORDER BY {_KEY_LIST}"
+        )
         return database.sql(query).to_arrow_table().cast(TABLE_SCHEMA)
+
+
+def expected_departures(workspace: Workspace) -> pa.Table:
+    """What `nyc.departure_weather` has to hold: the newest departures with the final weather of their hours."""
+    with _database() as database:
+        for group in (DEPARTURE, WEATHER):
+            _view(database, group, workspace, group.stream_schema)
+        found = database.sql(_DEPARTURES_QUERY).to_arrow_table()
+        return found.select(DEPARTURES_SCHEMA.names).cast(DEPARTURES_SCHEMA)
+
+
+def expected_dimension(group: ColumnGroup, workspace: Workspace) -> pa.Table:
+    """What the table of aircraft, or of weather, has to hold."""
+    with _database() as database:
+        _view(database, group, workspace, group.written_schema)
+        return database.table(group.name).to_arrow_table().cast(group.written_schema)
 
 
 def expected_hourly(wide: pa.Table) -> pa.Table:
@@ -91,12 +130,17 @@ def audit_table(found: pa.Table, expected: pa.Table) -> Audit:
 
     Raises ValueError when `found` has other columns or types than the table.
     """
-    return _Comparison(TABLE_SCHEMA, KEY).audit(found, expected)
+    return audit_rows(found, expected, TABLE_SCHEMA, KEY)
 
 
 def audit_hourly(found: pa.Table, expected: pa.Table) -> Audit:
     """The same for `nyc.carrier_hourly`."""
-    return _Comparison(HOURLY_SCHEMA, HOURLY_KEY).audit(found, expected)
+    return audit_rows(found, expected, HOURLY_SCHEMA, HOURLY_KEY)
+
+
+def audit_rows(found: pa.Table, expected: pa.Table, schema: pa.Schema, key: Sequence[str]) -> Audit:
+    """The same for a table with these columns."""
+    return _Comparison(schema, tuple(key)).audit(found, expected)
 
 
 def _database() -> duckdb.DuckDBPyConnection:
@@ -105,11 +149,15 @@ def _database() -> duckdb.DuckDBPyConnection:
     return database
 
 
-def _newest_versions(group: ColumnGroup, workspace: Workspace) -> str:
+def _view(
+    database: duckdb.DuckDBPyConnection, group: ColumnGroup, workspace: Workspace, schema: pa.Schema
+) -> None:
+    """The newest versions of a stream's rows, by its name. schema: which columns."""
     files = str(workspace.stream(group.name) / "*.parquet").replace("'", "''")
-    return (
-        f"SELECT DISTINCT * FROM read_parquet('{files}') "
-        f"QUALIFY {group.sequence} = max({group.sequence}) OVER (PARTITION BY {_KEY_LIST})"
+    database.execute(
+        f"CREATE VIEW {group.name} AS SELECT DISTINCT {', '.join(schema.names)} "
+        f"FROM read_parquet('{files}') QUALIFY {group.sequence} = "
+        f"max({group.sequence}) OVER (PARTITION BY {', '.join(group.key_names)})"
     )
 
 

@@ -8,7 +8,7 @@ It is kept from what changes in the wide table, never from the wide table itself
   later. (A flight that never had a departure record counts as a flight, not as cancelled.)
 - Its delay is the arrival delay in minutes; a flight without one counts as a flight, not in the mean.
 
-So three of the four streams meet in one row. Beside the two numbers that people read, mean_delay and
+So the three streams of flights meet in one row. Beside the two numbers that people read, mean_delay and
 cancelled_share, the table keeps the sums and counts that they are made of: a row that changed is
 taken back with its old values (-U, -D) and added with its new ones (+I, +U), and only sums can do that.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ import pyarrow.parquet as pq
 from examples.flights.workspace import Workspace
 
 _INSTANT = pa.timestamp("us", tz="UTC")
+_LAST_DELAYS = timedelta(days=2)  # after the last hour of a schedule flights still leave
 _FLIGHTS = pa.schema(
     [
         ("month", pa.string()),
@@ -90,7 +92,7 @@ class Dataset:
 
 
 def read_dataset(flight_count: int | None = None, month_count: int = 12) -> Dataset:
-    """Read the package: the first `month_count` months, and `flight_count` flights of them.
+    """Read the package: the first `month_count` months, and `flight_count` flights of them; the weather till then.
 
     Raises ValueError when the key is not unique or a number does not fit its type.
     """
@@ -106,9 +108,11 @@ def read_dataset(flight_count: int | None = None, month_count: int = 12) -> Data
     _require_unique_key(flights)
     if flight_count is not None and flight_count < flights.num_rows:
         flights = flights.take(np.linspace(0, flights.num_rows - 1, flight_count, dtype=np.int64))
+    weather = _typed(package.weather, _WEATHER)
+    until = pc.add(pc.max(flights["time_hour"]), pa.scalar(_LAST_DELAYS))
     return Dataset(
         flights=flights,
-        weather=_typed(package.weather, _WEATHER),
+        weather=weather.filter(pc.less_equal(weather["time_hour"], until)),
         planes=_typed(package.planes, _PLANES),
         airlines=_typed(package.airlines, _AIRLINES),
         airports=_typed(package.airports, _AIRPORTS),

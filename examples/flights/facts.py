@@ -1,11 +1,8 @@
-"""One row per flight with everything that will ever be known about it, joined by plain Spark.
+"""One row per flight with all that its three streams will ever tell of it, joined by plain Spark.
 
 In: the Parquet copies of the data set. Out: an Arrow table and Parquet files with the columns of
-`FACT_SCHEMA`. These joins only prepare the input: the weather at the origin in the departure hour
-has to be looked up by (origin, time_hour) before a stream of it can be keyed by flight, and so for
-aircraft and destination. What the wide table replaces is the join of the four streams.
-
-`has_weather` tells a flight without any weather row from one whose readings are all null.
+`FACT_SCHEMA`. These joins only prepare the input: names of airlines and places come with the schedule.
+What the wide table replaces is the join of the three streams and of the aircraft.
 """
 
 from __future__ import annotations
@@ -22,14 +19,13 @@ FACT_SCHEMA = pa.schema(
     [
         *KEY_FIELDS,
         pa.field("minute", pa.int32()),
-        pa.field("has_weather", pa.bool_()),
         *(field for group in GROUPS for field in group.values),
     ]
 )
 
 
 def join_facts(spark: SparkSession, workspace: Workspace) -> pa.Table:
-    """Join flights, airlines, airports, planes, weather; store the facts, return them sorted."""
+    """Join flights, airlines, airports; store the facts, return them sorted."""
 
     def source(name: str) -> DataFrame:
         return spark.read.parquet(str(workspace.dataset / f"{name}.parquet"))
@@ -41,22 +37,10 @@ def join_facts(spark: SparkSession, workspace: Workspace) -> pa.Table:
         F.col("lat").alias("dest_lat"),
         F.col("lon").alias("dest_lon"),
     )
-    planes = source("planes").select(
-        "tailnum",
-        F.col("year").alias("plane_year"),
-        F.col("manufacturer").alias("plane_maker"),
-        F.col("model").alias("plane_model"),
-        F.col("engines").alias("plane_engines"),
-        F.col("seats").alias("plane_seats"),
-    )
-    weather = source("weather").withColumn("weather_row", F.lit(True))
     joined = (
         source("flights")
         .join(airlines, "carrier", "left")
         .join(destinations, "dest", "left")
-        .join(planes, "tailnum", "left")
-        .join(weather, ["origin", "time_hour"], "left")
-        .withColumn("has_weather", F.coalesce("weather_row", F.lit(False)))
         .select(*FACT_SCHEMA.names)
     )
     joined.write.parquet(str(workspace.facts))

@@ -1,7 +1,7 @@
 """The wide table seen as an ML feature table: a sample with its label, and how full it is.
 
 In: the rows of the table as Arrow. Out: plain values for the console and the report. The label is the
-arrival delay in minutes; the features come from all four streams, joined by nothing but the key.
+arrival delay in minutes; the features come from three streams, joined by nothing but the key, and from the aircraft.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from examples.flights.wide_table import GROUPS, KEY, LABEL
+from examples.flights.wide_table import COLUMN_GROUPS, KEY, LABEL
 
-# What a sample shows: enough of each group to recognise it, the label last.
+# What a sample shows: enough of each group to recognise it.
 SAMPLE_COLUMNS = (
     "time_hour",
     "carrier",
@@ -24,13 +24,13 @@ SAMPLE_COLUMNS = (
     "origin",
     "dest",
     "distance",
-    "plane_seats",
+    "tailnum",
     "dep_time",
     "dep_delay",
-    "temp",
-    "wind_speed",
-    "visib",
     LABEL,
+    "plane_year",
+    "plane_maker",
+    "plane_seats",
 )
 _SAMPLE_SEED = 7
 
@@ -60,7 +60,7 @@ def group_of(column: str) -> str:
     """The name of the group that `column` belongs to; "key" for the key."""
     if column in KEY:
         return "key"
-    return next(group.name for group in GROUPS if column in group.stream_schema.names)
+    return next(group.name for group in COLUMN_GROUPS if column in group.written_schema.names)
 
 
 def measure_fill(rows: pa.Table) -> list[GroupFill]:
@@ -76,7 +76,7 @@ def measure_fill(rows: pa.Table) -> list[GroupFill]:
             known_count=count(group.sequence),
             column_counts={name: count(name) for name in group.value_names},
         )
-        for group in GROUPS
+        for group in COLUMN_GROUPS
     ]
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import widetable as wt
 from examples.flights.pipeline import PipelineRun
 from examples.flights.second_layer import COMMIT_USER, next_snapshot
+from examples.flights.wide_table import WIDENER_USER
 
 STAGES = ("stored", "told", "counted")
 
@@ -76,13 +77,15 @@ class Freshness:
 
 
 def measure_freshness(wide: wt.Table, hourly: wt.Table, run: PipelineRun) -> Freshness:
-    """Follow all rows that the streams wrote. Raises KeyError when some never arrived."""
+    """Follow all rows that streams wrote into the wide table. Raises KeyError when some never arrived."""
     snapshots = {snapshot.id: snapshot for snapshot in wide.snapshots()}
     streams = {stream.query_id: stream for stream in run.streams}
     counted = _counted(hourly, run, max(snapshots, default=0))
     journeys = []
     for (stored_id, told_id), row_count in sorted(level0_moves(wide).items()):
         stored = snapshots[stored_id]
+        if stored.commit_user == WIDENER_USER:
+            continue
         stream = streams[stored.commit_user]
         journeys.append(
             Journey(

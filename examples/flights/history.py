@@ -18,7 +18,9 @@ import widetable as wt
 from examples.flights.carrier_hourly import ROW_KIND
 from examples.flights.pipeline import PipelineRun
 from examples.flights.second_layer import COMMIT_USER
-from examples.flights.wide_table import GROUPS, PARTITION
+from examples.flights.tables import DemoTables
+from examples.flights.weather_first import LOOKUP
+from examples.flights.wide_table import COLUMN_GROUPS, PARTITION, WIDENER, WIDENER_USER
 
 MAINTAINER = "maintainer"
 SECOND_LAYER = "second layer"
@@ -69,10 +71,12 @@ class Told:
 
 @dataclass(frozen=True)
 class History:
-    """The run as the tables remember it, oldest first. layer_commits: of the second layer's table."""
+    """The run as the tables remember it, oldest first. commits: of the wide table. other_commits: of queries that
+    write to the others.
+    """
 
     commits: tuple[DemoCommit, ...]
-    layer_commits: tuple[DemoCommit, ...]
+    other_commits: tuple[DemoCommit, ...]
     told: tuple[Told, ...]
     fill: tuple[FillPoint, ...]
     buckets_before: tuple[Bucket, ...]
@@ -80,20 +84,35 @@ class History:
 
     @property
     def stream_commits(self) -> list[DemoCommit]:
-        return [commit for commit in self.commits if commit.writer != MAINTAINER]
+        """In the wide table."""
+        return [
+            commit for commit in self.commits if commit.writer not in (MAINTAINER, WIDENER.name)
+        ]
+
+    @property
+    def layer_commits(self) -> list[DemoCommit]:
+        return self.of_writer(SECOND_LAYER)
+
+    def of_writer(self, name: str) -> list[DemoCommit]:
+        """In all tables."""
+        return [each for each in (*self.commits, *self.other_commits) if each.writer == name]
 
 
-def read_history(
-    table: wt.Table, hourly: wt.Table, run: PipelineRun, months: Sequence[str]
-) -> History:
-    """Read all snapshots, and the table at some of them. `months`: all partitions of the table."""
+def read_history(tables: DemoTables, run: PipelineRun, months: Sequence[str]) -> History:
+    """Read all snapshots, and the wide table at some of them. `months`: all its partitions."""
+    table = tables.wide
     commits = _commits(table, run)
-    last_of_streams = max(commit.snapshot_id for commit in commits if commit.writer != MAINTAINER)
+    not_streams = (MAINTAINER, WIDENER.name)
+    last_of_streams = max(each.snapshot_id for each in commits if each.writer not in not_streams)
     sampled = _evenly_spaced(commits, last_of_streams)
+    others = (tables.planes, tables.weather, tables.departures, tables.hourly)
     return History(
         commits=commits,
-        layer_commits=tuple(
-            commit for commit in _commits(hourly, run) if commit.writer == SECOND_LAYER
+        other_commits=tuple(
+            commit
+            for other in others
+            for commit in _commits(other, run)
+            if commit.writer != MAINTAINER
         ),
         told=_told(table, run),
         fill=tuple(_fill_point(table, commit) for commit in sampled),
@@ -104,7 +123,11 @@ def read_history(
 
 def _commits(table: wt.Table, run: PipelineRun) -> tuple[DemoCommit, ...]:
     writers = {stream.query_id: stream.group for stream in run.streams}
-    writers[COMMIT_USER] = SECOND_LAYER
+    writers |= {
+        run.lookup.query_id: LOOKUP,
+        COMMIT_USER: SECOND_LAYER,
+        WIDENER_USER: WIDENER.name,
+    }
     return tuple(
         DemoCommit(
             snapshot_id=snapshot.id,
@@ -149,7 +172,7 @@ def _evenly_spaced(commits: tuple[DemoCommit, ...], last_of_streams: int) -> lis
 
 
 def _fill_point(table: wt.Table, commit: DemoCommit) -> FillPoint:
-    columns = [group.sequence for group in GROUPS]
+    columns = [group.sequence for group in COLUMN_GROUPS]
     scan = table.scan(columns=columns, snapshot_id=commit.snapshot_id)
     rows = scan.to_arrow()
     levels = Counter(file.level for split in scan.splits() for file in split.files)
@@ -159,7 +182,7 @@ def _fill_point(table: wt.Table, commit: DemoCommit) -> FillPoint:
         row_count=rows.num_rows,
         known={
             group.name: pc.count(rows[group.sequence], mode="only_valid").as_py()
-            for group in GROUPS
+            for group in COLUMN_GROUPS
         },
         files_by_level=dict(levels),
     )

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from examples.flights.wide_table import GROUPS, ColumnGroup
+from examples.flights.column_group import ColumnGroup
+from examples.flights.wide_table import STREAMS
 
 LATE_SECONDS = 3_600
 
@@ -35,15 +36,15 @@ class InputProfile:
 
 
 def profile_streams(streams: dict[str, list[pa.Table]]) -> list[InputProfile]:
-    """One profile per stream, in table order."""
-    return [_profile(group, streams[group.name]) for group in GROUPS]
+    """One profile per stream, in their order."""
+    return [_profile(group, streams[group.name]) for group in STREAMS]
 
 
 def _profile(group: ColumnGroup, files: list[pa.Table]) -> InputProfile:
     records = pa.concat_tables(files)
     issued = records[group.sequence].to_numpy()
     position = pa.array(np.arange(records.num_rows))
-    key = ["time_hour", "carrier", "flight"]
+    key = group.key_names
     versions = (
         records.select([*key, group.sequence])
         .append_column("position", position)

@@ -1,18 +1,19 @@
-"""Four streams of files out of the facts, out of step, with late, repeated and corrected records.
+"""Five streams of files, out of step, with late, repeated and corrected records.
 
-In: the facts (one row per flight, every value final), one seed. Out: for each column group a list
-of Arrow tables, one per file, in order of arrival; `store_streams` writes them as Parquet. The same
-facts and seed give the same files.
+In: the facts (one row per flight, every value final), the data set for aircraft and weather, one seed.
+Out: for each stream a list of Arrow tables, one per file, in order of arrival; `store_streams` writes
+them as Parquet. The same input and seed give the same files.
 
 How a stream comes about:
 
-1. Every flight whose group is known gives one record with the final values. Its sequence is the
-   moment the source issued it: a schedule about a day ahead, a departure after push-back, an
-   arrival at the gate, a reading after the hour.
-2. Some flights had an earlier version with wrong values and a lower sequence: another aircraft, an
-   estimated time, a rough reading. Where the final value is null (no aircraft, cancelled, diverted,
-   no gust) that is a correction to null. A flight that was cancelled without any earlier version
-   has no departure and no arrival record at all.
+1. Every flight whose group is known, every aircraft and every hour at an airport gives one record with
+   the final values. Its sequence is the moment the source issued it: a schedule about a day ahead, a
+   departure after push-back, an arrival at the gate, a reading after the hour, an entry in the register
+   of aircraft from a month before its first flight to two months after it.
+2. Some had an earlier version with wrong values and a lower sequence: another aircraft, an estimated
+   time, a rough reading, the entry of another aircraft. Where the final value is null (no aircraft,
+   cancelled, diverted, no gust, no year) that is a correction to null. A flight that was cancelled
+   without any earlier version has no departure and no arrival record at all.
 3. A record arrives shortly after it was issued; a few arrive hours or days late, and of the wrong
    first versions some arrive after their correction, so the version with the lower sequence must
    lose although it comes last.
@@ -36,12 +37,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from examples.flights.wide_table import ARRIVAL, DEPARTURE, GROUPS, SCHEDULE, WEATHER, ColumnGroup
+from examples.flights.column_group import ColumnGroup
+from examples.flights.dataset import Dataset
+from examples.flights.dimensions import PLANES, WEATHER
+from examples.flights.wide_table import ARRIVAL, DEPARTURE, GROUPS, SCHEDULE, STREAMS
 from examples.flights.workspace import Workspace
 
 SEED = 2013
 MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
-FILE_COUNTS = {"schedule": 9, "departure": 12, "arrival": 11, "weather": 10}
+FILE_COUNTS = {"schedule": 9, "departure": 12, "arrival": 11, "planes": 5, "weather": 7}
 
 _FIRST_FILE_TIME = (
     1_388_534_400  # epoch seconds; file times only fix the order in which Spark takes the files
@@ -55,14 +59,17 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def make_streams(facts: pa.Table, seed: int = SEED) -> dict[str, list[pa.Table]]:
-    """The files of every stream, by group name, each list in order of arrival."""
-    seeds = np.random.SeedSequence(seed).spawn(len(GROUPS))
+def make_streams(facts: pa.Table, dataset: Dataset, seed: int = SEED) -> dict[str, list[pa.Table]]:
+    """The files of every stream, by its name, each list in order of arrival."""
+    sources = {group.name: facts for group in GROUPS}
+    sources |= {PLANES.name: _first_flown(dataset), WEATHER.name: dataset.weather}
+    seeds = np.random.SeedSequence(seed).spawn(len(STREAMS))
     return {
         group.name: _cut(
-            _records(group, facts, np.random.default_rng(child)), FILE_COUNTS[group.name]
+            _records(group, sources[group.name], np.random.default_rng(child)),
+            FILE_COUNTS[group.name],
         )
-        for group, child in zip(GROUPS, seeds, strict=True)
+        for group, child in zip(STREAMS, seeds, strict=True)
     }
 
 
@@ -79,12 +86,12 @@ def store_streams(streams: dict[str, list[pa.Table]], workspace: Workspace) -> N
 
 @dataclass(frozen=True)
 class _InputPlan:
-    """What makes one group's records: for which flights, issued when, what a first version says."""
+    """What makes one stream's records: for which rows, issued when, what a first version says."""
 
     known: Callable[[pa.Table, Bools], Bools]
     issued: Callable[[pa.Table, np.random.Generator], Ints]
     correctable_to_null: str  # the column whose final null may replace a first value
-    to_null_share: float  # of the flights with that null
+    to_null_share: float  # of the rows with that null
     first_version: Callable[[pa.Table, np.random.Generator], dict[str, pa.Array]]
 
 
@@ -109,7 +116,7 @@ def _records(group: ColumnGroup, facts: pa.Table, rng: np.random.Generator) -> p
     first_facts = _replace(facts, plan.first_version(facts, rng))
     first = _versions(group, first_facts, corrected, first_issued, first_arrived)
     records = _with_repeats(pa.concat_tables([final, first]), rng)
-    order = ["_arrived", "time_hour", "carrier", "flight", group.sequence]
+    order = ["_arrived", *group.key_names, group.sequence]
     records = records.sort_by([(name, "ascending") for name in order])
     return records.select(group.stream_schema.names).cast(group.stream_schema)
 
@@ -141,6 +148,14 @@ def _cut(records: pa.Table, file_count: int) -> list[pa.Table]:
     return [records.slice(start, stop - start) for start, stop in itertools.pairwise(bounds)]
 
 
+def _first_flown(dataset: Dataset) -> pa.Table:
+    """The planes, with the hour of their first flight; of those that never fly, the first hour of all."""
+    hours = dataset.flights.group_by("tailnum").aggregate([("time_hour", "min")])
+    planes = dataset.planes.join(hours, "tailnum").sort_by("tailnum")
+    first = pc.min(dataset.flights["time_hour"])
+    return planes.append_column("time_hour", pc.fill_null(planes["time_hour_min"], first))
+
+
 # When a source issues a version, in epoch seconds.
 
 
@@ -169,18 +184,20 @@ def _arrival_issued(facts: pa.Table, rng: np.random.Generator) -> Ints:
     return _scheduled(facts) + minutes * MINUTE + on_ground
 
 
-def _weather_issued(facts: pa.Table, rng: np.random.Generator) -> Ints:
-    return _hour(facts) + HOUR + _draw(rng, 0, 10 * MINUTE, facts.num_rows)
+def _weather_issued(weather: pa.Table, rng: np.random.Generator) -> Ints:
+    return _hour(weather) + HOUR + _draw(rng, 0, 10 * MINUTE, weather.num_rows)
+
+
+def _plane_issued(planes: pa.Table, rng: np.random.Generator) -> Ints:
+    return _hour(planes) + _draw(rng, -30 * DAY, 60 * DAY, planes.num_rows)
 
 
 # What a wrong first version says; columns that are not named keep their final value.
 
 
 def _other_aircraft(facts: pa.Table, rng: np.random.Generator) -> dict[str, pa.Array]:
-    columns = ["tailnum", *(name for name in SCHEDULE.value_names if name.startswith("plane_"))]
-    aircraft = facts.select(columns).filter(pc.is_valid(facts["tailnum"]))
-    drawn = aircraft.take(_draw(rng, 0, aircraft.num_rows, facts.num_rows))
-    return {name: drawn[name] for name in columns}
+    aircraft = facts["tailnum"].drop_null()
+    return {"tailnum": aircraft.take(_draw(rng, 0, len(aircraft), facts.num_rows))}
 
 
 def _estimated_departure(facts: pa.Table, rng: np.random.Generator) -> dict[str, pa.Array]:
@@ -200,9 +217,21 @@ def _estimated_arrival(facts: pa.Table, rng: np.random.Generator) -> dict[str, p
     }
 
 
-def _rough_reading(facts: pa.Table, rng: np.random.Generator) -> dict[str, pa.Array]:
-    temperature = np.round(_floats(facts["temp"]) + _draw(rng, 1, 4, facts.num_rows), 2)
-    gust = np.round(_floats(facts["wind_speed"]) * 1.6 + 1.0, 5)
+def _other_entry(planes: pa.Table, rng: np.random.Generator) -> dict[str, pa.Array]:
+    """Of another aircraft, with a year where there is none, and an engine too many."""
+    drawn = planes.take(_draw(rng, 0, planes.num_rows, planes.num_rows))
+    return {
+        "year": pc.fill_null(drawn["year"], pa.scalar(1999, pa.int32())),
+        "manufacturer": drawn["manufacturer"],
+        "model": drawn["model"],
+        "engines": pc.add(planes["engines"], pa.scalar(1, pa.int32())),
+        "seats": drawn["seats"],
+    }
+
+
+def _rough_reading(weather: pa.Table, rng: np.random.Generator) -> dict[str, pa.Array]:
+    temperature = np.round(_floats(weather["temp"]) + _draw(rng, 1, 4, weather.num_rows), 2)
+    gust = np.round(_floats(weather["wind_speed"]) * 1.6 + 1.0, 5)
     return {
         "temp": pa.array(temperature, from_pandas=True),
         "wind_gust": pa.array(gust, from_pandas=True),
@@ -249,8 +278,15 @@ _PLANS = {
         to_null_share=0.4,
         first_version=_estimated_arrival,
     ),
+    PLANES.name: _InputPlan(
+        known=lambda planes, to_null: np.ones(planes.num_rows, dtype=np.bool_),
+        issued=_plane_issued,
+        correctable_to_null="year",
+        to_null_share=0.4,
+        first_version=_other_entry,
+    ),
     WEATHER.name: _InputPlan(
-        known=lambda facts, to_null: _bools(facts["has_weather"]),
+        known=lambda weather, to_null: np.ones(weather.num_rows, dtype=np.bool_),
         issued=_weather_issued,
         correctable_to_null="wind_gust",
         to_null_share=0.03,

@@ -18,6 +18,7 @@ from examples.flights.history import History
 from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import CarrierTable, Punctuality
 from examples.flights.second_layer import LayerRun
+from examples.flights.wide_table import GROUPS
 
 # What became of a record at each stage.
 STAGE_TEXTS = {
@@ -118,7 +119,7 @@ def _way_chart(freshness: Freshness, run: PipelineRun, colors: Mapping[str, str]
         )
         for journey in journeys
     ]
-    streams = {stream.group: colors[stream.group] for stream in run.streams}
+    streams = {group.name: colors[group.name] for group in GROUPS}
     return way_chart(ways, stages, streams, x_title="seconds since the first batch began")
 
 
@@ -139,10 +140,17 @@ def _change_sentence(run: PipelineRun, history: History) -> str:
     totals = _change_totals(history)
     snapshot_count = len(history.told)
     return (
-        f"{run.row_count:,} records became {sum(totals.values()):,} changes in {snapshot_count} snapshots. A "
+        f"{_record_count(run):,} records of flights, and the aircraft that they were widened with, became "
+        f"{sum(totals.values()):,} changes in {snapshot_count} snapshots. A "
         f"record that comes twice, or too late to win, changes nothing and is not told; of several "
         f"records of one flight that are compacted together, the last state is told."
     )
+
+
+def _record_count(run: PipelineRun) -> int:
+    """Of the streams that write to the wide table."""
+    names = [group.name for group in GROUPS]
+    return sum(stream.row_count for stream in run.streams if stream.group in names)
 
 
 def _change_chart(history: History) -> Spec:

@@ -1,9 +1,10 @@
-"""The one maintainer of the wide table: it compacts in the background while the streams write.
+"""The one maintainer of the wide table: it compacts and widens in the background while the streams write.
 
 The streams only append (`write-only`), so somebody has to merge their small files, and with that to
-tell what changed. `DemoMaintainer` is a context manager around `Table.maintain`, the same loop that
-`widetable maintain` runs in a process of its own; what it did is in `rounds` afterwards. A failure that
-it cannot mend ends the demo: the exception is raised again when the context is left.
+tell what changed; and to let the columns of the aircraft follow the tail numbers. `DemoMaintainer` is a
+context manager around `Table.maintain`, the same loop that `widetable maintain` runs in a process of its
+own; what it did is in `rounds` afterwards. A failure that it cannot mend ends the demo: the exception is
+raised again when the context is left.
 
 In a thread of the driver, because there are two cores and the kernels that compact let others run:
 another process would load the same code again, and tasks of Spark would wait behind the streams' own.
@@ -33,7 +34,7 @@ class CompactionRound:
 
 
 class DemoMaintainer:
-    """Compacts whatever is due every `pause_seconds` until the context is left, and then once more."""
+    """Does whatever is due every `pause_seconds` until the context is left, and then until nothing is left to do."""
 
     def __init__(self, table: wt.Table, pause_seconds: float) -> None:
         self.rounds: list[CompactionRound] = []
@@ -60,15 +61,20 @@ class DemoMaintainer:
             return
         if self._failure is not None:
             raise self._failure
-        self._compact(full=False)
+        done = self._maintain_once()
+        while not done.is_idle:
+            done = self._maintain_once()
 
     def compact_fully(self) -> None:
         """Merge everything into the last level. Not to be called while the context is open."""
-        self._compact(full=True)
-
-    def _compact(self, *, full: bool) -> None:
         self._begun = time.time()
-        self._note(self._table.compact(full=full).snapshot_id, full=full)
+        self._note(self._table.compact(full=True).snapshot_id, full=True)
+
+    def _maintain_once(self) -> wt.MaintenanceResult:
+        self._begun = time.time()
+        done = self._table.maintain(once=True, expire=False)
+        self._note(done.snapshot_id, full=False)
+        return done
 
     def _work(self) -> None:
         self._begun = time.time()

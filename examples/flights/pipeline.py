@@ -1,11 +1,12 @@
-"""Four streaming queries fill one table at the same time, and a fifth keeps a second table from its changes.
+"""Seven streaming queries: three fill one wide table at the same time, two the tables of aircraft and weather, one
+looks the weather of departures up, and one keeps a table from the changes of the wide one.
 
-In: a Spark session, the files of the streams, the two empty tables. Files come
-while the queries run (`arrivals`); each of the four takes one per micro-batch and writes its own columns with
-`format("widetable")`. No query knows of the others: there is no join and no lock, and each has its own
-checkpoint. A maintainer compacts meanwhile, which is also what tells the changes; the second layer
-reads them, fails once in the middle and goes on. Out: a `PipelineRun` with what each query
-did. A query that fails ends the demo with its own error.
+In: a Spark session, the files of the streams, the empty tables. Files come while the queries run (`arrivals`); each of
+the first five takes one per micro-batch and writes its own columns with `format("widetable")`. No query knows of the
+others: there is no lock, and each has its own checkpoint. A maintainer compacts and widens the wide table meanwhile,
+and so tells its changes; the second layer reads them, fails once in the middle and goes on. Departures are let in to
+the query that looks the weather up when the weather of their hours is known (`weather_first`). Out: a `PipelineRun`
+with what each query did. A query that fails ends the demo with its own error.
 """
 
 from __future__ import annotations
@@ -15,23 +16,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import widetable as wt
 from examples.flights.arrivals import Arrivals
+from examples.flights.column_group import ColumnGroup
+from examples.flights.departure_weather import with_weather
+from examples.flights.dimensions import WEATHER
 from examples.flights.maintainer import CompactionRound, DemoMaintainer
 from examples.flights.micro_batch import MicroBatch, last_batch, micro_batches
 from examples.flights.second_layer import LayerRun, SecondLayer
-from examples.flights.wide_table import (
-    GROUPS,
-    KEY,
-    PARTITION,
-    TABLE_NAME,
-    TABLE_OPTIONS,
-    TABLE_SCHEMA,
-    ColumnGroup,
-)
+from examples.flights.tables import DemoTables
+from examples.flights.weather_first import LOOKUP, WeatherFirst
+from examples.flights.wide_table import DEPARTURE, STREAMS
 from examples.flights.workspace import Workspace
 
 COMPACTION_PAUSE_SECONDS = 0.1
@@ -78,10 +76,13 @@ class StreamRun:
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """All queries and the maintainer. startup_seconds: from the call until the first batch began."""
+    """All queries and the maintainer. startup_seconds: from the call until the first batch began. lookup: the query
+    that looks the weather up.
+    """
 
     startup_seconds: float
     streams: tuple[StreamRun, ...]
+    lookup: StreamRun
     compactions: tuple[CompactionRound, ...]
     layer: LayerRun
 
@@ -104,83 +105,97 @@ class PipelineRun:
         return sum(stream.row_count for stream in self.streams)
 
 
-# Called about twice a second with the share of files that is done, by group.
+# Called about twice a second with the share of files that is done, by query.
 OnProgress = Callable[[dict[str, float]], None]
-
-
-def create_table(workspace: Workspace) -> wt.Table:
-    """A new, empty `nyc.flights_wide` in the workspace's warehouse."""
-    catalog = wt.Catalog(str(workspace.warehouse))
-    return catalog.create_table(
-        TABLE_NAME,
-        TABLE_SCHEMA,
-        primary_key=list(KEY),
-        partition_by=list(PARTITION),
-        options=TABLE_OPTIONS,
-    )
 
 
 def run_pipeline(
     spark: SparkSession,
     workspace: Workspace,
-    wide: wt.Table,
-    hourly: wt.Table,
+    tables: DemoTables,
     record_count: int,
     on_progress: OnProgress,
 ) -> PipelineRun:
-    """Run the four queries to the end of their files and the second layer to the end of their changes.
+    """Run all queries to the end of their files, the second layer to the end of the changes.
 
     The steady arrival of files begins when the first file of every stream has gone all the way. In the middle the
-    second layer fails once; at the end everything is compacted once more, fully. record_count: of all streams.
+    second layer fails once; at the end the maintainer runs until nothing is left to do, and everything is compacted
+    once more, fully. record_count: of all streams.
     """
     called = time.time()
+    wide = tables.wide
     maintainer = DemoMaintainer(wide, COMPACTION_PAUSE_SECONDS)
-    layer = SecondLayer(spark, workspace, wide, hourly)
+    layer = SecondLayer(spark, workspace, wide, tables.hourly)
+    let_in = WeatherFirst(workspace)
     queries: dict[str, StreamingQuery] = {}
 
     def watch(shares: dict[str, float]) -> None:
         on_progress(shares)
-        if not arrivals.has_begun and all(shares.values()) and layer.has_read(_last_change(wide)):
+        of_streams = [shares[group.name] for group in STREAMS]
+        let_in.let_in(len(arrivals.times[DEPARTURE.name]), _files_taken(queries[WEATHER.name]))
+        if not arrivals.has_begun and all(of_streams) and layer.has_read(_last_change(wide)):
             arrivals.begin()
-        if sum(shares.values()) >= len(shares) / 2:
+        if sum(of_streams) >= len(of_streams) / 2:
             layer.fail_once()
         layer.check()
 
     try:
         with Arrivals(workspace, record_count) as arrivals, maintainer:
             layer.start()
-            for group in GROUPS:
-                queries[group.name] = _start_query(spark, workspace, wide, group)
-            _wait_for(queries, arrivals.counts, watch)
+            for group in STREAMS:
+                queries[group.name] = _start_stream(spark, workspace, tables.of(group.table), group)
+            queries[LOOKUP] = _start_lookup(spark, workspace, tables)
+            _wait_for(queries, {**arrivals.counts, LOOKUP: let_in.count}, watch)
         maintainer.compact_fully()
         layer_run = layer.finish(_last_change(wide))
     finally:
         for query in spark.streams.active:
             query.stop()
-    streams = tuple(
-        StreamRun(name, str(query.id), tuple(micro_batches(query)), tuple(arrivals.times[name]))
+    times = {**arrivals.times, LOOKUP: let_in.times}
+    runs = {
+        name: StreamRun(name, str(query.id), tuple(micro_batches(query)), tuple(times[name]))
         for name, query in queries.items()
-    )
+    }
+    lookup = runs.pop(LOOKUP)
     return PipelineRun(
-        startup_seconds=min(stream.started for stream in streams) - called,
-        streams=streams,
+        startup_seconds=min(stream.started for stream in runs.values()) - called,
+        streams=tuple(runs.values()),
+        lookup=lookup,
         compactions=tuple(maintainer.rounds),
         layer=layer_run,
     )
 
 
-def _start_query(
+def _start_stream(
     spark: SparkSession, workspace: Workspace, table: wt.Table, group: ColumnGroup
 ) -> StreamingQuery:
+    records = _records(spark, workspace, group, group.name)
+    written = records.select(group.written_schema.names)
+    return _start_query(written, workspace, table, group.name)
+
+
+def _start_lookup(spark: SparkSession, workspace: Workspace, tables: DemoTables) -> StreamingQuery:
+    departures = _records(spark, workspace, DEPARTURE, LOOKUP)
+    found = with_weather(departures, tables.weather)
+    return _start_query(found, workspace, tables.departures, LOOKUP)
+
+
+def _records(spark: SparkSession, workspace: Workspace, group: ColumnGroup, name: str) -> DataFrame:
+    """The files of a stream as they come to the folder of the query `name`."""
     schema = spark.read.parquet(str(workspace.stream(group.name))).schema
-    spark.sparkContext.setLocalProperty("spark.scheduler.pool", group.name)  # a fair share for each
     files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    return files.parquet(str(workspace.arrived(name)))
+
+
+def _start_query(
+    rows: DataFrame, workspace: Workspace, table: wt.Table, name: str
+) -> StreamingQuery:
+    rows.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", name)  # a fair share
     return (
-        files.parquet(str(workspace.arrived(group.name)))
-        .writeStream.format("widetable")
+        rows.writeStream.format("widetable")
         .option("path", str(table.path))
-        .option("checkpointLocation", str(workspace.checkpoint(group.name).resolve()))
-        .queryName(group.name)
+        .option("checkpointLocation", str(workspace.checkpoint(name).resolve()))
+        .queryName(name)
         .trigger(processingTime=_TRIGGER)
         .start()
     )
@@ -204,9 +219,10 @@ def _wait_for(
 
 
 def _files_taken(query: StreamingQuery) -> int:
-    """By the batches that are done; each takes one."""
+    """By the batches that are done; each takes one. A query that waits for its first file has no offset."""
     last = last_batch(query)
-    return 0 if last is None else int(json.loads(last.end_offset)["logOffset"]) + 1
+    offset = None if last is None else json.loads(last.end_offset)
+    return 0 if offset is None else int(offset["logOffset"]) + 1
 
 
 def _last_change(table: wt.Table) -> int:

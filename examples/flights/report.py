@@ -21,15 +21,20 @@ from examples.flights.features import GroupFill, cell_text, group_of, percent_te
 from examples.flights.freshness import Freshness
 from examples.flights.history import MAINTAINER, SECOND_LAYER, Bucket, History
 from examples.flights.input_profile import InputProfile
+from examples.flights.join_report import join_values
 from examples.flights.layer_report import layer_charts, layer_values, seconds_text
 from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import CarrierTable
 from examples.flights.verdict import DemoVerdict
-from examples.flights.wide_table import GROUPS, LABEL, TABLE_NAME
+from examples.flights.weather_first import LOOKUP
+from examples.flights.wide_table import LABEL, STREAMS, TABLE_NAME, WIDENER
+from examples.flights.widened import Widened
 
 COLORS = {
     "key": "var(--key)",
-    **{group.name: f"var(--{group.name})" for group in GROUPS},
+    **{group.name: f"var(--{group.name})" for group in STREAMS},
+    WIDENER.name: "var(--planes)",
+    LOOKUP: "var(--weather)",
     MAINTAINER: "var(--maintainer)",
     SECOND_LAYER: "var(--second-layer)",
 }
@@ -45,6 +50,7 @@ class DemoFindings:
     run: PipelineRun
     history: History
     freshness: Freshness
+    widened: Widened
     verdict: DemoVerdict
     carriers: CarrierTable
     fill: Sequence[GroupFill]
@@ -58,7 +64,7 @@ class DemoFindings:
 
     @property
     def retry_count(self) -> int:
-        """Commits that lost a race for a snapshot id and went again, all streams together."""
+        """Commits to the wide table that lost a race for a snapshot id and went again, all streams together."""
         return sum(commit.retry_count for commit in self.history.stream_commits)
 
 
@@ -69,13 +75,16 @@ def render_report(findings: DemoFindings, library: str) -> str:
     values = {
         "lead": (
             f"All {verdict.wide.row_count:,} flights that left New York City in the data set, as one feature "
-            f"table. Schedule, departure, arrival and weather came as four streams of files; four "
-            f"Spark queries wrote them at the same time, each its own columns, with no join. A fifth query "
-            f"read what changed and kept a second table, <code>{escape(HOURLY_NAME)}</code>, from it."
+            f"table. Schedule, departure and arrival came as three streams of files; three Spark queries wrote "
+            f"them at the same time, each its own columns, with no join. The columns of the aircraft followed "
+            f"the tail number in storage, from a table that a fourth query kept; a fifth kept the weather, in "
+            f"which a sixth looked departures up. A seventh read what changed and kept "
+            f"<code>{escape(HOURLY_NAME)}</code> from it."
         ),
         "tiles": _tiles(findings),
         "differences": _differences(verdict),
         **layer_values(run, history, findings.freshness, verdict.laws),
+        **join_values(findings.widened, run.lookup, verdict),
         "pace": f"{RECORDS_PER_SECOND:,}",
         "sampled_count": str(len(history.fill)),
         "retry_sentence": _retry_sentence(findings),
@@ -84,7 +93,7 @@ def render_report(findings: DemoFindings, library: str) -> str:
         "sample_table": _sample_table(findings.sample),
         "fill_bars": "".join(_fill_bars(fill) for fill in findings.fill),
         "speed_sentence": (
-            f"{run.row_count:,} records in {run.seconds:.1f} s, all four streams and the maintainer "
+            f"{run.row_count:,} records in {run.seconds:.1f} s, all five streams and the maintainer "
             f"on two cores; before, Spark took {run.startup_seconds:.1f} s to start the queries. Seconds "
             f"are those of micro-batches; the first of each stream includes the start of its Python "
             f"processes. Compaction took "
@@ -132,10 +141,15 @@ def _tiles(findings: DemoFindings) -> str:
             "different cells",
         ),
         ("", f"{verdict.cell_count:,}", "cells compared with plain queries over the input"),
-        ("", f"{RECORDS_PER_SECOND:,}", "records came per second, four streams together"),
+        ("", f"{RECORDS_PER_SECOND:,}", "records came per second, five streams together"),
         ("", f"{len(commits)}", f"commits, {findings.retry_count} races lost and retried"),
         ("", told[0], f"file to changelog, median; 99&nbsp;% within {told[1]}"),
         ("", counted[0], f"file to second layer, median; 99&nbsp;% within {counted[1]}"),
+        (
+            "",
+            seconds_text(findings.widened.lag(0.5)),
+            f"flight or aircraft to widened columns, median; {verdict.widened_cell_count:,} cells",
+        ),
         ("", f"{findings.change_count:,}", "changes told, with the row before and after"),
         (
             "bad" if broken_count else "good",
@@ -151,11 +165,13 @@ def _tiles(findings: DemoFindings) -> str:
 
 def _differences(verdict: DemoVerdict) -> str:
     parts = [
-        ("The table is not the full join", verdict.wide.passed, verdict.wide.first_differences),
-        (
-            "The second layer is not what the full join gives",
-            verdict.hourly.passed,
-            verdict.hourly.first_differences,
+        *(
+            (
+                f"{escape(name)} is not what the input gives",
+                audit.passed,
+                audit.first_differences,
+            )
+            for name, audit in verdict.audits.items()
         ),
         ("Laws of the table are broken", verdict.laws.ok, verdict.laws.findings),
     ]
@@ -191,7 +207,8 @@ def _retry_sentence(findings: DemoFindings) -> str:
 
 def _commit_chart(findings: DemoFindings) -> Spec:
     run, history = findings.run, findings.history
-    commits = [*(each for each in history.stream_commits), *history.layer_commits]
+    widener = history.of_writer(WIDENER.name)
+    commits = [*history.stream_commits, *widener, *history.other_commits]
     largest = max((commit.row_count for commit in commits), default=1) or 1
     published = [
         Event(
@@ -228,9 +245,8 @@ def _file_chart(history: History) -> Spec:
     series: list[Series] = []
     for name in history.fill[0].known:
         points = [(0.0, 0.0)]
-        for commit in history.commits:
-            if commit.writer == name:
-                points.append((commit.seconds, points[-1][1] + commit.file_count))
+        for commit in history.of_writer(name):
+            points.append((commit.seconds, points[-1][1] + commit.file_count))
         series.append(Series(name, COLORS[name], points))
     return curve_chart(series, x_title=_SECONDS, y_title="files", steps=True)
 
@@ -309,8 +325,8 @@ def _fill_bars(fill: GroupFill) -> str:
 
 def _speed_table(findings: DemoFindings) -> str:
     rows = []
-    for stream in findings.run.streams:
-        commits = [c for c in findings.history.commits if c.writer == stream.group]
+    for stream in (*findings.run.streams, findings.run.lookup):
+        commits = findings.history.of_writer(stream.group)
         rows.append(
             (
                 stream.group,

@@ -26,9 +26,6 @@ import widetable as wt
 from examples.flights.carrier_hourly import (
     DELTA_SCHEMA,
     HOURLY_KEY,
-    HOURLY_NAME,
-    HOURLY_OPTIONS,
-    HOURLY_SCHEMA,
     READ_SCHEMA,
     changed_rows,
     signed_deltas,
@@ -60,13 +57,6 @@ class LayerRun:
 
 class PlannedFailure(Exception):
     """Raised once, on purpose, by the query of the second layer."""
-
-
-def create_hourly_table(workspace: Workspace) -> wt.Table:
-    """A new, empty `nyc.carrier_hourly` in the workspace's warehouse."""
-    return wt.Catalog(str(workspace.warehouse)).create_table(
-        HOURLY_NAME, HOURLY_SCHEMA, primary_key=list(HOURLY_KEY), options=HOURLY_OPTIONS
-    )
 
 
 def next_snapshot(batch: MicroBatch) -> int:

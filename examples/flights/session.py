@@ -43,6 +43,8 @@ def start_session(workspace: Workspace) -> SparkSession:
         "spark.master": f"local[{CORES}]",
         "spark.driver.extraJavaOptions": " ".join(_JAVA_OPTIONS),
         "spark.driver.memory": "2g",
+        # Processes that read, write and commit have imported widetable when they begin, many times a minute.
+        "spark.python.daemon.module": "widetable_spark.warm_daemon",
         "spark.local.dir": str(scratch),
         "spark.scheduler.mode": "FAIR",
         "spark.sql.session.timeZone": "UTC",

@@ -1,40 +1,70 @@
-"""Whether the run is right: both tables cell by cell, and the laws of the format and the changelog.
+"""Whether the run is right: all tables cell by cell, and the laws of the format, the changelog and what is derived.
 
-In: the workspace with the input files, the wide table, the rows of both tables. Out: a `DemoVerdict`.
+In: the workspace with the input files, the tables, their rows. Out: a `DemoVerdict`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 import widetable as wt
-from examples.flights.audit import Audit, audit_hourly, audit_table, expected_hourly, expected_table
+from examples.flights.audit import (
+    Audit,
+    audit_hourly,
+    audit_rows,
+    audit_table,
+    expected_departures,
+    expected_dimension,
+    expected_hourly,
+    expected_table,
+)
+from examples.flights.carrier_hourly import HOURLY_NAME
+from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
+from examples.flights.dimensions import DIMENSIONS
+from examples.flights.wide_table import KEY, TABLE_NAME, WIDENER
 from examples.flights.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class DemoVerdict:
-    """wide, hourly: cells of the two tables. laws: what widetable's own auditor says of the wide one."""
+    """audits: the cells of each table, by its name. laws: what widetable's own auditor says of the wide one."""
 
-    wide: Audit
-    hourly: Audit
+    audits: Mapping[str, Audit]
     laws: wt.AuditReport
 
     @property
     def passed(self) -> bool:
         """Whether no cell differs and no law is broken."""
-        return self.wide.passed and self.hourly.passed and self.laws.ok
+        return all(audit.passed for audit in self.audits.values()) and self.laws.ok
+
+    @property
+    def wide(self) -> Audit:
+        return self.audits[TABLE_NAME]
+
+    @property
+    def hourly(self) -> Audit:
+        return self.audits[HOURLY_NAME]
+
+    @property
+    def departures(self) -> Audit:
+        return self.audits[DEPARTURES_NAME]
+
+    @property
+    def widened_cell_count(self) -> int:
+        """Cells of the wide table that follow the tail number."""
+        return self.wide.row_count * len(WIDENER.values)
 
     @property
     def cell_count(self) -> int:
-        return self.wide.cell_count + self.hourly.cell_count
+        return sum(audit.cell_count for audit in self.audits.values())
 
     @property
     def difference_count(self) -> int:
         """Different cells, and missing, extra and repeated rows."""
-        return self.wide.difference_count + self.hourly.difference_count
+        return sum(audit.difference_count for audit in self.audits.values())
 
     @property
     def check_count(self) -> int:
@@ -42,13 +72,22 @@ class DemoVerdict:
         return sum(self.laws.checks.values())
 
 
-def judge(
-    workspace: Workspace, table: wt.Table, rows: pa.Table, hourly_rows: pa.Table
-) -> DemoVerdict:
-    """rows: of `table`, the wide one. Raises ValueError when a table has other columns or types."""
+def judge(workspace: Workspace, wide: wt.Table, rows: Mapping[str, pa.Table]) -> DemoVerdict:
+    """rows: of every table, by its name. Raises ValueError when one has other columns or types."""
     expected = expected_table(workspace)
-    return DemoVerdict(
-        wide=audit_table(rows, expected),
-        hourly=audit_hourly(hourly_rows, expected_hourly(expected)),
-        laws=table.audit(start=0),
-    )
+    departures = expected_departures(workspace)
+    audits = {
+        TABLE_NAME: audit_table(rows[TABLE_NAME], expected),
+        **{
+            group.table: audit_rows(
+                rows[group.table],
+                expected_dimension(group, workspace),
+                group.written_schema,
+                group.key_names,
+            )
+            for group in DIMENSIONS
+        },
+        DEPARTURES_NAME: audit_rows(rows[DEPARTURES_NAME], departures, DEPARTURES_SCHEMA, KEY),
+        HOURLY_NAME: audit_hourly(rows[HOURLY_NAME], expected_hourly(expected)),
+    }
+    return DemoVerdict(audits, wide.audit(start=0))

@@ -1,46 +1,28 @@
-"""The table that the demo fills: its key, its four column groups, its types and its options.
+"""The table that the demo fills: its key, its column groups, its types and its options.
 
 A column group is what one stream owns: some value columns and the sequence column that orders the
 versions of those values. The table is `partial-update` with one sequence group per column group, so
 each stream brings the key and its own columns, and a version with a lower sequence than the stored
 one loses whenever it arrives.
 
+The last group has no stream: option `widen.tailnum` makes columns that follow the tail number into
+`nyc.planes`, and the maintainer is their only writer. The index finds the flights of an aircraft that changed.
+
 Types: `time_hour` is an instant (UTC, microseconds). Clock times are local HHMM numbers as in the
 data set, delays and durations are minutes, distances miles, temperatures °F, wind in mph, pressure
-in millibar. Sequences are epoch seconds: the moment at which the source issued the version.
+in millibar.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
+from examples.flights.column_group import ColumnGroup
+from examples.flights.dimensions import DIMENSIONS, PLANES
+
 TABLE_NAME = "nyc.flights_wide"
+INDEX_NAME = "nyc.flights_by_tailnum"
 LABEL = "arr_delay"
-
-
-@dataclass(frozen=True)
-class ColumnGroup:
-    """The columns one stream writes and, among them, the one that says which version is newer."""
-
-    name: str
-    sequence: str
-    values: tuple[pa.Field, ...]
-
-    @property
-    def value_names(self) -> list[str]:
-        return [field.name for field in self.values]
-
-    @property
-    def fields(self) -> list[pa.Field]:
-        return [pa.field(self.sequence, pa.int64()), *self.values]
-
-    @property
-    def stream_schema(self) -> pa.Schema:
-        """What a file of the stream holds: the key, the sequence, the values."""
-        return pa.schema([*KEY_FIELDS, *self.fields])
-
 
 KEY_FIELDS: tuple[pa.Field, ...] = (
     pa.field("month", pa.string(), nullable=False),
@@ -53,6 +35,8 @@ PARTITION = ("month",)
 
 SCHEDULE = ColumnGroup(
     "schedule",
+    TABLE_NAME,
+    KEY_FIELDS,
     "sched_seq",
     (
         pa.field("origin", pa.string()),
@@ -65,20 +49,22 @@ SCHEDULE = ColumnGroup(
         pa.field("dest_lat", pa.float64()),
         pa.field("dest_lon", pa.float64()),
         pa.field("tailnum", pa.string()),
-        pa.field("plane_year", pa.int32()),
-        pa.field("plane_maker", pa.string()),
-        pa.field("plane_model", pa.string()),
-        pa.field("plane_engines", pa.int32()),
-        pa.field("plane_seats", pa.int32()),
     ),
 )
 DEPARTURE = ColumnGroup(
     "departure",
+    TABLE_NAME,
+    KEY_FIELDS,
     "dep_seq",
     (pa.field("dep_time", pa.int32()), pa.field("dep_delay", pa.int32())),
+    unwritten=(
+        pa.field("origin", pa.string()),
+    ),  # the airport that tells it; the schedule's column
 )
 ARRIVAL = ColumnGroup(
     "arrival",
+    TABLE_NAME,
+    KEY_FIELDS,
     "arr_seq",
     (
         pa.field("arr_time", pa.int32()),
@@ -86,24 +72,31 @@ ARRIVAL = ColumnGroup(
         pa.field("air_time", pa.int32()),
     ),
 )
-WEATHER = ColumnGroup(
-    "weather",
-    "wx_seq",
-    (
-        pa.field("temp", pa.float64()),
-        pa.field("dewp", pa.float64()),
-        pa.field("humid", pa.float64()),
-        pa.field("wind_dir", pa.int32()),
-        pa.field("wind_speed", pa.float64()),
-        pa.field("wind_gust", pa.float64()),
-        pa.field("precip", pa.float64()),
-        pa.field("pressure", pa.float64()),
-        pa.field("visib", pa.float64()),
-    ),
-)
-GROUPS = (SCHEDULE, DEPARTURE, ARRIVAL, WEATHER)
+GROUPS = (SCHEDULE, DEPARTURE, ARRIVAL)
+STREAMS = (*GROUPS, *DIMENSIONS)
 
-TABLE_SCHEMA = pa.schema([*KEY_FIELDS, *(field for group in GROUPS for field in group.fields)])
+# The widened columns, by the names that they have in PLANES.
+PLANE_COLUMNS = {
+    "year": "plane_year",
+    "manufacturer": "plane_maker",
+    "model": "plane_model",
+    "engines": "plane_engines",
+    "seats": "plane_seats",
+}
+WIDENER = ColumnGroup(
+    "widener",
+    TABLE_NAME,
+    KEY_FIELDS,
+    "_widen_tailnum",
+    tuple(field.with_name(PLANE_COLUMNS[field.name]) for field in PLANES.values),
+)
+WIDENER_USER = "widen/tailnum"
+COLUMN_GROUPS = (*GROUPS, WIDENER)
+
+# What the table is made with; the columns of the widener come by themselves.
+STREAM_SCHEMA = pa.schema([*KEY_FIELDS, *(field for group in GROUPS for field in group.fields)])
+# What is compared: all but the number of the round in which a flight was widened.
+TABLE_SCHEMA = pa.schema([*STREAM_SCHEMA, *WIDENER.values])
 
 TABLE_OPTIONS: dict[str, str] = {
     "bucket": "1",
@@ -114,4 +107,8 @@ TABLE_OPTIONS: dict[str, str] = {
     # A record that comes twice, or too late to win, changes nothing and is not told.
     "changelog-producer.row-deduplicate": "true",
     **{f"fields.{group.sequence}.sequence-group": ",".join(group.value_names) for group in GROUPS},
+    "widen.tailnum": (
+        f"{PLANES.table}({', '.join(f'{name} as {own}' for name, own in PLANE_COLUMNS.items())})"
+    ),
+    "index.tailnum": INDEX_NAME,
 }

@@ -34,7 +34,7 @@ class Workspace:
         return self.root / "input" / "streams" / group
 
     def arrived(self, group: str) -> Path:
-        """The folder that the streaming query of `group` watches: the files that have come so far."""
+        """The folder that a streaming query watches, by its name: the files that have come so far."""
         return self.root / "input" / "arrived" / group
 
     @property
@@ -42,7 +42,7 @@ class Workspace:
         return self.root / "warehouse"
 
     def checkpoint(self, query: str) -> Path:
-        """Of a stream, by the name of its group, or of the second layer."""
+        """Of a streaming query, by its name."""
         return self.root / "checkpoints" / query
 
     @property

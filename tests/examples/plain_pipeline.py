@@ -1,8 +1,8 @@
 """The demo's pipeline without Spark, one step after the other: for tests of what comes after it.
 
-Every stream writes its files in turn, the table is compacted now and then, and the second layer reads
-the changes with `Table.changes`. What it takes from Spark in the demo, the sum of signed changes, DuckDB
-computes here.
+Every stream writes its files in turn, the wide table is maintained now and then, and the second layer
+reads the changes with `Table.changes`. Departures are looked up when the weather of their hours is known. What
+comes from Spark in the demo, the sum of signed changes and the hour of a departure, DuckDB computes here.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ import pyarrow as pa
 import widetable as wt
 from examples.flights.carrier_hourly import DELTA_SCHEMA, SUMS
 from examples.flights.dataset import Dataset
+from examples.flights.dimensions import WEATHER, dimension_options
 from examples.flights.facts import FACT_SCHEMA
 from examples.flights.maintainer import CompactionRound
 from examples.flights.micro_batch import MicroBatch
-from examples.flights.pipeline import PipelineRun, StreamRun, create_table
-from examples.flights.second_layer import LayerRun, add_once, create_hourly_table
-from examples.flights.wide_table import GROUPS
+from examples.flights.pipeline import PipelineRun, StreamRun
+from examples.flights.second_layer import LayerRun, add_once
+from examples.flights.tables import DemoTables, create_tables
+from examples.flights.weather_first import LOOKUP, weather_needed
+from examples.flights.wide_table import DEPARTURE, STREAMS
 from examples.flights.workspace import Workspace
 
 _DELTAS = f"""
@@ -36,62 +39,58 @@ _DELTAS = f"""
         WHERE sched_dep_time IS NOT NULL GROUP BY ALL)
     WHERE {" OR ".join(f"{name} <> 0" for name in SUMS)}
 """
+_DEPARTURES = """
+    SELECT month, time_hour, carrier, flight, dep_seq, origin, date_trunc('hour', time_hour + to_minutes(
+               (dep_time // 100 * 60 + dep_time % 100 - dep_delay + 1440) % 60 + dep_delay)) AS dep_hour
+    FROM departures
+"""
 
 
 def join_by_dictionaries(dataset: Dataset) -> pa.Table:
     """The facts without Spark: an independent join, row by row."""
     airlines = {row["carrier"]: row["name"] for row in dataset.airlines.to_pylist()}
     airports = {row["faa"]: row for row in dataset.airports.to_pylist()}
-    planes = {row["tailnum"]: row for row in dataset.planes.to_pylist()}
-    weather = {(row["origin"], row["time_hour"]): row for row in dataset.weather.to_pylist()}
     rows = []
     for flight in dataset.flights.to_pylist():
         place = airports.get(flight["dest"], {})
-        plane = planes.get(flight["tailnum"], {})
-        reading = weather.get((flight["origin"], flight["time_hour"]))
         rows.append(
             {
-                **(reading or {}),
                 **flight,
-                "has_weather": reading is not None,
                 "airline": airlines.get(flight["carrier"]),
                 "dest_name": place.get("name"),
                 "dest_lat": place.get("lat"),
                 "dest_lon": place.get("lon"),
-                "plane_year": plane.get("year"),
-                "plane_maker": plane.get("manufacturer"),
-                "plane_model": plane.get("model"),
-                "plane_engines": plane.get("engines"),
-                "plane_seats": plane.get("seats"),
             }
         )
     return pa.Table.from_pylist(rows, schema=FACT_SCHEMA)
 
 
 def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> PipelineRun:
-    """Make both tables and fill them; what a run of the queries would have told."""
-    wide, hourly = create_table(workspace), create_hourly_table(workspace)
-    batches: dict[str, list[MicroBatch]] = {group.name: [] for group in GROUPS}
+    """Make all tables and fill them; what a run of the queries would have told."""
+    tables = create_tables(workspace)
+    wide, hourly = tables.wide, tables.hourly
+    groups = {group.name: group for group in STREAMS}
+    batches: dict[str, list[MicroBatch]] = {name: [] for name in groups}
     layer: list[MicroBatch] = []
     rounds: list[CompactionRound] = []
     started = time.time()
     for step, (name, number) in enumerate(_turns(streams)):
         begun = time.time()
-        wide.write(streams[name][number], f"id-{name}", number)
-        rows = streams[name][number].num_rows
-        batches[name].append(MicroBatch(number, begun, time.time(), rows, ""))
+        records = streams[name][number].select(groups[name].written_schema.names)
+        tables.of(groups[name].table).write(records, f"id-{name}", number)
+        batches[name].append(MicroBatch(number, begun, time.time(), records.num_rows, ""))
         if step % 5 == 4:
-            _compact(wide, rounds, full=False)
+            _maintain(wide, rounds)
             _count_changes(wide, hourly, layer)
-    _compact(wide, rounds, full=False)
-    _compact(wide, rounds, full=True)
+    while _maintain(wide, rounds):
+        pass
+    _note(rounds, time.time(), wide.compact(full=True).snapshot_id, full=True)
     _count_changes(wide, hourly, layer)
+    runs = [_stream_run(name, done) for name, done in batches.items()]
     return PipelineRun(
         startup_seconds=time.time() - started,
-        streams=tuple(
-            StreamRun(name, f"id-{name}", tuple(done), tuple(batch.started - 1 for batch in done))
-            for name, done in batches.items()
-        ),
+        streams=tuple(runs),
+        lookup=_stream_run(LOOKUP, _look_up(workspace, tables, streams)),
         compactions=tuple(rounds),
         layer=LayerRun(tuple(layer), None),
     )
@@ -114,9 +113,54 @@ def _turns(streams: dict[str, list[pa.Table]]) -> Iterator[tuple[str, int]]:
         yield from ((name, number) for name in names)
 
 
-def _compact(wide: wt.Table, rounds: list[CompactionRound], *, full: bool) -> None:
+def _stream_run(name: str, done: list[MicroBatch]) -> StreamRun:
+    return StreamRun(name, f"id-{name}", tuple(done), tuple(batch.started - 1 for batch in done))
+
+
+def _look_up(
+    workspace: Workspace, tables: DemoTables, streams: dict[str, list[pa.Table]]
+) -> list[MicroBatch]:
+    """Anew, file by file: each with the weather that must be known, in a table that has no more than that."""
+    weather, needed = streams[WEATHER.name], weather_needed(workspace)
+    known = wt.Catalog(str(workspace.warehouse)).create_table(
+        "nyc.known_weather",
+        WEATHER.written_schema,
+        primary_key=WEATHER.key_names,
+        options=dimension_options(WEATHER),
+    )
+    batches = []
+    written = 0
+    for number, records in enumerate(streams[DEPARTURE.name]):
+        begun = time.time()
+        while written < needed[number]:
+            known.write(weather[written])
+            written += 1
+        on = {"origin": "origin", "dep_hour": "time_hour"}
+        found = wt.lookup_join(_with_hour(records).to_batches(), known, on, WEATHER.value_names)
+        rows = pa.Table.from_batches(found)
+        tables.departures.write(rows, f"id-{LOOKUP}", number)
+        batches.append(MicroBatch(number, begun, time.time(), rows.num_rows, ""))
+    return batches
+
+
+def _with_hour(records: pa.Table) -> pa.Table:
+    with duckdb.connect(":memory:") as database:
+        database.execute("SET TimeZone = 'UTC'")
+        database.register("departures", records)
+        return database.sql(_DEPARTURES).to_arrow_table()
+
+
+def _maintain(wide: wt.Table, rounds: list[CompactionRound]) -> bool:
+    """One round; whether there was something to do."""
     begun = time.time()
-    snapshot_id = wide.compact(full=full).snapshot_id
+    done = wide.maintain(once=True, expire=False)
+    _note(rounds, begun, done.snapshot_id, full=False)
+    return not done.is_idle
+
+
+def _note(
+    rounds: list[CompactionRound], begun: float, snapshot_id: int | None, *, full: bool
+) -> None:
     if snapshot_id is not None:
         rounds.append(CompactionRound(begun, time.time() - begun, full, snapshot_id))
 

@@ -10,11 +10,11 @@ import pytest
 from examples.flights import arrivals
 from examples.flights.arrivals import Arrivals
 from examples.flights.inputs import store_streams
-from examples.flights.wide_table import GROUPS
+from examples.flights.wide_table import STREAMS
 from examples.flights.workspace import Workspace
 from tests.patience import wait_for
 
-COUNTS = {group.name: 2 + number for number, group in enumerate(GROUPS)}
+COUNTS = {group.name: 2 + number for number, group in enumerate(STREAMS)}
 ROWS = 10
 
 

@@ -1,4 +1,4 @@
-"""The whole demo, small: five Spark queries, both tables checked, the report, and a wrong value that is found."""
+"""The whole demo, small: seven Spark queries, all tables checked, the report, and wrong values that are found."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pytest
 
 import widetable as wt
 from examples.flights.carrier_hourly import HOURLY_NAME
+from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
+from examples.flights.inputs import FILE_COUNTS
 from examples.flights.second_layer import COMMIT_USER
-from examples.flights.wide_table import TABLE_NAME, TABLE_SCHEMA
+from examples.flights.wide_table import GROUPS, TABLE_NAME, TABLE_SCHEMA, WIDENER_USER
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +24,7 @@ FLIGHT_COUNT = 2_000
 
 
 @pytest.mark.slow
-def test_the_demo_fills_both_tables_and_finds_a_wrong_value(tmp_path: Path) -> None:
+def test_the_demo_fills_all_tables_and_finds_wrong_values(tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("of an earlier run")
     (tmp_path / "warehouse").mkdir()
     (tmp_path / "warehouse" / "left-over").write_text("of an earlier run")
@@ -41,13 +43,16 @@ def test_the_demo_fills_both_tables_and_finds_a_wrong_value(tmp_path: Path) -> N
 
     catalog = wt.Catalog(str(tmp_path / "warehouse"))
     _check_wide(catalog.table(TABLE_NAME))
-    hourly = catalog.table(HOURLY_NAME)
+    departures, hourly = catalog.table(DEPARTURES_NAME), catalog.table(HOURLY_NAME)
+    _check_departures(departures)
     _check_hourly(hourly)
-    _plant(hourly)
+    _plant(hourly, "delay_sum", "carrier = 'UA' AND month = '2013-01'")
+    _plant(departures, "temp", "temp > 0")
     check = _demo("--check", "--root", str(tmp_path))
     assert check.returncode == 1, check.stdout + check.stderr
     assert f"{cells:,} cells compared: 0 different" in check.stdout
     assert re.search(r"cells compared: 1 different\n +delay_sum of \(2013-01, UA, ", check.stdout)
+    assert re.search(r"cells compared: 1 different\n +temp of \(2013-0", check.stdout)
 
 
 def _demo(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -64,8 +69,19 @@ def _demo(*arguments: str) -> subprocess.CompletedProcess[str]:
 def _check_wide(table: wt.Table) -> None:
     assert table.scan().to_arrow().num_rows == FLIGHT_COUNT
     appends = [snapshot for snapshot in table.snapshots() if snapshot.commit_kind == "APPEND"]
-    assert len({snapshot.commit_user for snapshot in appends}) == 4
+    users = {snapshot.commit_user for snapshot in appends}
+    assert len(users - {WIDENER_USER}) == len(GROUPS) == len(users) - 1
     assert len(appends) == len({(each.commit_user, each.commit_identifier) for each in appends})
+
+
+def _check_departures(departures: wt.Table) -> None:
+    """One commit per file; most flights left in an hour of which the weather is known."""
+    rows = departures.scan().to_arrow()
+    assert rows.schema.names == DEPARTURES_SCHEMA.names
+    assert pc.count(rows["temp"]).as_py() > FLIGHT_COUNT * 0.8
+    appends = [each for each in departures.snapshots() if each.commit_kind == "APPEND"]
+    assert [each.commit_identifier for each in appends] == list(range(FILE_COUNTS["departure"]))
+    assert len({each.commit_user for each in appends}) == 1
 
 
 def _check_hourly(hourly: wt.Table) -> None:
@@ -76,9 +92,10 @@ def _check_hourly(hourly: wt.Table) -> None:
     assert len(appends) == len({each.commit_identifier for each in appends}) > 0
 
 
-def _plant(hourly: wt.Table) -> None:
-    """One minute too many in one sum."""
-    rows = hourly.scan(filter="carrier = 'UA' AND month = '2013-01'").to_arrow().slice(0, 1)
-    index = rows.schema.get_field_index("delay_sum")
-    wrong = pa.chunked_array([pc.add(rows["delay_sum"], 1).combine_chunks()])
-    hourly.write(rows.set_column(index, rows.schema.field(index), wrong))
+def _plant(table: wt.Table, column: str, where: str) -> None:
+    """One too many in one cell."""
+    rows = table.scan(filter=where).to_arrow().slice(0, 1)
+    index = rows.schema.get_field_index(column)
+    field = rows.schema.field(index)
+    wrong = pc.add(rows[column], pa.scalar(1, field.type))
+    table.write(rows.set_column(index, field, wrong))

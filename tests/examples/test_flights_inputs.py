@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from examples.flights.audit import audit_table, expected_table
-from examples.flights.dataset import read_dataset
+from examples.flights.audit import (
+    audit_table,
+    expected_departures,
+    expected_dimension,
+    expected_table,
+)
+from examples.flights.column_group import ColumnGroup
+from examples.flights.dataset import Dataset, read_dataset
+from examples.flights.dimensions import DIMENSIONS, PLANES, WEATHER
 from examples.flights.facts import FACT_SCHEMA
 from examples.flights.inputs import FILE_COUNTS, make_streams, store_streams
-from examples.flights.wide_table import GROUPS, KEY, TABLE_SCHEMA, ColumnGroup
+from examples.flights.weather_first import weather_needed
+from examples.flights.wide_table import (
+    DEPARTURE,
+    GROUPS,
+    KEY,
+    PLANE_COLUMNS,
+    SCHEDULE,
+    STREAM_SCHEMA,
+    STREAMS,
+    TABLE_SCHEMA,
+)
 from examples.flights.workspace import Workspace
 from tests.examples.plain_pipeline import join_by_dictionaries
 
@@ -24,28 +42,39 @@ NULLED_COLUMN = {
     "schedule": "tailnum",
     "departure": "dep_time",
     "arrival": "arr_delay",
+    "planes": "year",
     "weather": "wind_gust",
 }
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def facts() -> pa.Table:
-    return join_by_dictionaries(read_dataset(flight_count=FLIGHT_COUNT))
+def dataset() -> Dataset:
+    return read_dataset(flight_count=FLIGHT_COUNT)
 
 
 @pytest.fixture(scope="module")
-def streams(facts: pa.Table) -> dict[str, list[pa.Table]]:
-    return make_streams(facts)
+def facts(dataset: Dataset) -> pa.Table:
+    return join_by_dictionaries(dataset)
 
 
 @pytest.fixture(scope="module")
-def expected(
+def streams(facts: pa.Table, dataset: Dataset) -> dict[str, list[pa.Table]]:
+    return make_streams(facts, dataset)
+
+
+@pytest.fixture(scope="module")
+def stored(
     streams: dict[str, list[pa.Table]], tmp_path_factory: pytest.TempPathFactory
-) -> pa.Table:
+) -> Workspace:
     workspace = Workspace(tmp_path_factory.mktemp("demo"))
     store_streams(streams, workspace)
-    return expected_table(workspace)
+    return workspace
+
+
+@pytest.fixture(scope="module")
+def expected(stored: Workspace) -> pa.Table:
+    return expected_table(stored)
 
 
 def _records(streams: dict[str, list[pa.Table]], group: ColumnGroup) -> list[Row]:
@@ -53,31 +82,43 @@ def _records(streams: dict[str, list[pa.Table]], group: ColumnGroup) -> list[Row
     return [row for table in streams[group.name] for row in table.to_pylist()]
 
 
-def _key(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in KEY)
+def _key(row: Row, group: ColumnGroup = SCHEDULE) -> tuple[Any, ...]:
+    return tuple(row[name] for name in group.key_names)
+
+
+def _newest(streams: dict[str, list[pa.Table]], group: ColumnGroup) -> dict[tuple[Any, ...], Row]:
+    """The record of the highest sequence per key, whatever the order of arrival."""
+    newest: dict[tuple[Any, ...], Row] = {}
+    for record in _records(streams, group):
+        known = newest.setdefault(_key(record, group), record)
+        if record[group.sequence] > known[group.sequence]:
+            newest[_key(record, group)] = record
+    return newest
 
 
 def _folded(streams: dict[str, list[pa.Table]]) -> dict[tuple[Any, ...], Row]:
-    """The dict model: the highest sequence per key and stream, whatever the order of arrival."""
+    """The dict model of the wide table."""
+    planes = _newest(streams, PLANES)
     model: dict[tuple[Any, ...], Row] = {}
     for group in GROUPS:
-        for record in _records(streams, group):
-            row = model.setdefault(_key(record), dict.fromkeys(TABLE_SCHEMA.names))
-            stored = row[group.sequence]
-            if stored is None or record[group.sequence] >= stored:
-                row.update(record)
+        for key, record in _newest(streams, group).items():
+            row = model.setdefault(key, dict.fromkeys(TABLE_SCHEMA.names))
+            row.update({name: record[name] for name in group.written_schema.names})
+    for row in model.values():
+        plane = planes.get((row["tailnum"],), {})
+        row.update({new: plane.get(old) for old, new in PLANE_COLUMNS.items()})
     return model
 
 
-def test_the_same_seed_gives_the_same_files(facts: pa.Table) -> None:
-    first, second = make_streams(facts, seed=5), make_streams(facts, seed=5)
-    other = make_streams(facts, seed=6)
-    for group in GROUPS:
+def test_the_same_seed_gives_the_same_files(facts: pa.Table, dataset: Dataset) -> None:
+    first, second = (make_streams(facts, dataset, seed=5) for _ in "12")
+    other = make_streams(facts, dataset, seed=6)
+    for group in STREAMS:
         assert first[group.name] == second[group.name]
         assert first[group.name] != other[group.name]
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: str(group.name))
+@pytest.mark.parametrize("group", STREAMS, ids=lambda group: str(group.name))
 def test_every_stream_is_cut_into_its_own_number_of_equal_files(
     streams: dict[str, list[pa.Table]], group: ColumnGroup
 ) -> None:
@@ -87,45 +128,43 @@ def test_every_stream_is_cut_into_its_own_number_of_equal_files(
     assert all(table.schema == group.stream_schema for table in streams[group.name])
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: str(group.name))
+@pytest.mark.parametrize("group", STREAMS, ids=lambda group: str(group.name))
 def test_every_stream_has_late_records(
     streams: dict[str, list[pa.Table]], group: ColumnGroup
 ) -> None:
     records = _records(streams, group)
     issued = np.array([record[group.sequence] for record in records])
     behind_seconds = np.maximum.accumulate(issued) - issued
-    newest = {_key(record): record[group.sequence] for record in records}
-    for record in records:
-        newest[_key(record)] = max(newest[_key(record)], record[group.sequence])
+    newest = _newest(streams, group)
     seen = set()
     late_count = 0
     for record, behind in zip(records, behind_seconds.tolist(), strict=True):
-        version = (_key(record), record[group.sequence])
-        is_news = version not in seen and record[group.sequence] == newest[_key(record)]
+        version = (_key(record, group), record[group.sequence])
+        is_news = version not in seen and record == newest[_key(record, group)]
         late_count += is_news and behind > 86_400
         seen.add(version)
     assert late_count > 0.01 * len(records)
     assert np.median(behind_seconds) < 86_400
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: str(group.name))
+@pytest.mark.parametrize("group", STREAMS, ids=lambda group: str(group.name))
 def test_every_stream_has_exact_repeats_and_else_unique_versions(
     streams: dict[str, list[pa.Table]], group: ColumnGroup
 ) -> None:
     records = _records(streams, group)
     copies = Counter(tuple(record.values()) for record in records)
-    versions = {(_key(record), record[group.sequence]) for record in records}
+    versions = {(_key(record, group), record[group.sequence]) for record in records}
     assert len(copies) == len(versions)
     assert sum(count - 1 for count in copies.values()) > 0.01 * len(records)
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: str(group.name))
+@pytest.mark.parametrize("group", STREAMS, ids=lambda group: str(group.name))
 def test_every_stream_has_corrections_some_of_which_arrive_before_the_wrong_version(
     streams: dict[str, list[pa.Table]], group: ColumnGroup
 ) -> None:
     versions: dict[tuple[Any, ...], list[Row]] = {}
     for record in _records(streams, group):
-        known = versions.setdefault(_key(record), [])
+        known = versions.setdefault(_key(record, group), [])
         if record not in known:
             known.append(record)
     corrected = [pair for pair in versions.values() if len(pair) == 2]
@@ -142,8 +181,39 @@ def test_every_stream_has_corrections_some_of_which_arrive_before_the_wrong_vers
 
 def test_the_streams_are_out_of_step(streams: dict[str, list[pa.Table]]) -> None:
     """After the same number of files no two streams have come to the same hour of the year."""
-    reached = [max(streams[group.name][3]["time_hour"].to_pylist()) for group in GROUPS]
-    assert len(set(reached)) == len(GROUPS)
+    timed = (*GROUPS, WEATHER)
+    reached = [max(streams[group.name][3]["time_hour"].to_pylist()) for group in timed]
+    assert len(set(reached)) == len(timed)
+
+
+def test_many_flights_come_before_their_aircraft(streams: dict[str, list[pa.Table]]) -> None:
+    """By the share of files that have come; some of these entries are corrected later still."""
+    listed: dict[str, float] = {}
+    for number, table in enumerate(streams["planes"]):
+        for tailnum in table["tailnum"].to_pylist():
+            listed.setdefault(tailnum, number / FILE_COUNTS["planes"])
+    before = after = 0
+    for number, table in enumerate(streams["schedule"]):
+        for tailnum in table["tailnum"].to_pylist():
+            is_late = listed.get(tailnum, 0.0) > (number + 1) / FILE_COUNTS["schedule"]
+            before, after = before + is_late, after + (not is_late)
+    assert before > 0.1 * after > 0
+
+
+def test_the_weather_that_a_file_of_departures_waits_for_has_its_hours_as_they_end(
+    streams: dict[str, list[pa.Table]], stored: Workspace
+) -> None:
+    newest = _newest(streams, WEATHER)
+    needed = weather_needed(stored)
+    assert needed == sorted(needed)
+    assert 0 < needed[0] < needed[-1] <= FILE_COUNTS["weather"]
+    rows = expected_departures(stored).to_pylist()
+    hours = {(row["origin"], row["dep_hour"]) for row in rows if row["dep_hour"]}
+    for number, departures in enumerate(streams["departure"]):
+        latest = max(departures["time_hour"].to_pylist())
+        come = [row for table in streams["weather"][: needed[number]] for row in table.to_pylist()]
+        known = {_key(row, WEATHER) for row in come if row == newest[_key(row, WEATHER)]}
+        assert {key for key in hours & newest.keys() if key[1] <= latest} <= known
 
 
 def test_the_expected_join_equals_the_dict_model(
@@ -152,11 +222,45 @@ def test_the_expected_join_equals_the_dict_model(
     model = _folded(streams)
     assert {_key(row): row for row in expected.to_pylist()} == model
     assert expected.num_rows == len(model) == FLIGHT_COUNT
+    assert 0.5 * FLIGHT_COUNT < pc.count(expected["plane_model"]).as_py() < FLIGHT_COUNT
+
+
+@pytest.mark.parametrize("group", DIMENSIONS, ids=lambda group: str(group.name))
+def test_the_expected_dimension_equals_the_dict_model(
+    streams: dict[str, list[pa.Table]], stored: Workspace, group: ColumnGroup
+) -> None:
+    rows = expected_dimension(group, stored).to_pylist()
+    model = _newest(streams, group)
+    assert {_key(row, group): row for row in rows} == model
+    assert len(rows) == len(model)
+
+
+def test_the_expected_weather_of_departures_equals_the_dict_model(
+    streams: dict[str, list[pa.Table]], stored: Workspace
+) -> None:
+    """The hour in which a flight left, from the minutes of its schedule, which the audit does not know."""
+    weather, schedule = _newest(streams, WEATHER), _newest(streams, SCHEDULE)
+    model = {}
+    for key, record in _newest(streams, DEPARTURE).items():
+        hour = None
+        if record["dep_delay"] is not None:
+            minute = schedule[key]["sched_dep_time"] % 100 + record["dep_delay"]
+            hour = record["time_hour"] + timedelta(hours=minute // 60)
+        found = weather.get((record["origin"], hour), {})
+        model[key] = {
+            **{name: record[name] for name in (*KEY, "dep_seq", "origin")},
+            "dep_hour": hour,
+            **{name: found.get(name) for name in WEATHER.value_names},
+        }
+    rows = expected_departures(stored).to_pylist()
+    assert {_key(row): row for row in rows} == model
+    assert len(rows) == len(model)
+    assert any(row["dep_hour"] != row["time_hour"] for row in rows if row["dep_hour"])
 
 
 def test_the_expected_join_gives_back_the_data_set(facts: pa.Table, expected: pa.Table) -> None:
     """Corrections, late and repeated records leave nothing wrong behind."""
-    common = [name for name in TABLE_SCHEMA.names if name in FACT_SCHEMA.names]
+    common = [name for name in STREAM_SCHEMA.names if name in FACT_SCHEMA.names]
     order = [(name, "ascending") for name in KEY]
     assert expected.select(common).equals(
         facts.sort_by(order).select(common).cast(expected.select(common).schema)

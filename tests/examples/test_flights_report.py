@@ -12,7 +12,9 @@ import vl_convert
 
 import widetable as wt
 from examples.flights.audit import Audit, Difference
+from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import Series, curve_chart
+from examples.flights.departure_weather import DEPARTURES_NAME
 from examples.flights.features import SAMPLE_COLUMNS, GroupFill
 from examples.flights.freshness import Freshness, Journey
 from examples.flights.history import (
@@ -32,7 +34,9 @@ from examples.flights.punctuality import CarrierTable, Punctuality
 from examples.flights.report import DemoFindings, render_report
 from examples.flights.second_layer import LayerRun, Restart
 from examples.flights.verdict import DemoVerdict
-from examples.flights.wide_table import GROUPS
+from examples.flights.weather_first import LOOKUP
+from examples.flights.wide_table import COLUMN_GROUPS, GROUPS, STREAMS, TABLE_NAME
+from examples.flights.widened import Widened
 
 KINDS = ("+I", "-U", "+U", "-D")
 VEGA_LITE = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -43,6 +47,7 @@ JOURNEYS = [
 ]
 RIGHT = Audit(100, 3_700, 0, ())
 LAYER_RIGHT = Audit(10, 90, 0, ())
+LOOKED_UP = Audit(80, 1_280, 0, ())
 
 
 def test_the_page_is_self_contained_and_says_that_all_is_right() -> None:
@@ -52,10 +57,9 @@ def test_the_page_is_self_contained_and_says_that_all_is_right() -> None:
     assert set(re.findall(r"https?://[^\s\"<]+", page)) == {VEGA_LITE}
     assert not re.search(r"\$\w", page.replace("$schema", ""))
     assert '<div class="tile good"><b>0</b><span>different cells</span>' in page
-    assert "<b>3,790</b><span>cells compared" in page
+    assert "<b>5,070</b><span>cells compared" in page
     assert '<div class="tile good"><b>0</b><span>breaches of laws in 52 checks' in page
-    assert "is not the full join" not in page
-    assert "is not what the full join gives" not in page
+    assert "is not what the input gives" not in page
     assert "are broken" not in page
 
 
@@ -99,7 +103,10 @@ def test_the_chart_of_changes_says_what_the_text_says(rng: random.Random) -> Non
         sum(each.counts[kind] for each in told) for kind in KINDS
     ]
     total = sum(each["y"] for each in at_end)
-    assert f"440 records became {total:,} changes in 8 snapshots" in page
+    assert (
+        f"330 records of flights, and the aircraft that they were widened with, became {total:,} "
+        in page
+    )
     assert f"<b>{total:,}</b><span>changes told" in page
 
 
@@ -147,10 +154,19 @@ def test_the_page_tells_how_fresh_the_second_layer_was_and_that_it_was_restarted
     assert "UA at 8: 9 flights, 11.1 % cancelled, mean delay -2.5 minutes" in page
 
 
+def test_the_page_tells_what_was_widened_and_looked_up_and_how_soon() -> None:
+    page = render_report(_findings(RIGHT, LAYER_RIGHT), "")
+    assert "250 rows were widened in 3 rounds" in page
+    assert "were followed after 1.5 s, all within 7.0 s. 500 widened cells were compared" in page
+    assert "110 records were looked up in 1 micro-batches, at 12 records a second" in page
+    assert "1,280 cells were compared" in page
+    assert "<b>1.5 s</b><span>flight or aircraft to widened columns, median; 500 cells" in page
+
+
 def test_the_page_names_the_first_differences() -> None:
     difference = Difference(("2013-01", "<10:00>", "UA", 1), "arr_delay", 4, None)
     page = render_report(_findings(Audit(100, 3_700, 1, (difference,)), LAYER_RIGHT), "")
-    assert "The table is not the full join" in page
+    assert f"{TABLE_NAME} is not what the input gives" in page
     assert "arr_delay of (2013-01, &lt;10:00&gt;, UA, 1): expected 4, found None" in page
     assert '<div class="tile bad"><b>1</b>' in page
 
@@ -162,7 +178,7 @@ def test_the_page_names_what_is_wrong_in_the_second_layer_and_which_laws_are_bro
     )
     page = render_report(findings, "")
     assert not findings.verdict.passed
-    assert "The second layer is not what the full join gives" in page
+    assert f"{HOURLY_NAME} is not what the input gives" in page
     assert "flights of (2013-01, UA, 8): expected 4, found 5" in page
     assert "chain: &lt;here&gt;" in page
     assert '<div class="tile bad"><b>2</b><span>breaches of laws' in page
@@ -177,15 +193,18 @@ def _findings(
     **laws: Any,
 ) -> DemoFindings:
     names = [group.name for group in GROUPS]
-    known = dict.fromkeys(names, 90)
+    known = dict.fromkeys((group.name for group in COLUMN_GROUPS), 90)
     buckets = (Bucket("2013-01", {0: 3, 5: 1}, {0: 9, 5: 100}, 4_000),)
     batches = (MicroBatch(0, 1_000.0, 1_009.0, 110, ""),)
     layer_batch = MicroBatch(0, 1_003.0, 1_003.5, 190, '{"next_snapshot": 6}')
     return DemoFindings(
-        profiles=[InputProfile(name, 2, 110, 5, 4, 3, 2) for name in names],
+        profiles=[InputProfile(group.name, 2, 110, 5, 4, 3, 2) for group in STREAMS],
         run=PipelineRun(
             startup_seconds=3.0,
-            streams=tuple(StreamRun(name, f"id-{name}", batches, (1_000.0,)) for name in names),
+            streams=tuple(
+                StreamRun(group.name, f"id-{group.name}", batches, (1_000.0,)) for group in STREAMS
+            ),
+            lookup=StreamRun(LOOKUP, "id-lookup", batches, (1_000.0,)),
             compactions=(CompactionRound(1_004.0, 0.5, full=False, snapshot_id=5),),
             layer=LayerRun((layer_batch,), Restart(1_004.0, (0,))),
         ),
@@ -194,23 +213,31 @@ def _findings(
                 *(DemoCommit(id, 2.0 * id, name, 110, 3, 1) for id, name in enumerate(names, 1)),
                 DemoCommit(5, 2.0, MAINTAINER, 0, 1, 0),
             ),
-            layer_commits=(DemoCommit(1, 3.5, SECOND_LAYER, 10, 1, 0),),
+            other_commits=(
+                DemoCommit(1, 3.5, SECOND_LAYER, 10, 1, 0),
+                DemoCommit(1, 2.5, LOOKUP, 80, 1, 0),
+            ),
             told=tuple(told),
             fill=(
-                FillPoint(1, 1.0, 50, dict.fromkeys(names, 0), {0: 3}),
+                FillPoint(1, 1.0, 50, dict.fromkeys(known, 0), {0: 3}),
                 FillPoint(4, 7.0, 100, known, {0: 3, 5: 1}),
             ),
             buckets_before=buckets,
             buckets_after=buckets,
         ),
         freshness=Freshness(tuple(journeys)),
-        verdict=DemoVerdict(audit, layer_audit, _laws(**laws)),
+        widened=Widened(3, 250, (0.5, 1.5, 7.0)),
+        verdict=DemoVerdict(
+            {TABLE_NAME: audit, DEPARTURES_NAME: LOOKED_UP, HOURLY_NAME: layer_audit},
+            _laws(**laws),
+        ),
         carriers=CarrierTable(
             {"UA": ("United Air Lines Inc.", Punctuality(9, 8, -20, 1))},
             {("UA", 8): Punctuality(9, 8, -20, 1), ("UA", 9): Punctuality(1, 0, 0, 1)},
         ),
         fill=[
-            GroupFill(group.name, 100, 90, dict.fromkeys(group.value_names, 80)) for group in GROUPS
+            GroupFill(group.name, 100, 90, dict.fromkeys(group.value_names, 80))
+            for group in COLUMN_GROUPS
         ],
         sample=[dict.fromkeys(SAMPLE_COLUMNS)],
         total_seconds=60.0,

@@ -1,4 +1,6 @@
-"""The demo's second layer: sums that take back and add, batches that count once, and how fresh it all is."""
+"""The demo's second layer: sums that take back and add, batches that count once, and how fresh it all is; and what
+the tables around it hold that the same pipeline filled.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,6 @@ from examples.flights.audit import audit_hourly, expected_hourly
 from examples.flights.carrier_hourly import (
     DELTA_SCHEMA,
     HOURLY_KEY,
-    HOURLY_NAME,
     HOURLY_SCHEMA,
     ROW_KIND,
     SUMS,
@@ -26,12 +27,18 @@ from examples.flights.carrier_hourly import (
 from examples.flights.dataset import read_dataset
 from examples.flights.freshness import STAGES, Freshness, Journey, level0_moves, measure_freshness
 from examples.flights.history import read_history
-from examples.flights.inputs import make_streams, store_streams
+from examples.flights.inputs import FILE_COUNTS, make_streams, store_streams
 from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import read_carriers
-from examples.flights.second_layer import Added, add_once, create_hourly_table
+from examples.flights.second_layer import Added, add_once
+from examples.flights.tables import DemoTables, create_hourly_table, open_tables
 from examples.flights.verdict import judge
-from examples.flights.wide_table import TABLE_NAME, TABLE_SCHEMA
+from examples.flights.wide_table import (
+    TABLE_NAME,
+    TABLE_SCHEMA,
+    WIDENER_USER,
+)
+from examples.flights.widened import read_widened
 from examples.flights.workspace import Workspace
 from tests.examples.plain_pipeline import deltas_of, fill_tables, join_by_dictionaries
 
@@ -44,19 +51,29 @@ class Filled(NamedTuple):
 
     workspace: Workspace
     run: PipelineRun
-    wide: wt.Table
-    hourly: wt.Table
+    tables: DemoTables
+
+    @property
+    def wide(self) -> wt.Table:
+        return self.tables.wide
+
+    @property
+    def hourly(self) -> wt.Table:
+        return self.tables.hourly
+
+    @property
+    def rows(self) -> dict[str, pa.Table]:
+        return {name: table.scan().to_arrow() for name, table in self.tables.by_name.items()}
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
     workspace = Workspace(tmp_path_factory.mktemp("demo"))
-    facts = join_by_dictionaries(read_dataset(FLIGHT_COUNT, month_count=2))
-    streams = make_streams(facts)
+    dataset = read_dataset(FLIGHT_COUNT, month_count=2)
+    streams = make_streams(join_by_dictionaries(dataset), dataset)
     store_streams(streams, workspace)
     run = fill_tables(workspace, streams)
-    catalog = wt.Catalog(str(workspace.warehouse))
-    return Filled(workspace, run, catalog.table(TABLE_NAME), catalog.table(HOURLY_NAME))
+    return Filled(workspace, run, open_tables(workspace))
 
 
 def _deltas(*rows: tuple[Any, ...]) -> pa.Table:
@@ -178,13 +195,53 @@ def test_a_batch_that_is_in_is_not_added_again(tmp_path: Path) -> None:
     assert add_once(hourly, 2, _deltas) is Added.NOTHING
 
 
-def test_both_tables_are_as_they_must_be_and_all_laws_hold(filled: Filled) -> None:
-    verdict = _verdict(filled)
-    assert verdict.passed, (verdict.wide, verdict.hourly, verdict.laws.findings)
+def test_all_tables_are_as_they_must_be_and_all_laws_hold(filled: Filled) -> None:
+    verdict = judge(filled.workspace, filled.wide, filled.rows)
+    assert verdict.passed, (verdict.audits, verdict.laws.findings)
     assert verdict.wide.row_count == FLIGHT_COUNT
     assert verdict.hourly.row_count > 100
     assert verdict.laws.checks["fold"] > 0
     assert verdict.laws.checks["chain"] > 0
+    assert verdict.laws.checks["widened"] == FLIGHT_COUNT
+    assert verdict.laws.checks["index"] > FLIGHT_COUNT / 2
+    assert all(audit.row_count for audit in verdict.audits.values())
+
+
+@pytest.mark.parametrize("name", ["nyc.planes", "nyc.weather", "nyc.departure_weather", TABLE_NAME])
+def test_a_wrong_cell_of_any_table_fails_the_verdict(filled: Filled, name: str) -> None:
+    rows = filled.rows
+    column = {"nyc.planes": "model", TABLE_NAME: "plane_model"}.get(name, "temp")
+    index = rows[name].schema.get_field_index(column)
+    values = rows[name][column].to_pylist()
+    values[-1], before = None if values[-1] is not None else "nothing", values[-1]
+    field = rows[name].schema.field(index)
+    rows[name] = rows[name].set_column(index, field, pa.array(values, field.type))
+    verdict = judge(filled.workspace, filled.wide, rows)
+    assert not verdict.passed
+    wrong = {of: audit for of, audit in verdict.audits.items() if not audit.passed}
+    assert list(wrong) == [name]
+    (difference,) = wrong[name].first_differences
+    assert (difference.column, difference.expected, difference.found) == (
+        column,
+        before,
+        values[-1],
+    )
+
+
+def test_flights_that_came_before_their_aircraft_were_widened_later(filled: Filled) -> None:
+    widened = read_widened(filled.tables, filled.run)
+    commits = [each for each in filled.wide.snapshots() if each.commit_user == WIDENER_USER]
+    assert widened.round_count > 3
+    assert widened.row_count == sum(int(each.properties["widetable.rows"]) for each in commits)
+    followed = sum(FILE_COUNTS[name] for name in ("schedule", "planes"))
+    assert followed / 2 < len(widened.lags) <= followed
+    assert 0 <= widened.lag(0) <= widened.lag(0.5) <= widened.lag(1)
+    first = next(each for each in commits if "widen.dim" in each.properties)
+    then = filled.wide.scan(["tailnum", "plane_model"], snapshot_id=first.id).to_arrow()
+    now = filled.wide.scan(["tailnum", "plane_model"]).to_arrow()
+    missing_then = pc.and_(pc.is_valid(then["tailnum"]), pc.is_null(then["plane_model"]))
+    missing_now = pc.and_(pc.is_valid(now["tailnum"]), pc.is_null(now["plane_model"]))
+    assert pc.mean(missing_then).as_py() > 2 * pc.mean(missing_now).as_py()
 
 
 @pytest.mark.parametrize("column", HOURLY_SCHEMA.names[3:])
@@ -233,7 +290,7 @@ def test_every_row_that_was_stored_is_told_and_counted_in_this_order(filled: Fil
     stored = {
         snapshot.id: int(snapshot.properties["widetable.rows"])
         for snapshot in filled.wide.snapshots()
-        if snapshot.commit_kind == "APPEND"
+        if snapshot.commit_kind == "APPEND" and snapshot.commit_user != WIDENER_USER
     }
     journeys = Counter[int]()
     for journey in freshness.journeys:
@@ -245,7 +302,8 @@ def test_every_row_that_was_stored_is_told_and_counted_in_this_order(filled: Fil
     # A commit has one row per key; its records may be more.
     assert journeys.keys() == stored.keys()
     assert all(0 < journeys[id] <= stored[id] for id in stored)
-    assert sum(level0_moves(filled.wide).values()) == journeys.total()
+    moved = level0_moves(filled.wide).items()
+    assert sum(rows for (id, _), rows in moved if id in stored) == journeys.total()
 
 
 def test_ages_are_weighted_by_rows() -> None:
@@ -262,7 +320,7 @@ def test_ages_are_weighted_by_rows() -> None:
 
 
 def test_history_counts_the_changes_that_the_table_told(filled: Filled) -> None:
-    history = read_history(filled.wide, filled.hourly, filled.run, ["2013-01", "2013-02"])
+    history = read_history(filled.tables, filled.run, ["2013-01", "2013-02"])
     totals = Counter[str]()
     for told in history.told:
         totals.update(told.counts)
@@ -272,6 +330,10 @@ def test_history_counts_the_changes_that_the_table_told(filled: Filled) -> None:
     noted = {s.id: s.changelog_record_count for s in filled.wide.snapshots()}
     assert all(sum(told.counts.values()) == noted[told.snapshot_id] for told in history.told)
     assert len(history.layer_commits) == len(filled.run.layer.batches)
+    for stream in (*filled.run.streams, filled.run.lookup):
+        assert len(history.of_writer(stream.group)) == len(stream.batches)
+    known = [(point.known["schedule"], point.known["widener"]) for point in history.fill]
+    assert known[0][1] < known[-1][1] < known[-1][0] == FLIGHT_COUNT
 
 
 def test_means_of_several_months_are_made_of_sums(filled: Filled) -> None:
@@ -284,8 +346,3 @@ def test_means_of_several_months_are_made_of_sums(filled: Filled) -> None:
     assert total.flights == of_carrier.num_rows
     assert total.mean_delay == pytest.approx(pc.mean(of_carrier["arr_delay"]).as_py())
     assert sum(cell.flights for cell in found.hours.values()) == FLIGHT_COUNT
-
-
-def _verdict(filled: Filled) -> Any:
-    rows, hourly_rows = filled.wide.scan().to_arrow(), filled.hourly.scan().to_arrow()
-    return judge(filled.workspace, filled.wide, rows, hourly_rows)

@@ -1,0 +1,52 @@
+"""The two tables that flights are joined with: the aircraft by tail number, the weather by airport and hour.
+
+Each is filled by a stream of its own, whose newest version of a row counts, whenever it arrives
+(`sequence.field`). Aircraft are listed from a month before their first flight to two months after it, and
+some entries are corrected later.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from examples.flights.column_group import ColumnGroup
+
+PLANES = ColumnGroup(
+    "planes",
+    "nyc.planes",
+    (pa.field("tailnum", pa.string(), nullable=False),),
+    "plane_seq",
+    (
+        pa.field("year", pa.int32()),
+        pa.field("manufacturer", pa.string()),
+        pa.field("model", pa.string()),
+        pa.field("engines", pa.int32()),
+        pa.field("seats", pa.int32()),
+    ),
+)
+WEATHER = ColumnGroup(
+    "weather",
+    "nyc.weather",
+    (
+        pa.field("origin", pa.string(), nullable=False),
+        pa.field("time_hour", pa.timestamp("us", tz="UTC"), nullable=False),
+    ),
+    "wx_seq",
+    (
+        pa.field("temp", pa.float64()),
+        pa.field("dewp", pa.float64()),
+        pa.field("humid", pa.float64()),
+        pa.field("wind_dir", pa.int32()),
+        pa.field("wind_speed", pa.float64()),
+        pa.field("wind_gust", pa.float64()),
+        pa.field("precip", pa.float64()),
+        pa.field("pressure", pa.float64()),
+        pa.field("visib", pa.float64()),
+    ),
+)
+DIMENSIONS = (PLANES, WEATHER)
+
+
+def dimension_options(group: ColumnGroup) -> dict[str, str]:
+    """Of the table that the stream fills."""
+    return {"bucket": "1", "merge-engine": "deduplicate", "sequence.field": group.sequence}
