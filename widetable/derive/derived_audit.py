@@ -24,7 +24,6 @@ from widetable.derive.join_difference import JoinDifference
 from widetable.derive.join_progress import last_round
 from widetable.derive.joined_plan import JoinDefinition, KeyWay, definition_of
 from widetable.derive.row_changes import state_at
-from widetable.derive.source_progress import held
 from widetable.derive.touched_rows import untouched_rows
 from widetable.derive.widen_progress import user_of
 from widetable.derive.widening import DIM, FACT
@@ -37,6 +36,7 @@ from widetable.operations.audit import FOLDED_ROWS, audit_table
 from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Finding, Findings
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.neighbour import neighbour
+from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.read.scan import TableScan
 
@@ -78,7 +78,7 @@ def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> No
         return
     columns = index_columns(option, base.schema)
     try:
-        with held(index, latest.id), held(base, source_id):
+        with held(index._state(), latest.id), held(base._state(), source_id):
             view = LookupView(state_at(index, latest.id), index._committer.live_files, columns)
             expected = 0
             for batch in _scan(base, source_id, columns).to_batches():
@@ -109,7 +109,7 @@ def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> 
     key = fact.schema.primary_keys
     names = list(dict.fromkeys([*key, option.column, *option.columns]))
     try:
-        with held(fact, min(fact_id, last.id)), held(dim, dim_id):
+        with held(fact._state(), min(fact_id, last.id)), held(dim._state(), dim_id):
             live_files, theirs = dim._committer.live_files, list(option.columns.values())
             view = LookupView(state_at(dim, dim_id), live_files, theirs)
             for batch in _scan(fact, last.id, names).to_batches():
@@ -147,7 +147,7 @@ def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings
             ids = (last.left_id, last.right_id, latest.id)
             for table, id in zip(joining.tables, ids, strict=True):
                 if id:
-                    stack.enter_context(held(table, id))
+                    stack.enter_context(held(table._state(), id))
             difference = JoinDifference(plan, joining.tables, ids)
             stack.callback(difference.close)
             for batch in _scan(out, latest.id, list(key[:1])).to_batches():

@@ -27,7 +27,6 @@ from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
 from widetable.commit.schema_store import SchemaStore
 from widetable.derive.row_changes import changed_rows
-from widetable.derive.source_progress import SourceProgress, held
 from widetable.derived_options import IndexOption
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
@@ -35,6 +34,7 @@ from widetable.kernels.arrow_buffers import one_array
 from widetable.merge.row_equality import equal_values
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import name_of, path_of
+from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages, discard, overwrite_by
 from widetable.operations.table_write import new_writer
@@ -105,26 +105,32 @@ def source_of(index: OpenTable, base: OpenTable, snapshot: Snapshot | None) -> i
 
 def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
     """Bring the index to the newest snapshot of the base. None: it is there, or somebody else is at it."""
-    latest_id = base._committer.snapshots.latest_id()
-    if latest_id is None:
+    if base._committer.snapshots.latest_id() is None:
         return None
     index = index_table(base, option)
     lease = f"{base._paths.service_dir}/widetable-index-lease-{option.table}"
     with held_lease(base._state(), path=lease) as is_ours:
         if not is_ours:
             return None
-        progress = SourceProgress(base, f"index-{option.table}")
         last_id = source_of(index, base, index._committer.snapshots.latest())
-        if last_id == latest_id:
-            if progress.last_id() != last_id:
-                progress.record(latest_id)  # a feeder was killed after its commit
+        # After it: so it is never older.
+        latest_id = base._committer.snapshots.latest_id()
+        if latest_id is None or last_id == latest_id:
+            _keep_snapshots(base, option, last_id)  # a feeder may have been killed after its commit
             return None
-        with held(base, latest_id):
+        with held(base._state(), latest_id):
             rows = _fed(base, index, option, last_id, latest_id)
             if rows is None:
                 return None
-            progress.record(latest_id)
+            _keep_snapshots(base, option, latest_id)
     return IndexRound(latest_id, rows)
+
+
+def _keep_snapshots(base: OpenTable, option: IndexOption, source_id: int | None) -> None:
+    """Let a consumer hold the snapshot that the index fits and all later ones, for lookups and the next round."""
+    name = f"index-{option.table}"
+    if source_id is not None and base._consumers.next_snapshot(name) != source_id:
+        base._consumers.record(name, source_id)
 
 
 def _fed(

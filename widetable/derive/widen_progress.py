@@ -7,7 +7,7 @@ On disk: never change. Piece p of round n is commit n * 2^20 + p of the user `wi
 
 f, d: the snapshots of fact and dim that the round compares; f0, d0: those of the round before, 0 where it is not known.
 The fingerprint is of the option and of the pair that counts: where it differs the dim was made again or the option
-altered, and nothing is known. Consumers keep what the next round needs, and say nothing (decision 0027).
+altered, and nothing is known. Consumers keep what the next round needs, and say nothing (decision 0029).
 
 A round that another widener overtook finds its first number taken, so what is older never overwrites what is newer.
 Raises what reading snapshots raises, StorageError.

@@ -14,7 +14,7 @@
 
 The law: in a commit with widen.fact and widen.dim, each fact that nobody wrote after f has the dim's values at d of its
 foreign key at f, nulls where that is null or not there. Because only differences are written, a round that was killed
-is made up for by the next one, and nobody reads a change twice (docs/decisions/0027).
+is made up for by the next one, and nobody reads a change twice (docs/decisions/0029).
 
 Raises NotFoundError for a dim that is not there, InvalidError for one that does not fit, ConflictError where others
 were faster again and again, and what reading and writing raises.
@@ -35,7 +35,6 @@ from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.touched_keys import touched_files
 from widetable.derive.row_changes import state_at
-from widetable.derive.source_progress import held
 from widetable.derive.touched_rows import append_untouched
 from widetable.derive.widen_candidates import candidates
 from widetable.derive.widen_progress import (
@@ -53,6 +52,7 @@ from widetable.merge.row_equality import equal_values
 from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.neighbour import neighbour
+from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
 
@@ -94,7 +94,7 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
     with held_lease(fact._state(), path=lease) as is_ours:
         if not is_ours:
             return None
-        with held(fact, min(pair.fact_id, done.fact_id if done else base.id)), held(dim, dim_id):
+        with held(fact._state(), pair.fact_id), held(dim._state(), dim_id):
             found = _widened(_Round(fact, dim, option, number + 1, pair, done))
             if found is not None:
                 keep_snapshots(fact, dim, option, pair)

@@ -281,7 +281,7 @@ def feed(table: wt.Table, killed_when: str | None) -> None:
 
     target = {
         "written": "widetable.derive.index_table._committed_files",
-        "committed": "widetable.derive.source_progress.SourceProgress.record",
+        "committed": "widetable.commit.consumer_store.ConsumerStore.record",
     }
     with pytest.MonkeyPatch.context() as patch:
         if killed_when is not None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.widetable.derive.shop import Killed, Shop, once
+from widetable.commit.consumer_store import ConsumerStore
 from widetable.derive import touched_rows, widen_candidates
-from widetable.derive.source_progress import SourceProgress
 from widetable.derive.widening import DIM, FACT
 
 _ID, _CUST = st.integers(0, 5), st.none() | st.integers(6, 9)
@@ -94,16 +94,16 @@ def crashing_round(
     if killed_when == "written":
         patch.setattr(touched_rows, "append_messages", kill)
     elif killed_when == "committed":
-        patch.setattr("widetable.derive.source_progress.SourceProgress.record", kill)
+        patch.setattr(ConsumerStore, "record", kill)
     elif killed_when == "half recorded":
-        real = SourceProgress.record
+        real = ConsumerStore.record
 
-        def record(self: Any, id: int) -> None:
-            if self.name == "widen-cust":
+        def record(self: ConsumerStore, name: str, id: int) -> None:
+            if name == "widen-db.f-cust":
                 raise Killed
-            real(self, id)
+            real(self, name, id)
 
-        patch.setattr("widetable.derive.source_progress.SourceProgress.record", record)
+        patch.setattr(ConsumerStore, "record", record)
     if meanwhile is not None:
         once(patch, lambda: take(shop, *meanwhile))
     with contextlib.suppress(Killed):
