@@ -22,6 +22,10 @@ Options are given to `Catalog.create_table` and `Catalog.alter_table` as text. O
 has a meaning in Paimon and is not honoured yet is refused by name, never ignored. *Immutable* options can only
 be given when the table is made.
 
+Options of columns: `fields.<columns>.<what>`, such as `sequence-group`; `index.<column>[,<column>..]` =
+`<database>.<table>`, a table by which rows are found by these columns (`Table.lookup_index`); `widen.<column>` =
+`<database>.<table>(<column>[ as <name>], ..)`, columns that follow a foreign key (docs/keep-facts-wide.md).
+
 | option | kind | default | unit | meaning |
 |---|---|---|---|---|
 """
