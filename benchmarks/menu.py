@@ -9,6 +9,7 @@ from benchmarks import (
     bench_commit,
     bench_compact,
     bench_contention,
+    bench_delta_join,
     bench_freshness,
     bench_freshness_demo,
     bench_growth,
@@ -85,6 +86,10 @@ MENU: dict[str, Workload] = {
     ),
     "lookup_join": Workload(
         "Enrich a stream from a table by lookups, against Spark's own joins.", bench_lookup_join.run
+    ),
+    "delta_join": Workload(
+        "Keep the join of two tables after 1 % of both changed, against a recompute by DuckDB.",
+        bench_delta_join.run,
     ),
     "growth": Workload(
         "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",
