@@ -43,7 +43,7 @@ def run(size: Size = Size.FULL) -> list[Row]:
         return [_measured(work, SHAPES[size])]
 
 
-class _Both:
+class _Sides:
     """The same two tables on both sides."""
 
     def __init__(self, work: Path, shape: _DeltaShape) -> None:
@@ -132,7 +132,7 @@ def _replaced(rows: pa.Table, new: pa.Table, key: str) -> pa.Table:
 
 
 def _measured(work: Path, shape: _DeltaShape) -> Row:
-    both = _Both(work, shape)
+    both = _Sides(work, shape)
     both.theirs()
     both.compare()
 
