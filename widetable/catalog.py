@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
 from widetable import options as opt
 from widetable.arguments import flag, instance, mapping, names, text
 from widetable.commit.schema_store import SchemaStore
+from widetable.derive.derived_alteration import alter_table
 from widetable.derive.widen_schema import widened_columns
 from widetable.derived_options import check_derived
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
-from widetable.operations.alteration import alter
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange
 from widetable.operations.supported import check_changelog_producer
@@ -184,18 +183,8 @@ class Catalog:
             },
         )
         table = self.table(name)
-        alter(self._file_io, TablePaths(table.path), self._widened(name, table, change))
+        alter_table(table, change)
         return self._open(table.path)
-
-    def _widened(self, name: str, table: Table, change: SchemaChange) -> SchemaChange:
-        """With the columns that new options of it ask for."""
-        fields = pa.schema([*table.arrow_schema, *change.add_columns])
-        added, groups = widened_columns(name, fields, change.set_options, self._schema_of)
-        return replace(
-            change,
-            add_columns=(*change.add_columns, *added),
-            set_options={**groups, **change.set_options},
-        )
 
     def _schema_of(self, name: str) -> TableSchema:
         return self.table(name).schema

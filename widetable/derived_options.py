@@ -21,6 +21,7 @@ from widetable.schema import TableSchema
 WIDEN_SEQUENCE: Final = "_widen_"
 _AROUND_NAME_BYTES: Final = 64
 _TABLE: Final = re.compile(r"^\s*[^\s().,/]+\.[^\s().,/]+\s*$")
+_AS: Final = re.compile(r"\s+as\s+", re.IGNORECASE)
 _WIDEN: Final = re.compile(r"^(?P<table>[^()]+)\((?P<columns>[^()]+)\)\s*$")
 
 
@@ -69,10 +70,12 @@ def widen_options(options: Mapping[str, str]) -> list[WidenOption]:
         match = _WIDEN.match(value)
         if match is None:
             raise _wrong(key, repr(value), "db.table(column[ as column], ..)")
-        columns = {}
+        columns: dict[str, str] = {}
         for part in _names(match["columns"], key):
-            given, _, renamed = re.sub(r"\s+[aA][sS]\s+", "\0", part).partition("\0")
-            columns[(renamed or given).strip()] = given.strip()
+            theirs, own = _renamed(part)
+            if own in columns or theirs in columns.values():
+                raise _wrong(key, f"{part!r}, and the column before it", "each column once")
+            columns[own] = theirs
         found.append(WidenOption(column, _table(match["table"], key), columns))
     return found
 
@@ -135,6 +138,12 @@ def _names(text: str, key: str) -> tuple[str, ...]:
     if not all(names):
         raise _wrong(key, repr(text), "names of columns, with commas between them")
     return names
+
+
+def _renamed(part: str) -> tuple[str, str]:
+    """`<column>[ as <name>]`: the column, and its name in the fact table."""
+    theirs, _, own = _AS.sub("\0", part).partition("\0")
+    return theirs.strip(), (own or theirs).strip()
 
 
 def _table(text: str, key: str) -> str:

@@ -11,11 +11,11 @@ import os
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.derive.derived_alteration import alter_options
 from widetable.derive.derived_audit import audit
 from widetable.derive.derived_state import inspect
 from widetable.derive.index_lookup import lookup_index
 from widetable.derive.upkeep import maintain, maintainer
-from widetable.operations.alteration import alter_options
 from widetable.operations.changes import change_batches, change_source, changes
 from widetable.operations.compaction import compact
 from widetable.operations.doctor import doctor

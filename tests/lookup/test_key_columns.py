@@ -32,23 +32,30 @@ def _columns(kinds: list[pa.DataType], rows: list[tuple[Any, ...]]) -> list[pa.A
     return [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
 
 
+def _ordered(
+    kinds: list[pa.DataType], values: list[tuple[Any, ...]]
+) -> tuple[list[bytes], list[pa.Array]]:
+    """Each once, by their encoded bytes, which tests of their own cover; and the columns that they have, the leading
+    ones perhaps.
+    """
+    width = len(values[0])
+    columns = _columns(kinds[:width], values)
+    encoded = encode_keys(columns, [f"k{i}" for i in range(width)]).to_list()
+    first = {key: number for number, key in reversed(list(enumerate(encoded)))}
+    chosen = pa.array([first[key] for key in sorted(first)], pa.int64())
+    return sorted(first), [column.take(chosen) for column in columns]
+
+
 def _search(
     kinds: list[pa.DataType],
     rows: list[tuple[Any, ...]],
     asked: list[tuple[Any, ...]],
     ends: list[int],
 ) -> None:
-    """Rows and keys in any order: both are sorted by their encoded bytes, which tests of their own cover."""
     names = [f"k{i}" for i in range(len(kinds))]
 
-    def sorted_distinct(values: list[tuple[Any, ...]]) -> tuple[list[bytes], list[pa.Array]]:
-        encoded = encode_keys(_columns(kinds, values), names).to_list()
-        first = {key: number for number, key in reversed(list(enumerate(encoded)))}
-        chosen = pa.array([first[key] for key in sorted(first)], pa.int64())
-        return sorted(first), [column.take(chosen) for column in _columns(kinds, values)]
-
-    row_keys, row_columns = sorted_distinct(rows)
-    asked_keys, asked_columns = sorted_distinct(asked)
+    row_keys, row_columns = _ordered(kinds, rows)
+    asked_keys, asked_columns = _ordered(kinds, asked)
     batch = pa.RecordBatch.from_arrays(row_columns, names)
     with TemporaryDirectory() as folder:
         write_rows(Path(folder), cut(batch, [end % (len(row_keys) + 1) for end in ends]))
@@ -104,16 +111,8 @@ def _search_prefixes(
 ) -> None:
     names = [f"k{i}" for i in range(len(kinds))]
 
-    def ordered(values: list[tuple[Any, ...]]) -> tuple[list[bytes], list[pa.Array]]:
-        width = len(values[0])
-        columns = _columns(kinds[:width], values)
-        encoded = encode_keys(columns, names[:width]).to_list()
-        first = {key: number for number, key in reversed(list(enumerate(encoded)))}
-        chosen = pa.array([first[key] for key in sorted(first)], pa.int64())
-        return sorted(first), [column.take(chosen) for column in columns]
-
-    row_keys, row_columns = ordered(rows)
-    prefixes, asked_columns = ordered(asked)
+    row_keys, row_columns = _ordered(kinds, rows)
+    prefixes, asked_columns = _ordered(kinds, asked)
     batch = pa.RecordBatch.from_arrays(row_columns, names)
     with TemporaryDirectory() as folder:
         write_rows(Path(folder), cut(batch, [end % (len(row_keys) + 1) for end in ends]))

@@ -278,8 +278,8 @@ class Committer:
             if found is not None:
                 return self._result(run, committed=False, snapshot_id=found.snapshot_id)
         try:
-            if run.asked.read_snapshot_id is not None and latest is not None:
-                run.untouched.check(self._state(), self.live_files, latest.id)
+            if run.asked.read_snapshot_id is not None:
+                run.untouched.check(self._state(), self.live_files, latest.id if latest else 0)
             delta = delta_of(run.asked, self.live_files, latest, self._key_types, self._paths.root)
             if not delta and not run.asked.properties:
                 return self._result(run, committed=False, snapshot_id=None)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.errors import ConflictError
+from widetable.errors import ConflictError, InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
@@ -92,7 +92,14 @@ class Untouched:
         self._known_id = read_id
 
     def check(self, state: TableState, live_files: LiveFiles, latest_id: int) -> None:
-        """Raises ConflictError."""
+        """Raises ConflictError, and InvalidError for a snapshot that is yet to come."""
+        if latest_id < self._read_id:
+            raise InvalidError(
+                "read_snapshot",
+                found=f"{self._read_id}",
+                expected=f"a snapshot that is there, up to {latest_id}",
+                action="Give the snapshot that the rows were made from.",
+            )
         snapshots = SnapshotStore(state.file_io, state.paths)
         files = touched_files(snapshots, live_files, self._known_id, latest_id, self._user)
         count = 0

@@ -13,17 +13,18 @@ raise (operations/audit), and NotFoundError for a dim that is not there.
 from __future__ import annotations
 
 import contextlib
+from contextlib import closing
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from widetable.derive.delta_join import joining_of
-from widetable.derive.index_table import index_columns, index_table, source_of
+from widetable.derive.index_table import find_index, index_columns, source_of
 from widetable.derive.join_difference import JoinDifference
 from widetable.derive.join_progress import last_round
 from widetable.derive.joined_plan import JoinDefinition, KeyWay, definition_of
-from widetable.derive.row_changes import state_at
+from widetable.derive.row_difference import equal_rows
+from widetable.derive.table_at import scan_at, view_at
 from widetable.derive.touched_rows import untouched_rows
 from widetable.derive.widen_progress import user_of
 from widetable.derive.widening import DIM, FACT
@@ -31,14 +32,11 @@ from widetable.derived_options import IndexOption, WidenOption, index_options, w
 from widetable.errors import NotFoundError
 from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import one_array
-from widetable.merge.row_equality import equal_values
 from widetable.operations.audit import FOLDED_ROWS, audit_table
 from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Finding, Findings
-from widetable.operations.lookup_view import LookupView
 from widetable.operations.neighbour import neighbour
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
-from widetable.read.scan import TableScan
 
 
 def audit(
@@ -70,24 +68,26 @@ def _audit_derived(table: OpenTable, findings: Findings) -> None:
 
 
 def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> None:
-    index = index_table(base, option)
-    latest = index._committer.snapshots.latest()
-    source_id = source_of(index, base, latest)
-    if latest is None or source_id is None:
+    index = find_index(base, option)
+    latest = None if index is None else index._committer.snapshots.latest()
+    source_id = None if index is None else source_of(index, base, latest)
+    if index is None or latest is None or source_id is None:
         findings.skip(f"law index: {option.table} was never fed")
         return
     columns = index_columns(option, base.schema)
     try:
-        with held(index._state(), latest.id), held(base._state(), source_id):
-            view = LookupView(state_at(index, latest.id), index._committer.live_files, columns)
+        with (
+            held(index._state(), latest.id),
+            held(base._state(), source_id),
+            closing(view_at(index, latest.id, columns)) as view,
+        ):
             expected = 0
-            for batch in _scan(base, source_id, columns).to_batches():
+            for batch in scan_at(base, source_id, columns).to_batches():
                 rows = pa.Table.from_batches([batch]).drop_null()
                 expected += rows.num_rows
                 missing = one_array(view.lookup(rows).column(0)).is_null()
                 _add(findings, "index", source_id, rows.filter(missing), "it in the index", "none")
-            view.close()
-            found = sum(b.num_rows for b in _scan(index, latest.id, columns[:1]).to_batches())
+            found = sum(b.num_rows for b in scan_at(index, latest.id, columns[:1]).to_batches())
     except NotFoundError as gone:
         findings.skip(f"law index of {option.table}: {gone.subject} is {gone.found}")
         return
@@ -109,23 +109,19 @@ def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> 
     key = fact.schema.primary_keys
     names = list(dict.fromkeys([*key, option.column, *option.columns]))
     try:
-        with held(fact._state(), min(fact_id, last.id)), held(dim._state(), dim_id):
-            live_files, theirs = dim._committer.live_files, list(option.columns.values())
-            view = LookupView(state_at(dim, dim_id), live_files, theirs)
-            for batch in _scan(fact, last.id, names).to_batches():
+        with (
+            held(fact._state(), min(fact_id, last.id)),
+            held(dim._state(), dim_id),
+            closing(view_at(dim, dim_id, list(option.columns.values()))) as view,
+        ):
+            for batch in scan_at(fact, last.id, names).to_batches():
                 table = pa.Table.from_batches([batch])
                 rows = untouched_rows(fact, table, fact_id, user, last.id)
                 found = view.lookup(one_array(rows.column(option.column)))
-                pairs = zip(option.columns, found.columns, strict=True)
-                same = [
-                    equal_values(one_array(rows.column(name)), one_array(column))
-                    for name, column in pairs
-                ]
-                wrong = pa.array(~np.logical_and.reduce(same))
+                wrong = pa.array(~equal_rows(rows.select(list(option.columns)), found))
                 findings.checked("widened", rows.num_rows)
                 text = f"the columns of {option.table} at snapshot {dim_id}"
                 _add(findings, "widened", last.id, rows.filter(wrong), text, "others", key)
-            view.close()
     except NotFoundError as gone:
         findings.skip(f"law widened of {option.column}: {gone.subject} is {gone.found}")
 
@@ -150,7 +146,7 @@ def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings
                     stack.enter_context(held(table._state(), id))
             difference = JoinDifference(plan, joining.tables, ids)
             stack.callback(difference.close)
-            for batch in _scan(out, latest.id, list(key[:1])).to_batches():
+            for batch in scan_at(out, latest.id, list(key[:1])).to_batches():
                 findings.checked("joined", batch.num_rows)
             for piece in difference.pieces(None):
                 _add(
@@ -164,12 +160,6 @@ def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings
                 )
     except NotFoundError as gone:
         findings.skip(f"law joined: {gone.subject} is {gone.found}")
-
-
-def _scan(table: OpenTable, snapshot_id: int, columns: list[str]) -> TableScan:
-    at = state_at(table, snapshot_id)
-    live_files = table._committer.live_files
-    return TableScan(at.state, live_files, at.snapshot, columns, None, rescaled=at.is_rescaled)
 
 
 def _add(

@@ -9,17 +9,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from widetable.commit.committed import last_of, users_of
-from widetable.commit.schema_store import SchemaStore
-from widetable.derive.index_table import index_table, source_of
+from widetable.derive.index_table import find_index, source_of
 from widetable.derive.widen_progress import PIECES, last_round, user_of
-from widetable.derive.widening import FACT, MILLIS, ROWS
+from widetable.derive.widening import MILLIS, ROWS
 from widetable.derived_options import WidenOption, index_options, widen_options
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.operations.inspection import DerivedState, Inspection, inspect_table
-from widetable.operations.neighbour import name_of, neighbour, path_of
+from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.open_table import OpenTable
-from widetable.paths import TablePaths
 
 
 def inspect(table: OpenTable) -> Inspection:
@@ -32,10 +30,9 @@ def inspect(table: OpenTable) -> Inspection:
 def _derived(table: OpenTable) -> Iterator[DerivedState]:
     options = table.schema.options
     for index in index_options(options):
-        source_id = None
-        if SchemaStore(table._file_io, TablePaths(path_of(table, index.table))).ids():
-            made = index_table(table, index)
-            source_id = source_of(made, table, made._committer.snapshots.latest())
+        made = find_index(table, index)
+        latest = None if made is None else made._committer.snapshots.latest()
+        source_id = None if made is None else source_of(made, table, latest)
         yield DerivedState(index.key, {name_of(table): _behind(table, source_id)})
     for widen in widen_options(options):
         yield _widened(table, widen)
@@ -60,7 +57,7 @@ def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
         found = fact._committer.snapshots.load(last.snapshot_id)
     except NotFoundError:
         return state
-    if FACT not in found.properties:
+    if not {ROWS, MILLIS} <= found.properties.keys():
         return state
     return replace(
         state,

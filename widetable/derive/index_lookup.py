@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from widetable.arguments import whole_number
 from widetable.commit.read_lease import ReadLease, hold
-from widetable.derive.index_table import index_table, source_of
-from widetable.derive.row_changes import state_at
+from widetable.derive.index_table import find_index, source_of
+from widetable.derive.table_at import view_at
 from widetable.derived_options import IndexOption, index_options
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.lookup_keys import rows_of
-from widetable.operations.lookup_view import KEY_NUMBER, LookupView
+from widetable.operations.lookup_view import KEY_NUMBER
 from widetable.operations.neighbour import name_of
 from widetable.operations.open_table import OpenTable
 
@@ -65,18 +65,15 @@ class IndexView(AbstractContextManager["IndexView"]):
     """One moment of a base and an index of it, kept from expiry until `close`. Not for several threads at once."""
 
     def __init__(self, base: OpenTable, option: IndexOption, columns: Sequence[str] | None) -> None:
-        self._base, self._index, self._option = base, index_table(base, option), option
-        held = hold_index(base, self._index, option)
-        if held is None:
+        index = find_index(base, option)
+        held = None if index is None else hold_index(base, index, option)
+        if index is None or held is None:
             raise _never_fed(base, option)
+        self._base, self._index, self._option = base, index, option
         self._leases = held.leases
         self.index_snapshot_id, self.snapshot_id = held.newest.id, held.source.id
-        keys = base.schema.primary_keys
-        self._keys = LookupView(
-            state_at(self._index, self.index_snapshot_id), self._index._committer.live_files, keys
-        )
-        live_files = base._committer.live_files
-        self._rows = LookupView(state_at(base, self.snapshot_id), live_files, columns)
+        self._keys = view_at(self._index, self.index_snapshot_id, base.schema.primary_keys)
+        self._rows = view_at(base, self.snapshot_id, columns)
 
     def lookup(self, keys: Any, limit_per_key: int | None = None) -> pa.Table:
         """As `lookup_index`."""

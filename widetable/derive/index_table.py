@@ -27,11 +27,10 @@ from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
 from widetable.commit.schema_store import SchemaStore
 from widetable.derive.row_changes import changed_rows
+from widetable.derive.row_difference import equal_rows
 from widetable.derived_options import IndexOption
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.format.snapshot import Snapshot
-from widetable.kernels.arrow_buffers import one_array
-from widetable.merge.row_equality import equal_values
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import name_of, path_of
 from widetable.operations.newest_snapshot import held
@@ -58,32 +57,45 @@ def index_columns(option: IndexOption, base: TableSchema) -> list[str]:
     return [*option.columns, *(name for name in base.primary_keys if name not in option.columns)]
 
 
-def index_table(base: OpenTable, option: IndexOption) -> OpenTable:
-    """Open the index, which is made if it is not there."""
+def find_index(base: OpenTable, option: IndexOption) -> OpenTable | None:
+    """The index; None where nobody has made it. Raises InvalidError for a table that is no index on these columns."""
     schema = base.schema
-    table = OpenTable(path_of(base, option.table), base._file_io)
-    store = SchemaStore(base._file_io, TablePaths(table.path))
-    columns = index_columns(option, schema)
-    if not store.ids():
-        options = {
-            opt.BUCKET.key: str(schema.num_buckets),
-            "bucket-key": ",".join(option.columns),
-            opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
-        }
-        if opt.LOOKUP_PIN_RETENTION.key in schema.options:
-            options[opt.LOOKUP_PIN_RETENTION.key] = schema.options[opt.LOOKUP_PIN_RETENTION.key]
-        store.publish(
-            new_schema(schema.arrow_schema(columns), primary_key=columns, options=options)
-        )
-    found = table.schema
-    if list(found.primary_keys) != columns:
+    index = OpenTable(path_of(base, option.table), base._file_io)
+    if not SchemaStore(base._file_io, TablePaths(index.path)).ids():
+        return None
+    wanted = schema.arrow_schema(index_columns(option, schema))
+    key = index.schema.primary_keys
+    found = index.schema.arrow_schema(key)
+    if (found.names, found.types) != (wanted.names, wanted.types):
         raise InvalidError(
             f"option {option.key!r} of {name_of(base)!r}",
-            found=f"{option.table}, with the key {', '.join(found.primary_keys)}",
-            expected=f"an index with the key {', '.join(columns)}",
-            action="Name a table that is not there: it is made.",
+            found=f"{option.table}, with the key {_printed(found)}",
+            expected=f"an index with the key {_printed(wanted)}",
+            action="Drop it, if it is the index and columns were altered since; else name a table that is not there.",
         )
-    return table
+    return index
+
+
+def _printed(columns: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in columns)
+
+
+def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
+    """The index, which is made if it is not there."""
+    schema = base.schema
+    columns = index_columns(option, schema)
+    options = {
+        opt.BUCKET.key: str(schema.num_buckets),
+        opt.BUCKET_KEY.key: ",".join(option.columns),
+        opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
+    }
+    if opt.LOOKUP_PIN_RETENTION.key in schema.options:
+        options[opt.LOOKUP_PIN_RETENTION.key] = schema.options[opt.LOOKUP_PIN_RETENTION.key]
+    made = new_schema(schema.arrow_schema(columns), primary_key=columns, options=options)
+    path = path_of(base, option.table)
+    while (index := find_index(base, option)) is None:
+        SchemaStore(base._file_io, TablePaths(path)).publish(made)
+    return index
 
 
 def source_of(index: OpenTable, base: OpenTable, snapshot: Snapshot | None) -> int | None:
@@ -107,7 +119,7 @@ def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
     """Bring the index to the newest snapshot of the base. None: it is there, or somebody else is at it."""
     if base._committer.snapshots.latest_id() is None:
         return None
-    index = index_table(base, option)
+    index = made_index(base, option)
     lease = f"{base._paths.service_dir}/widetable-index-lease-{option.table}"
     with held_lease(base._state(), path=lease) as is_ours:
         if not is_ours:
@@ -174,10 +186,13 @@ def _committed_files(
     index: OpenTable, messages: list[CommitMessage], commit: Callable[[], CommitResult]
 ) -> int:
     try:
-        return commit().rows
+        done = commit()
     except (ConflictError, InvalidError):
         discard(index, messages)
         raise
+    if not done.committed:  # another feeder was first with the same
+        discard(index, messages)
+    return done.rows
 
 
 def _index_rows(
@@ -185,17 +200,12 @@ def _index_rows(
 ) -> Iterator[pa.RecordBatch]:
     """-D for what is not in the index any more, +I for what is new there."""
     for before, after in changed_rows(base, after_id, until_id, columns):
-        pairs = zip(_arrays(before), _arrays(after), strict=True)
-        same = np.logical_and.reduce([equal_values(old, new) for old, new in pairs])
+        same = equal_rows(before, after)
         for rows, kind in ((before, "-D"), (after, "+I")):
-            valid = [each.is_valid().to_numpy(zero_copy_only=False) for each in _arrays(rows)]
+            valid = [np.asarray(each.is_valid().to_numpy(), np.bool_) for each in rows.columns]
             chosen = rows.filter(pa.array(np.logical_and.reduce([*valid, ~same])))
             kinds = pa.repeat(pa.scalar(kind), chosen.num_rows)
             yield from chosen.append_column(ROW_KIND_COLUMN, kinds).to_batches()
-
-
-def _arrays(rows: pa.Table) -> list[pa.Array]:
-    return [one_array(column) for column in rows.columns]
 
 
 def _user(base: OpenTable) -> str:

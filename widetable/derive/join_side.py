@@ -16,14 +16,12 @@ from widetable.derive.equal_keys import Numbers
 from widetable.derive.index_lookup import IndexView
 from widetable.derive.joined_plan import JoinedPlan, KeyWay
 from widetable.derive.joined_rows import too_many
-from widetable.derive.row_changes import ChangedRows, changed_rows, state_at
+from widetable.derive.row_changes import ChangedRows, changed_rows
 from widetable.derive.row_difference import equal_rows
+from widetable.derive.table_at import scan_at, view_at
 from widetable.errors import InvalidError
 from widetable.format.row_budget import RowBudget
-from widetable.operations.chosen_state import ChosenState, chosen_state
-from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
-from widetable.read.scan import TableScan
 
 # Rows of a piece of join keys take about so much memory on each side; nobody knows how many there are of the first.
 _PIECE_BYTES = 32 << 20
@@ -52,9 +50,9 @@ class JoinSide:
         self._on = tuple(on)
         self._way = way
         self._plan = plan
-        self._chosen = _pinned(table, snapshot_id)
-        self._key = self._chosen.state.schema.primary_keys
-        self._view = LookupView(self._chosen, table._committer.live_files, columns)
+        self._schema = table.schema
+        self._key = self._schema.primary_keys
+        self._view = view_at(table, snapshot_id, columns)
 
     @property
     def is_empty(self) -> bool:
@@ -73,10 +71,7 @@ class JoinSide:
 
     def all_rows(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Piece by piece, each key once."""
-        chosen, live_files = self._chosen, self._table._committer.live_files
-        scan = TableScan(
-            chosen.state, live_files, chosen.snapshot, columns, None, rescaled=chosen.is_rescaled
-        )
+        scan = scan_at(self._table, self._until_id, columns)
         for batch in scan.to_batches():
             yield pa.Table.from_arrays(batch.columns, names=batch.schema.names)
 
@@ -112,7 +107,7 @@ class JoinSide:
         self._view.close()
 
     def _no_keys(self) -> pa.Table:
-        return self._chosen.state.schema.arrow_schema(self._key).empty_table()
+        return self._schema.arrow_schema(self._key).empty_table()
 
 
 def present(rows: pa.Table, key: Sequence[str]) -> pa.Table:
@@ -132,9 +127,3 @@ def pieces_of_keys(keys: pa.Table, budget: RowBudget) -> Iterator[pa.Table]:
 def key_budget() -> RowBudget:
     """How many join keys go together."""
     return RowBudget(_PIECE_BYTES, _FIRST_KEYS)
-
-
-def _pinned(table: OpenTable, snapshot_id: int) -> ChosenState:
-    if snapshot_id:
-        return state_at(table, snapshot_id)
-    return chosen_state(table)._replace(snapshot=None)

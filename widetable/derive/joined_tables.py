@@ -30,7 +30,7 @@ from widetable.commit.lookup_pin import (
 from widetable.commit.pin_file import NO_SNAPSHOT, LookupPin, OtherSnapshot
 from widetable.commit.table_identity import check_identity
 from widetable.derive.index_lookup import hold_index
-from widetable.derive.index_table import index_table
+from widetable.derive.index_table import made_index
 from widetable.derive.join_plan import JoinArguments, JoinPlan, SameName, plan_join
 from widetable.derive.late_table import LateTable, late_table
 from widetable.errors import InvalidError
@@ -156,7 +156,7 @@ def new_lookup_join(
 
 def join_by(table: OpenTable, plan: JoinPlan) -> LookupJoin:
     """The join that a plan is for."""
-    index = None if plan.index is None else index_table(table, plan.index)
+    index = None if plan.index is None else made_index(table, plan.index)
     index_identity = "" if index is None else index._committer.identity
     return LookupJoin(table, plan, table._committer.identity, index, index_identity)
 

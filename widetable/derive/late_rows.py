@@ -21,6 +21,7 @@ raise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -34,14 +35,11 @@ from widetable.commit.pin_file import LookupPin
 from widetable.derive.joined_tables import PENDING, LookupJoin
 from widetable.derive.late_table import BATCH, JOIN, LateTable
 from widetable.derive.pinned_join import KeptJoin, PinnedJoin
-from widetable.derive.row_changes import state_at
+from widetable.derive.row_difference import equal_rows
+from widetable.derive.table_at import scan_at, view_at
 from widetable.derive.touched_rows import append_untouched
 from widetable.errors import InvalidError
-from widetable.kernels.arrow_buffers import one_array
-from widetable.merge.row_equality import equal_values
-from widetable.operations.lookup_view import LookupView
 from widetable.read.filters import parse
-from widetable.read.scan import TableScan
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -81,17 +79,10 @@ class LateJoin:
     def _waiting(self) -> Iterator[pa.RecordBatch]:
         """The rows of this join at P(b), with their batches."""
         table = self._late.table
-        chosen = state_at(table, self._read_id)
-        names = [name for name in chosen.state.schema.names if name != JOIN]
-        mine = parse(pc.field(JOIN) == pc.scalar(self._batch.series), chosen.state.schema)
-        scan = TableScan(
-            chosen.state,
-            table._committer.live_files,
-            chosen.snapshot,
-            names,
-            mine,
-            rescaled=chosen.is_rescaled,
-        )
+        schema = table.schema
+        names = [name for name in schema.names if name != JOIN]
+        mine = parse(pc.field(JOIN) == pc.scalar(self._batch.series), schema)
+        scan = scan_at(table, self._read_id, names, mine)
         return iter(scan.to_batches())
 
     def _retry(self, rows: pa.RecordBatch, found: _Mask) -> _Mask:
@@ -154,16 +145,11 @@ class LateJoin:
         table = self._late.table
         latest_id = table._committer.snapshots.latest_id()
         assert latest_id is not None
-        view = LookupView(state_at(table, latest_id), table._committer.live_files, None)
-        try:
+        with closing(view_at(table, latest_id, None)) as view:
             there = view.lookup(rows.select(list(table.schema.primary_keys)))
-        finally:
-            view.close()
         is_there = np.asarray(there.column(JOIN).is_valid().to_numpy(), np.bool_)
         ours = rows.select(there.column_names).cast(there.schema)
-        pairs = zip(ours.columns, there.columns, strict=True)
-        same = [equal_values(one_array(mine), one_array(other)) for mine, other in pairs]
-        others = is_there & ~np.logical_and.reduce(same)
+        others = is_there & ~equal_rows(ours, there)
         if others.any():
             raise self._wrong_key(repr(ours.column(self._late.key)[int(others.argmax())].as_py()))
 

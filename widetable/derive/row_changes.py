@@ -13,18 +13,18 @@ Raises NotFoundError for snapshots that have expired, and what lookups and scans
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from widetable.commit.touched_keys import distinct_keys, touched_files
+from widetable.derive.table_at import scan_at, view_at
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
 from widetable.format.plain_value import plain_column
-from widetable.operations.chosen_state import ChosenState, chosen_state
-from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
-from widetable.read.scan import TableScan
 from widetable.schema import TableSchema
 
 _KEYS_AT_ONCE: Final = 1 << 16
@@ -41,30 +41,22 @@ def changed_rows(
     table: OpenTable, after_id: int | None, until_id: int, columns: Sequence[str]
 ) -> Iterator[ChangedRows]:
     """Piece by piece, each key once. columns: those of the primary key among them."""
-    until = state_at(table, until_id)
     if after_id is None:
-        yield from _from_nothing(table, until, columns)
+        yield from _from_nothing(table, until_id, columns)
         return
-    live_files = table._committer.live_files
-    touched = touched_files(table._committer.snapshots, live_files, after_id, until_id)
+    committer, state = table._committer, table._state()
+    touched = touched_files(committer.snapshots, committer.live_files, after_id, until_id)
     if not touched:
         return
-    old = LookupView(state_at(table, after_id), live_files, columns)
-    new = LookupView(until, live_files, columns)
-    try:
+    with (
+        closing(view_at(table, after_id, columns)) as old,
+        closing(view_at(table, until_id, columns)) as new,
+    ):
         for bucket, files in touched.items():
-            keys = distinct_keys(until.state, bucket, files)
+            keys = distinct_keys(state, bucket, files)
             for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
-                asked = whole_keys(keys.slice(start, _KEYS_AT_ONCE), bucket, until.state.schema)
+                asked = whole_keys(keys.slice(start, _KEYS_AT_ONCE), bucket, state.schema)
                 yield ChangedRows(old.lookup(asked), new.lookup(asked))
-    finally:
-        old.close()
-        new.close()
-
-
-def state_at(table: OpenTable, snapshot_id: int) -> ChosenState:
-    """A snapshot, with the columns of today."""
-    return chosen_state(table, snapshot_id)._replace(state=table._state())
 
 
 def whole_keys(keys: pa.RecordBatch, bucket: BucketId, schema: TableSchema) -> pa.RecordBatch:
@@ -72,7 +64,7 @@ def whole_keys(keys: pa.RecordBatch, bucket: BucketId, schema: TableSchema) -> p
     types = [schema.field(name).type for name in schema.partition_keys]
     values = decode_row(bucket.partition, types) if types else ()
     partition = {
-        name: plain_column([value], kind).take(pa.array([0] * keys.num_rows, pa.int32()))
+        name: plain_column([value], kind).take(pa.array(np.zeros(keys.num_rows, np.int64)))
         for name, kind, value in zip(schema.partition_keys, types, values, strict=True)
     }
     names = schema.primary_keys
@@ -80,13 +72,8 @@ def whole_keys(keys: pa.RecordBatch, bucket: BucketId, schema: TableSchema) -> p
     return pa.RecordBatch.from_arrays(columns, list(names))
 
 
-def _from_nothing(
-    table: OpenTable, until: ChosenState, columns: Sequence[str]
-) -> Iterator[ChangedRows]:
-    live_files = table._committer.live_files
-    scan = TableScan(
-        until.state, live_files, until.snapshot, columns, None, rescaled=until.is_rescaled
-    )
+def _from_nothing(table: OpenTable, until_id: int, columns: Sequence[str]) -> Iterator[ChangedRows]:
+    scan = scan_at(table, until_id, columns)
     schema = pa.schema([field.with_nullable(True) for field in scan.arrow_schema])
     for batch in scan.to_batches():
         after = pa.Table.from_arrays(batch.columns, schema=schema)

@@ -11,6 +11,7 @@ Candidates too many cost time only. Raises what lookups and scans raise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Final
 
 import numpy as np
@@ -18,18 +19,17 @@ import pyarrow as pa
 
 from widetable.commit.touched_keys import distinct_keys, touched_files
 from widetable.derive.index_lookup import IndexView
-from widetable.derive.index_table import index_table, source_of
-from widetable.derive.row_changes import changed_rows, state_at, whole_keys
+from widetable.derive.index_table import find_index, source_of
+from widetable.derive.row_changes import changed_rows, whole_keys
+from widetable.derive.row_difference import equal_rows
+from widetable.derive.table_at import scan_at, view_at
 from widetable.derive.widen_progress import Pair
 from widetable.derived_options import WidenOption, index_options
 from widetable.errors import NotFoundError
 from widetable.kernels.arrow_buffers import one_array
-from widetable.merge.row_equality import equal_values
 from widetable.operations.asked_keys import asked_keys
 from widetable.operations.lookup_keys import key_rows
-from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
-from widetable.read.scan import TableScan
 from widetable.write.safe_cast import key_cast
 
 _KEYS_AT_ONCE: Final = 1 << 16
@@ -54,15 +54,13 @@ def candidates(
     if done is not None:
         keys = _keys(fact, dim, option, (done.fact_id, fact_id), (done.dim_id, pair.dim_id))
     if keys is None:
-        yield from _scanned(fact, fact_id, wanted)
+        for batch in scan_at(fact, fact_id, wanted).to_batches():
+            yield pa.Table.from_batches([batch])
         return
-    view = LookupView(state_at(fact, fact_id), fact._committer.live_files, wanted)
-    try:
+    with closing(view_at(fact, fact_id, wanted)) as view:
         for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
             rows = view.lookup(keys.slice(start, _KEYS_AT_ONCE))
             yield rows.filter(rows.column(fact.schema.primary_keys[0]).is_valid())
-    finally:
-        view.close()
 
 
 def _keys(
@@ -113,8 +111,7 @@ def _changed_keys(dim: OpenTable, option: WidenOption, after_id: int, until_id: 
     columns = list(dict.fromkeys([*key, *option.columns.values()]))
     found = [pa.table([pa.array([], dim.schema.arrow_schema(key).field(0).type)], list(key))]
     for before, after in changed_rows(dim, after_id, until_id, columns):
-        pairs = zip(before.columns, after.columns, strict=True)
-        same = np.logical_and.reduce([equal_values(*map(one_array, pair)) for pair in pairs])
+        same = equal_rows(before, after)
         for rows in (before, after):
             valid = one_array(rows.column(key[0])).is_valid().to_numpy(zero_copy_only=False)
             found.append(rows.select(list(key)).filter(pa.array(valid & ~same)))
@@ -130,7 +127,9 @@ def _followed(
     ]
     if not fitting:
         return None
-    index = index_table(fact, fitting[0])
+    index = find_index(fact, fitting[0])
+    if index is None:
+        return None
     source_id = source_of(index, fact, index._committer.snapshots.latest())
     if source_id is None or source_id < fact_id:
         return None
@@ -145,11 +144,3 @@ def _followed(
 def _rows_at(table: OpenTable, snapshot_id: int) -> int:
     entries = table._committer.live_files.live_entries(table._committer.snapshots.load(snapshot_id))
     return sum(entry.file.row_count for entry in entries)
-
-
-def _scanned(fact: OpenTable, fact_id: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-    at = state_at(fact, fact_id)
-    live_files = fact._committer.live_files
-    scan = TableScan(at.state, live_files, at.snapshot, columns, None, rescaled=at.is_rescaled)
-    for batch in scan.to_batches():
-        yield pa.Table.from_batches([batch])

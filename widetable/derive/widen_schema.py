@@ -29,7 +29,7 @@ def widened_columns(
     groups: dict[str, str] = {}
     for widen in widen_options(options):
         check_acyclic(name, widen, schema_of)
-        wanted = _wanted(widen, fields, schema_of(widen.table))
+        wanted = wanted_columns(widen, fields, schema_of(widen.table))
         added += [field for field in wanted if field.name not in fields.names]
         groups.setdefault(f"fields.{widen.sequence}.sequence-group", ",".join(widen.columns))
     return added, {key: value for key, value in groups.items() if key not in options}
@@ -53,7 +53,10 @@ def check_acyclic(name: str, widen: WidenOption, schema_of: SchemaOf) -> None:
             waiting += [(*path, each.table) for each in further]
 
 
-def _wanted(widen: WidenOption, fields: pa.Schema, dim: TableSchema) -> list[pa.Field]:
+def wanted_columns(widen: WidenOption, fields: pa.Schema, dim: TableSchema) -> list[pa.Field]:
+    """The columns that a fact with these needs for the option. Raises InvalidError where one has another type, or the
+    dim another key; NotFoundError for a column that the dim has not.
+    """
     types = {field.name: field.type for field in fields}
     key = dim.primary_keys
     if len(key) != 1:

@@ -24,17 +24,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from widetable import options as opt
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.touched_keys import touched_files
-from widetable.derive.row_changes import state_at
+from widetable.derive.row_difference import equal_rows
+from widetable.derive.table_at import view_at
 from widetable.derive.touched_rows import append_untouched
 from widetable.derive.widen_candidates import candidates
 from widetable.derive.widen_progress import (
@@ -45,12 +46,11 @@ from widetable.derive.widen_progress import (
     last_round,
     user_of,
 )
+from widetable.derive.widen_schema import wanted_columns
 from widetable.derived_options import WidenOption
 from widetable.errors import ConflictError, InvalidError
 from widetable.kernels.arrow_buffers import one_array
-from widetable.merge.row_equality import equal_values
 from widetable.operations.held_lease import held_lease
-from widetable.operations.lookup_view import LookupView
 from widetable.operations.neighbour import neighbour
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
@@ -94,6 +94,9 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
     with held_lease(fact._state(), path=lease) as is_ours:
         if not is_ours:
             return None
+        wanted_columns(
+            option, fact.schema.arrow_schema(), dim.schema
+        )  # either may have been altered
         with held(fact._state(), pair.fact_id), held(dim._state(), dim_id):
             found = _widened(_Round(fact, dim, option, number + 1, pair, done))
             if found is not None:
@@ -136,22 +139,14 @@ def _differing(of: _Round) -> Iterator[pa.Table]:
     carried = [name for name in _carried(schema) if name not in option.columns]
     names = [*carried, *option.columns, option.sequence]
     yield _nullable(schema, names).empty_table()
-    live_files = dim._committer.live_files
-    view = LookupView(state_at(dim, of.pair.dim_id), live_files, list(option.columns.values()))
-    try:
+    with closing(view_at(dim, of.pair.dim_id, list(option.columns.values()))) as view:
         for rows in candidates(fact, dim, option, of.pair, of.done, [*carried, *option.columns]):
-            found = view.lookup(one_array(rows.column(option.column))).columns
-            pairs = zip(option.columns, found, strict=True)
-            same = [
-                equal_values(one_array(rows.column(name)), one_array(column))
-                for name, column in pairs
-            ]
+            found = view.lookup(one_array(rows.column(option.column)))
+            same = equal_rows(rows.select(list(option.columns)), found)
             numbers = pa.repeat(pa.scalar(of.number, pa.int64()), rows.num_rows)
-            arrays = [*rows.select(carried).columns, *found, numbers]
+            arrays = [*rows.select(carried).columns, *found.columns, numbers]
             written = pa.Table.from_arrays(arrays, schema=_nullable(schema, names))
-            yield written.filter(pa.array(~np.logical_and.reduce(same)))
-    finally:
-        view.close()
+            yield written.filter(pa.array(~same))
 
 
 def _nullable(schema: TableSchema, names: Sequence[str]) -> pa.Schema:

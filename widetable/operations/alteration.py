@@ -6,17 +6,13 @@ take, what reading schemas raises, StorageError.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 from widetable import options as opt
-from widetable.arguments import names
 from widetable.commit.schema_store import SchemaStore
 from widetable.operations.bucket_mending import mended_options
-from widetable.operations.open_table import OpenTable
 from widetable.operations.schema_change import SchemaChange, changed_schema
 from widetable.operations.supported import check_changelog_producer
-from widetable.option_checks import option_texts
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
@@ -25,21 +21,6 @@ from widetable.storage.file_io import FileIO
 _OF_CHANGELOGS: Final = frozenset(
     (opt.CHANGELOG_PRODUCER.key, opt.SEQUENCE_FIELD.key, opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key)
 )
-
-
-def alter_options(
-    table: OpenTable,
-    set_options: Mapping[str, str] | None = None,
-    remove_options: Sequence[str] = (),
-) -> None:
-    """Set and remove options, in one step; `Catalog.alter_table` changes columns too. Who has the table open sees
-    them in what it does next.
-    """
-    change = SchemaChange(
-        set_options=option_texts(set_options, "set_options"),
-        remove_options=names(remove_options, "remove_options"),
-    )
-    alter(table._file_io, table._paths, change)
 
 
 def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSchema:

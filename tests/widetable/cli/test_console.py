@@ -4,6 +4,7 @@ characters.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import subprocess
@@ -44,8 +45,11 @@ def on_a_terminal(**environment: str) -> str:
         check=True,
     )
     os.close(end)
-    with open(terminal, "rb", buffering=0) as output:
-        return output.read(10_000).decode().replace("\r\n", "\n")
+    said = b""
+    with open(terminal, "rb", buffering=0) as output, contextlib.suppress(OSError):  # its end
+        while part := output.read(10_000):  # which may be less than what is there
+            said += part
+    return said.decode().replace("\r\n", "\n")
 
 
 def test_a_terminal_has_colours() -> None:

@@ -77,5 +77,6 @@ def test_a_range_that_has_expired_is_refused(table: wt.Table) -> None:
     table.expire_snapshots(num_retained_min=1, num_retained_max=1)
     with pytest.raises(wt.NotFoundError):
         table.commit_append(messages, read_snapshot=read)
-    with pytest.raises(wt.InvalidError, match="read_snapshot"):
-        table.commit_append(messages, read_snapshot=-1)
+    for wrong in (-1, latest(table) + 1):
+        with pytest.raises(wt.InvalidError, match="read_snapshot"):
+            table.commit_append(messages, read_snapshot=wrong)

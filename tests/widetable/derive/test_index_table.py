@@ -183,6 +183,30 @@ def test_the_index_of_a_table_that_was_made_again_is_refused(tmp_path: Path) -> 
     assert by_city(table, ["Oslo"]) == [(0, 1)]
 
 
+def test_an_index_whose_columns_were_altered_is_refused(tmp_path: Path) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    schema = pa.schema([("k", pa.int64()), ("a", pa.int32())])
+    table = catalog.create_table("db.t", schema, primary_key=["k"], options={"index.a": "db.by_a"})
+    table.write(pa.table([[1], [7]], schema=schema))
+    maintained(table)
+    catalog.alter_table("db.t", change_types={"a": pa.int64()})
+    for use in (lambda: maintained(table), lambda: table.lookup_index([7])):
+        with pytest.raises(wt.InvalidError, match=r"a int32.*a int64"):
+            use()
+    catalog.drop_table("db.by_a")
+    maintained(table)
+    assert table.lookup_index([7], ["k"])["k"].to_pylist() == [1]
+
+
+def test_who_only_reads_makes_no_index(tmp_path: Path) -> None:
+    table = dim(tmp_path)
+    table.audit()
+    table.inspect()
+    with pytest.raises(wt.NotFoundError, match="never fed"):
+        table.lookup_index(["Oslo"])
+    assert wt.Catalog(str(tmp_path)).list_tables() == ["db.d"]
+
+
 def test_two_feeders_feed_once(tmp_path: Path) -> None:
     """The second one did not see that the first was at it."""
     table = dim(tmp_path)

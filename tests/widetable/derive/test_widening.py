@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -179,8 +180,11 @@ def test_case_22_tables_that_widen_each_other_are_refused(tmp_path: Path) -> Non
     )
     with pytest.raises(wt.InvalidError, match=r"db\.a is widened from db\.b is widened from db\.a"):
         catalog.alter_table("db.a", set_options={"widen.other": "db.b(v as b_v)"})
-    with pytest.raises(wt.InvalidError, match="circle"):
-        catalog.alter_table("db.a", set_options={"widen.other": "db.a(v as a_v)"})
+    for alter in (partial(catalog.alter_table, "db.a"), catalog.table("db.a").alter_options):
+        with pytest.raises(wt.InvalidError, match="circle"):
+            alter(set_options={"widen.other": "db.a(v as a_v)"})
+        with pytest.raises(wt.InvalidError, match="circle"):
+            alter(set_options={"widen.other": "db.b(v as b_v)"})
 
 
 def test_chains_follow_the_dim_of_the_dim(tmp_path: Path) -> None:
@@ -233,7 +237,7 @@ def test_an_existing_table_is_widened(tmp_path: Path) -> None:
     catalog.create_table("db.customers", CUSTOMERS, primary_key=["id"]).write(
         pa.table({"id": [7], "city": ["Oslo"], "level": pa.array([1], pa.int32())})
     )
-    fact = catalog.alter_table("db.f", set_options=WIDEN)
+    fact.alter_options(WIDEN)
     assert fact.maintain(once=True).derived_rows == 1
     assert fact.lookup([1, 2], ["c_city"])["c_city"].to_pylist() == ["Oslo", None]
 
@@ -251,6 +255,8 @@ def test_other_writers_of_widened_columns_are_refused(shop: Shop, column: str) -
     [
         ({"widen.a/b": "db.customers(city)"}, "without /"),
         ({"widen.cust": "db.customers"}, "db.table"),
+        ({"widen.cust": "db.customers(city as a, level as a)"}, "each column once"),
+        ({"widen.cust": "db.customers(city as a, city as b)"}, "each column once"),
         ({"widen.cust": "db.none(city)"}, r"db\.none"),
         ({"widen.cust": "db.customers(nope)"}, "nope"),
         ({"widen.nope": "db.customers(city)"}, "nope"),
@@ -302,6 +308,17 @@ def test_an_audit_finds_widened_columns_that_are_not_those_of_the_dim(shop: Shop
     assert report.found == {"widened": 1}
     assert report.findings[0].key == {"id": 1}
     assert newest.id < shop.latest()
+
+
+def test_a_dim_whose_columns_were_altered_is_an_error_that_says_so(shop: Shop) -> None:
+    shop.catalog.alter_table("db.customers", change_types={"level": pa.int64()})
+    wide = shop.dim.arrow_schema
+    shop.dim.write(pa.table([[7], ["Bergen"], [2**40]], schema=wide))
+    with pytest.raises(wt.InvalidError, match=r"'c_level' of type int32.*int64"):
+        shop.fact.maintain(once=True)
+    shop.catalog.alter_table("db.f", change_types={"c_level": pa.int64()})
+    assert shop.round() == 1
+    assert shop.widened() == [(1, 7, "Bergen", 2**40)]
 
 
 def test_inspect_shows_round_lag_and_cost(shop: Shop) -> None:
