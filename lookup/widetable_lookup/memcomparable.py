@@ -144,18 +144,28 @@ def _as_list(data: _Bytes, offsets: _Offsets) -> list[bytes]:
     return values
 
 
-@kernel
 def _escape(data: _Bytes, offsets: _Offsets) -> tuple[_Bytes, _Offsets]:
-    rows = len(offsets) - 1
-    ends = np.zeros(rows + 1, np.int64)
-    for row in range(rows):
+    ends = np.empty(len(offsets), np.int64)
+    _escaped_ends(data, offsets, ends)
+    out = np.empty(ends[-1], np.uint8)
+    _put_escaped(data, offsets, ends, out)
+    return out, ends
+
+
+@kernel
+def _escaped_ends(data: _Bytes, offsets: _Offsets, ends: _Offsets) -> None:
+    ends[0] = 0
+    for row in range(len(offsets) - 1):
         size = offsets[row + 1] - offsets[row] + 2
         for at in range(offsets[row], offsets[row + 1]):
             if data[at] == 0:
                 size += 1
         ends[row + 1] = ends[row] + size
-    out = np.empty(ends[rows], np.uint8)
-    for row in range(rows):
+
+
+@kernel
+def _put_escaped(data: _Bytes, offsets: _Offsets, ends: _Offsets, out: _Bytes) -> None:
+    for row in range(len(offsets) - 1):
         to = ends[row]
         for at in range(offsets[row], offsets[row + 1]):
             out[to] = data[at]
@@ -165,18 +175,28 @@ def _escape(data: _Bytes, offsets: _Offsets) -> tuple[_Bytes, _Offsets]:
                 to += 1
         out[to] = 0
         out[to + 1] = 1
-    return out, ends
 
 
-@kernel
 def _concatenate(
     left: _Bytes, left_offsets: _Offsets, right: _Bytes, right_offsets: _Offsets
 ) -> tuple[_Bytes, _Offsets]:
-    rows = len(left_offsets) - 1
-    ends = np.zeros(rows + 1, np.int64)
+    ends = np.empty(len(left_offsets), np.int64)
     out = np.empty(len(left) + len(right), np.uint8)
-    to = 0
-    for row in range(rows):
+    _put_both(left, left_offsets, right, right_offsets, ends, out)
+    return out[: ends[-1]], ends
+
+
+@kernel
+def _put_both(
+    left: _Bytes,
+    left_offsets: _Offsets,
+    right: _Bytes,
+    right_offsets: _Offsets,
+    ends: _Offsets,
+    out: _Bytes,
+) -> None:
+    to = ends[0] = 0
+    for row in range(len(left_offsets) - 1):
         for at in range(left_offsets[row], left_offsets[row + 1]):
             out[to] = left[at]
             to += 1
@@ -184,17 +204,21 @@ def _concatenate(
             out[to] = right[at]
             to += 1
         ends[row + 1] = to
-    return out[:to], ends
 
 
-@kernel
 def _range_keys(data: _Bytes, offsets: _Offsets, rest: _Bytes) -> tuple[_Bytes, _Offsets]:
     """What follows a prefix is the prefix as a number, plus one."""
     rows = len(offsets) - 1
     out = np.empty(2 * (len(data) + rows * len(rest)), np.uint8)
-    ends = np.zeros(2 * rows + 1, np.int64)
-    to = 0
-    for key in range(2 * rows):
+    ends = np.empty(2 * rows + 1, np.int64)
+    _put_ranges(data, offsets, rest, ends, out)
+    return out, ends
+
+
+@kernel
+def _put_ranges(data: _Bytes, offsets: _Offsets, rest: _Bytes, ends: _Offsets, out: _Bytes) -> None:
+    to = ends[0] = 0
+    for key in range(len(ends) - 1):
         row = key >> 1
         for at in range(offsets[row], offsets[row + 1]):
             out[to] = data[at]
@@ -211,4 +235,3 @@ def _range_keys(data: _Bytes, offsets: _Offsets, rest: _Bytes) -> tuple[_Bytes, 
             out[to] = rest[at]
             to += 1
         ends[key + 1] = to
-    return out, ends

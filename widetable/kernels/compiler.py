@@ -24,6 +24,8 @@ from weakref import WeakSet
 from widetable.forked_child import SharedByThreads
 
 Dispatcher: TypeAlias = Any  # of numba: called like the function; its cache has no public name
+# _nrt: without numba's counts of references, which it has no public name for (jit.py says what that asks of kernels).
+_OPTIONS: Final[dict[str, Any]] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _log = logging.getLogger("widetable")
 
 
@@ -45,7 +47,7 @@ class Compiler(SharedByThreads):
         import numba
 
         with self._lock:
-            made = numba.njit(nogil=True, error_model="numpy")(function)
+            made = numba.njit(**_OPTIONS)(function)
             if self._keeps:
                 self._keep(made)
             self._dispatchers.add(made)

@@ -133,10 +133,11 @@ def _boolean(column: ArrowColumn) -> Sequence[Lane]:
 
 def _floating(column: ArrowColumn) -> Sequence[Lane]:
     dtype = np.dtype(f"f{column.type.bit_width // 8}")
-    # float32 to float64 is exact and keeps the order, -0.0 and NaN.
-    values = np.concatenate(
-        [fixed_values(chunk, dtype) for chunk in chunks_of(column)], dtype=np.float64
-    )
+    # float32 to float64 is exact and keeps the order, -0.0 and NaN; of a signalling NaN it makes a quiet one.
+    with np.errstate(invalid="ignore"):
+        values = np.concatenate(
+            [fixed_values(chunk, dtype) for chunk in chunks_of(column)], dtype=np.float64
+        )
     return (order_bits(values),)
 
 

@@ -52,7 +52,12 @@ def sort_order(lanes: Lanes, sequence: npt.NDArray[np.int64]) -> Rows:
     if not _ascending(sequence):
         lanes = np.concatenate([lanes, _sequence_lane(sequence)], axis=1)
     keys, spare_keys = np.empty(rows, np.uint64), np.empty(rows, np.uint64)
-    _sort_by_lanes(lanes, order, np.empty(rows, np.int64), keys, spare_keys, _SMALL)
+    spare, ends, counts = (
+        np.empty(rows, np.int64),
+        np.zeros(rows, np.int64),
+        np.empty((8, 256), np.int64),
+    )
+    _sort_by_lanes(lanes, order, spare, keys, spare_keys, ends, counts, _SMALL)
     return order
 
 
@@ -76,14 +81,16 @@ def merge_order(
             f"merge: found row {unordered - run_offsets[run]} of run {run} before the row ahead of it, "
             "expected runs in order of key, then sequence number"
         )
-    plan = _merge_plan(run_offsets)
+    plan = np.empty((max(len(run_offsets) - 2, 0), 3), np.int64)
+    _merge_plan(run_offsets.copy(), plan)
     if not len(plan) or rows < 2:
         return order
     rising = _runs_rise(sequence, run_offsets)
     keys = lanes.copy() if rising else np.concatenate([lanes, _sequence_lane(sequence)], axis=1)
     other_keys, other_order = np.empty_like(keys), np.empty_like(order)
-    in_other = _merge_runs(keys, order, other_keys, other_order, plan)
-    return other_order if in_other else order
+    in_other = np.zeros(rows + 1, np.bool_)
+    _merge_runs(keys, order, other_keys, other_order, plan, in_other)
+    return other_order if in_other[0] else order
 
 
 def group_starts(lanes: Lanes, order: Rows) -> Rows:
@@ -137,14 +144,20 @@ def _first_unordered_of_runs(
 
 @kernel
 def _radix_sort(
-    keys: npt.NDArray[np.uint64], order: Rows, spare_keys: npt.NDArray[np.uint64], spare: Rows
+    keys: npt.NDArray[np.uint64],
+    order: Rows,
+    spare_keys: npt.NDArray[np.uint64],
+    spare: Rows,
+    counts: npt.NDArray[np.int64],
 ) -> None:
     """Sort `order` by `keys` (key of order[i] is keys[i]), stable, both in place; the spares have
-    the same length.
+    the same length. counts[8, 256]: space to count in.
     """
     rows = len(keys)
     low_byte = np.uint64(255)
-    counts = np.zeros((8, 256), np.int64)
+    for digit in range(8):
+        for value in range(256):
+            counts[digit, value] = 0
     for i in range(rows):
         key = keys[i]
         for digit in range(8):
@@ -193,15 +206,14 @@ def _sort_by_lanes(
     spare: Rows,
     keys: npt.NDArray[np.uint64],
     spare_keys: npt.NDArray[np.uint64],
+    ends: Rows,
+    counts: npt.NDArray[np.int64],
     small: int,
 ) -> None:
     """Sort `order` by all lanes, stable. Lane by lane, only rows that tie on the lanes before;
-    small ties at once.
+    small ties at once. ends[i], zero at first, for the first position i of a range still to be sorted: where it ends.
     """
     rows = len(order)
-    # ends[i] for the first position i of a range still to be sorted: where it ends; the range
-    # starts out as everything.
-    ends = np.zeros(rows, np.int64)
     ends[0] = rows
     for lane in range(lanes.shape[1]):
         start = 0
@@ -217,7 +229,11 @@ def _sort_by_lanes(
                 for i in range(start, end):
                     keys[i] = lanes[order[i], lane]
                 _radix_sort(
-                    keys[start:end], order[start:end], spare_keys[start:end], spare[start:end]
+                    keys[start:end],
+                    order[start:end],
+                    spare_keys[start:end],
+                    spare[start:end],
+                    counts,
                 )
                 first = start
                 for i in range(start + 1, end + 1):
@@ -250,10 +266,8 @@ def _insertion_sort(lanes: Lanes, order: Rows, start: int, end: int, first_lane:
 
 
 @kernel
-def _merge_plan(run_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """(start, middle, end) of each merge of two neighbours, the shortest pair first."""
-    cuts = run_offsets.copy()
-    merges = np.empty((max(len(cuts) - 2, 0), 3), np.int64)
+def _merge_plan(cuts: npt.NDArray[np.int64], merges: npt.NDArray[np.int64]) -> None:
+    """(start, middle, end) of each merge of two neighbours, the shortest pair first. cuts: offsets of runs, used up."""
     for step in range(len(merges)):
         runs = len(cuts) - 1 - step
         best = 0
@@ -267,7 +281,6 @@ def _merge_plan(run_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         )
         for i in range(best + 1, runs):
             cuts[i] = cuts[i + 1]
-    return merges
 
 
 @kernel
@@ -286,14 +299,18 @@ def _runs_rise(sequence: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int6
 
 @kernel
 def _merge_runs(
-    keys: Lanes, order: Rows, other_keys: Lanes, other_order: Rows, merges: npt.NDArray[np.int64]
-) -> bool:
+    keys: Lanes,
+    order: Rows,
+    other_keys: Lanes,
+    other_order: Rows,
+    merges: npt.NDArray[np.int64],
+    in_other: npt.NDArray[np.bool_],
+) -> None:
     """Merge by `keys`, then position; the runs start out in `keys` and `order`.
 
     A merge goes from one pair of arrays to the other, so a run is in either pair; the shorter one
-    moves first if they differ. Returns whether all is in the other pair at the end.
+    moves first if they differ. in_other: by the first position of a run, whether it is in the other pair.
     """
-    in_other = np.zeros(len(keys) + 1, np.bool_)  # by first position of a run
     for step in range(len(merges)):
         start, middle, end = merges[step, 0], merges[step, 1], merges[step, 2]
         if start == middle or middle == end:
@@ -315,7 +332,6 @@ def _merge_runs(
         else:
             _merge_two_of_lanes(from_keys, from_order, middle - start, to_keys, to_order)
         in_other[start] = not in_other[start]
-    return bool(in_other[0])
 
 
 @kernel

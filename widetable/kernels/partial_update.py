@@ -28,17 +28,21 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 
-@kernel
 def last_marked(starts: Positions, floor: Positions, marked: Mask) -> Positions:
     """The last marked row of each key behind its floor."""
     found = np.empty(len(starts) - 1, np.int64)
+    _last_marked(starts, floor, marked, found)
+    return found
+
+
+@kernel
+def _last_marked(starts: Positions, floor: Positions, marked: Mask, found: Positions) -> None:
     for key in range(len(found)):
         found[key] = -1
         for position in range(starts[key + 1] - 1, max(starts[key], floor[key] + 1) - 1, -1):
             if marked[position]:
                 found[key] = position
                 break
-    return found
 
 
 @kernel
@@ -51,7 +55,6 @@ def _accepts(lanes: Lanes, first: int, last: int, stored: int, incoming: int) ->
     return True
 
 
-@kernel
 def sequence_winners(
     starts: Positions, floor: Positions, counts: Mask, adds: Mask, has_sequence: Mask, lanes: Lanes
 ) -> tuple[Positions, Positions]:
@@ -61,9 +64,24 @@ def sequence_winners(
     retraction. Rows that do not count or have no sequence are passed over; a row is accepted if its lanes are >= the
     stored ones. The removing row at the floor is stored without comparison, with no values.
     """
-    keys, width = len(starts) - 1, lanes.shape[1]
-    winner, value = np.empty(keys, np.int64), np.empty(keys, np.int64)
-    for key in range(keys):
+    winner, value = (np.empty(len(starts) - 1, np.int64) for _ in range(2))
+    _sequence_winners(starts, floor, counts, adds, has_sequence, lanes, winner, value)
+    return winner, value
+
+
+@kernel
+def _sequence_winners(
+    starts: Positions,
+    floor: Positions,
+    counts: Mask,
+    adds: Mask,
+    has_sequence: Mask,
+    lanes: Lanes,
+    winner: Positions,
+    value: Positions,
+) -> None:
+    width = lanes.shape[1]
+    for key in range(len(winner)):
         stored, valued = np.int64(-1), np.int64(-1)
         first = starts[key]
         if floor[key] >= first:
@@ -77,10 +95,8 @@ def sequence_winners(
                 stored = np.int64(position)
                 valued = np.int64(position) if adds[position] else np.int64(-1)
         winner[key], value[key] = stored, valued
-    return winner, value
 
 
-@kernel
 def last_removal(
     starts: Positions,
     deletes: Mask,
@@ -93,12 +109,27 @@ def last_removal(
     Group i has the lanes lane_starts[i] to lane_starts[i + 1] and the column i of `has_sequence`. After a removal every
     group stores what the delete carries, be it nothing.
     """
-    keys, groups = len(starts) - 1, len(lane_starts) - 1
-    found = np.empty(keys, np.int64)
-    stored = np.empty(groups, np.int64)
-    for key in range(keys):
+    found = np.empty(len(starts) - 1, np.int64)
+    stored = np.empty(len(lane_starts) - 1, np.int64)
+    _last_removal(starts, deletes, has_sequence, lanes, lane_starts, stored, found)
+    return found
+
+
+@kernel
+def _last_removal(
+    starts: Positions,
+    deletes: Mask,
+    has_sequence: npt.NDArray[np.bool_],
+    lanes: Lanes,
+    lane_starts: Positions,
+    stored: Positions,
+    found: Positions,
+) -> None:
+    groups = len(stored)
+    for key in range(len(found)):
         found[key] = -1
-        stored[:] = -1
+        for group in range(groups):
+            stored[group] = -1
         for position in range(starts[key], starts[key + 1]):
             removed = False
             for group in range(groups):
@@ -115,4 +146,3 @@ def last_removal(
                 found[key] = position
                 for group in range(groups):
                     stored[group] = position if has_sequence[position, group] else -1
-    return found

@@ -40,19 +40,26 @@ def first_disorder(lanes: Lanes, offsets: Positions) -> int:
     return -1
 
 
-@kernel
 def rows_before_cut(lanes: Lanes, offsets: Positions, more: npt.NDArray[np.bool_]) -> Positions:
     """How many rows of each slice may be merged now.
 
     more[i]: the last row of slice i (which then is not empty) stands for what follows. The cut is the smallest last key
     of such slices; rows with smaller keys are counted. Without such a slice all rows are.
     """
-    runs = len(offsets) - 1
+    counts = np.empty(len(offsets) - 1, np.int64)
+    _rows_before_cut(lanes, offsets, more, counts)
+    return counts
+
+
+@kernel
+def _rows_before_cut(
+    lanes: Lanes, offsets: Positions, more: npt.NDArray[np.bool_], counts: Positions
+) -> None:
+    runs = len(counts)
     cut = -1
     for run in range(runs):
         if more[run] and (cut < 0 or _compare(lanes, offsets[run + 1] - 1, cut) < 0):
             cut = offsets[run + 1] - 1
-    counts = np.empty(runs, np.int64)
     for run in range(runs):
         low, high = offsets[run], offsets[run + 1]
         while cut >= 0 and low < high:
@@ -62,4 +69,3 @@ def rows_before_cut(lanes: Lanes, offsets: Positions, more: npt.NDArray[np.bool_
             else:
                 high = middle
         counts[run] = (low if cut >= 0 else high) - offsets[run]
-    return counts
