@@ -23,6 +23,7 @@ from benchmarks import (
     bench_scan,
     bench_start,
     bench_stream,
+    bench_stream_join,
     bench_widening,
     bench_write,
 )
@@ -90,6 +91,10 @@ MENU: dict[str, Workload] = {
     "delta_join": Workload(
         "Keep the join of two tables after 1 % of both changed, against a recompute by DuckDB.",
         bench_delta_join.run,
+    ),
+    "stream_join": Workload(
+        "Keep the join of two tables after 1 % more rows in both, against Spark's stream-stream join.",
+        bench_stream_join.run,
     ),
     "growth": Workload(
         "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",
