@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from widetable.errors import InvalidError
 from widetable.field_options import DERIVED_OPTION
-from widetable.paths import check_name
+from widetable.paths import check_name, table_root
 from widetable.schema import TableSchema
 
 WIDEN_SEQUENCE: Final = "_widen_"
@@ -82,7 +82,11 @@ def widen_options(options: Mapping[str, str]) -> list[WidenOption]:
 
 def check_derived(schema: TableSchema) -> None:
     """What can be seen without the other tables."""
+    taken: set[str] = set()
     for index in index_options(schema.options):
+        if index.table in taken:
+            raise _wrong(index.key, f"{index.table}, another index", "a table of its own")
+        taken.add(index.table)
         for name in index.columns:
             _column(schema, index.key, name)
         if len(set(index.columns)) < len(index.columns):
@@ -149,7 +153,9 @@ def _renamed(part: str) -> tuple[str, str]:
 def _table(text: str, key: str) -> str:
     if not _TABLE.match(text):
         raise _wrong(key, repr(text), "db.table, in the same warehouse")
-    return text.strip()
+    name = text.strip()
+    table_root("", name, f"option {key!r}")
+    return name
 
 
 def _column(schema: TableSchema, key: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Options of a table that holds the join of two others: which ones, on what, and how.
+"""Options of a table that is made of others: the join of which ones, on what, and how; an index of which one.
 
 In: options as string to string. Raises InvalidError for some of them without those that say what is joined.
 """
@@ -49,7 +49,18 @@ MAX_MATCHES: Final = Option[int](
     least=1,
 )
 
+INDEX_OF: Final = Option[str | None](
+    "widetable.index-of",
+    "text",
+    None,
+    "",
+    "`db.name` of the table that this one is an index of. Set by the maintainer that makes the index (option "
+    "`index.<columns>` of that table), which is its only writer.",
+    immutable=True,
+)
+
 JOIN_OPTIONS: Final[tuple[Option[Any], ...]] = (LEFT, RIGHT, ON, HOW, MAX_MATCHES)
+OPTIONS_OF_MADE: Final[tuple[Option[Any], ...]] = (*JOIN_OPTIONS, INDEX_OF)
 _NEEDED: Final = (LEFT, RIGHT, ON)
 
 

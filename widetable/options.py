@@ -1,8 +1,8 @@
 """Every table option that is honoured, declared once: key, kind, default, unit, sentence.
 
 docs/options.md is generated from `OPTIONS`. A table's options are string to string, as in Paimon's schema
-files; `TableOptions` gives them typed. Options of joined tables are in `join_options`, those of columns in
-`field_options`; what is refused, in `option_checks`.
+files; `TableOptions` gives them typed. Options of tables that are made of others are in `join_options`,
+those of columns in `field_options`; what is refused, in `option_checks`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from widetable.join_options import JOIN_OPTIONS
+from widetable.join_options import OPTIONS_OF_MADE
 from widetable.option import Option, parse_value
 
 T = TypeVar("T")
@@ -414,7 +414,7 @@ FSYNC: Final = Option[bool](
 # All of the above, in that order, and those that have a module of their own.
 OPTIONS: Final[tuple[Option[Any], ...]] = (
     *(value for value in tuple(globals().values()) if isinstance(value, Option)),
-    *JOIN_OPTIONS,
+    *OPTIONS_OF_MADE,
 )
 BY_KEY: Final[dict[str, Option[Any]]] = {option.key: option for option in OPTIONS}
 

@@ -30,9 +30,11 @@ from widetable.derive.index_table import feed_index
 from widetable.derive.join_difference import JoinDifference
 from widetable.derive.join_progress import (
     JOIN_USER,
+    ColumnIds,
     JoinProgress,
     fingerprint,
     is_sound,
+    joined_column_ids,
     keep_snapshots,
     last_round,
 )
@@ -82,11 +84,12 @@ _GAVE_WAY: Final = JoinRound(gave_way=True)
 
 
 class Joining(NamedTuple):
-    """base: the joined table's newest snapshot, read before anything else. number: of the last round in it. done: what
-    that round did, as far as it still holds; None: begin from nothing.
+    """ids: of the columns, read before any row. base: the joined table's newest snapshot, read before anything else.
+    number: of the last round in it. done: what that round did, as far as it still holds; None: begin from nothing.
     """
 
     plan: JoinedPlan
+    ids: ColumnIds
     tables: tuple[OpenTable, OpenTable, OpenTable]
     base: Snapshot | None
     number: int
@@ -118,14 +121,15 @@ def joining_of(out: OpenTable, definition: JoinDefinition) -> Joining:
     base = out._committer.snapshots.latest()
     left = neighbour(out, definition.left, f"option {join_options.LEFT.key!r}")
     right = neighbour(out, definition.right, f"option {join_options.RIGHT.key!r}")
-    schema = out.schema
-    plan = join_plan(definition, left.schema, right.schema, schema.names)
+    schema, of_left, of_right = out.schema, left.schema, right.schema
+    plan = join_plan(definition, of_left, of_right, schema.names)
     check_joined(plan, schema)
+    ids = joined_column_ids(plan, of_left, of_right, schema)
     number, done = last_round(out, base)
     tables = (left, right, out)
-    if base is None or done is None or not is_sound(done, plan, tables, base):
+    if base is None or done is None or not is_sound(done, plan, ids, tables, base):
         done = None
-    return Joining(plan, tables, base, number, done)
+    return Joining(plan, ids, tables, base, number, done)
 
 
 def _round(joining: Joining) -> JoinRound:
@@ -151,7 +155,7 @@ def _round(joining: Joining) -> JoinRound:
         written = _Written()
         messages = written.files(out, difference.pieces(since))
         progress = JoinProgress(
-            joining.number + 1, a_id, b_id, joining.base_id, fingerprint(joining.plan, a, b)
+            joining.number + 1, a_id, b_id, joining.base_id, fingerprint(plan, joining.ids, a, b)
         )
         return _committed(joining, messages, progress, written)
 

@@ -18,15 +18,18 @@ from functools import partial
 
 import pyarrow as pa
 
+from widetable.commit.committed import DIGEST
 from widetable.derive.delta_join import joining_of
-from widetable.derive.index_table import find_index, index_columns, source_of
+from widetable.derive.index_progress import index_columns, index_progress
+from widetable.derive.index_table import find_index
 from widetable.derive.join_difference import JoinDifference
 from widetable.derive.join_progress import last_round
 from widetable.derive.joined_plan import JoinDefinition, KeyWay, definition_of
 from widetable.derive.row_difference import equal_rows
 from widetable.derive.table_at import scan_at, view_at
 from widetable.derive.touched_rows import untouched_rows
-from widetable.derive.widen_progress import user_of
+from widetable.derive.widen_progress import last_round as last_widened
+from widetable.derive.widen_progress import user_of, widening_of
 from widetable.derive.widening import DIM, FACT
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
 from widetable.errors import NotFoundError
@@ -70,9 +73,9 @@ def _audit_derived(table: OpenTable, findings: Findings) -> None:
 def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> None:
     index = find_index(base, option)
     latest = None if index is None else index._committer.snapshots.latest()
-    source_id = None if index is None else source_of(index, base, latest)
+    source_id = None if index is None else index_progress(index, base, option, latest).claimed_id
     if index is None or latest is None or source_id is None:
-        findings.skip(f"law index: {option.table} was never fed")
+        findings.skip(f"law index: {option.table} was never fed, or fits no snapshot that is there")
         return
     columns = index_columns(option, base.schema)
     try:
@@ -104,6 +107,12 @@ def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> 
     last = next((s for s in ends if s.commit_user == user and FACT in s.properties), None)
     if last is None:
         findings.skip(f"law widened of {option.column}: no end of a round is kept")
+        return
+    is_known = last_widened(widening_of(fact, dim, option), last)[1] is not None
+    if not is_known and DIGEST in last.properties:
+        findings.skip(
+            f"law widened of {option.column}: tables, columns or snapshots are not those of that round"
+        )
         return
     fact_id, dim_id = int(last.properties[FACT]), int(last.properties[DIM])
     key = fact.schema.primary_keys

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from widetable.commit.committed import last_of, users_of
-from widetable.derive.index_table import find_index, source_of
-from widetable.derive.widen_progress import PIECES, last_round, user_of
+from widetable.derive.index_progress import source_of
+from widetable.derive.index_table import find_index
+from widetable.derive.widen_progress import PIECES, last_round, user_of, widening_of
 from widetable.derive.widening import MILLIS, ROWS
 from widetable.derived_options import WidenOption, index_options, widen_options
 from widetable.errors import NotFoundError
@@ -32,7 +33,7 @@ def _derived(table: OpenTable) -> Iterator[DerivedState]:
     for index in index_options(options):
         made = find_index(table, index)
         latest = None if made is None else made._committer.snapshots.latest()
-        source_id = None if made is None else source_of(made, table, latest)
+        source_id = None if made is None else source_of(made, table, index, latest)
         yield DerivedState(index.key, {name_of(table): _behind(table, source_id)})
     for widen in widen_options(options):
         yield _widened(table, widen)
@@ -44,7 +45,7 @@ def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
     except NotFoundError:
         return DerivedState(option.key, {option.table: None})
     latest = fact._committer.snapshots.latest()
-    done = last_round(fact, dim, option, latest)[1]
+    done = last_round(widening_of(fact, dim, option), latest)[1]
     behind = {
         name_of(fact): None if done is None else _of_others(fact, done.fact_id, user_of(option)),
         name_of(dim): _behind(dim, None if done is None else done.dim_id),

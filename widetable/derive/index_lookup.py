@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from widetable.arguments import whole_number
 from widetable.commit.read_lease import ReadLease, hold
-from widetable.derive.index_table import find_index, source_of
+from widetable.derive.index_progress import source_of
+from widetable.derive.index_table import find_index
 from widetable.derive.table_at import view_at
 from widetable.derived_options import IndexOption, index_options
 from widetable.errors import NotFoundError
@@ -43,7 +44,7 @@ def hold_index(
     """None for a base without snapshots. The index may be fed, and both expire, in between."""
     for tries_left in reversed(range(_TRIES)):
         latest = index._committer.snapshots.latest()
-        source_id = source_of(index, base, latest)
+        source_id = source_of(index, base, option, latest)
         if latest is None or source_id is None:
             break
         leases: list[ReadLease] = []
@@ -135,7 +136,7 @@ def index_for(table: OpenTable, names: Collection[str]) -> IndexOption:
 def _never_fed(base: OpenTable, option: IndexOption) -> NotFoundError:
     return NotFoundError(
         f"index {option.table!r} of {name_of(base)!r}",
-        found="an index that was never fed",
+        found="an index that was never fed, or fits no snapshot that is there",
         expected="one that a maintainer has brought to a snapshot",
         action="Run maintain on the table.",
     )

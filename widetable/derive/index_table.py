@@ -4,10 +4,10 @@
            1 | Oslo                   key: the indexed columns, then the base's key
            2 | Bergen                 bucket key: the indexed columns, so one value lies in one bucket
 
-An ordinary table of engine `deduplicate`. Rows with a null in an indexed column are not in it. It is fed by what
-differs between two snapshots of the base (row_changes): commit user `index/<base>`, identifier and property
-`widetable.index.source` = the base's snapshot, digest = the base's identity. So any snapshot of the index says which
-one of the base it fits. A first round, or one whose range has expired, overwrites the whole index.
+A table of engine `deduplicate` whose option `widetable.index-of` names the base; nobody else writes it. Rows with a
+null in an indexed column are not in it. It is fed by what differs between two snapshots of the base (row_changes), and
+each round says which one the index fits since (index_progress; property `widetable.index.source`). A first round, and
+one that cannot know what the index holds, overwrites all of it.
 
 Raises what reading the base and writing the index raises.
 """
@@ -21,24 +21,30 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from widetable import join_options
 from widetable import options as opt
 from widetable.commit.commit_identity import Identity
-from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
 from widetable.commit.schema_store import SchemaStore
+from widetable.derive.index_progress import (
+    IndexProgress,
+    digest_of,
+    index_columns,
+    index_progress,
+    user_of,
+)
 from widetable.derive.row_changes import changed_rows
 from widetable.derive.row_difference import equal_rows
 from widetable.derived_options import IndexOption
 from widetable.errors import ConflictError, InvalidError, NotFoundError
-from widetable.format.snapshot import Snapshot
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import name_of, path_of
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages, discard, overwrite_by
-from widetable.operations.table_write import new_writer
+from widetable.operations.table_write import any_writer
 from widetable.paths import TablePaths
-from widetable.schema import TableSchema, new_schema
+from widetable.schema import new_schema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -52,28 +58,25 @@ class IndexRound(NamedTuple):
     rows: int
 
 
-def index_columns(option: IndexOption, base: TableSchema) -> list[str]:
-    """The columns of the index, all of them its key."""
-    return [*option.columns, *(name for name in base.primary_keys if name not in option.columns)]
-
-
 def find_index(base: OpenTable, option: IndexOption) -> OpenTable | None:
-    """The index; None where nobody has made it. Raises InvalidError for a table that is no index on these columns."""
+    """The index; None where nobody has made it. Raises InvalidError for a table that is not this index."""
     schema = base.schema
     index = OpenTable(path_of(base, option.table), base._file_io)
     if not SchemaStore(base._file_io, TablePaths(index.path)).ids():
         return None
     wanted = schema.arrow_schema(index_columns(option, schema))
-    key = index.schema.primary_keys
-    found = index.schema.arrow_schema(key)
-    if (found.names, found.types) != (wanted.names, wanted.types):
-        raise InvalidError(
-            f"option {option.key!r} of {name_of(base)!r}",
-            found=f"{option.table}, with the key {_printed(found)}",
-            expected=f"an index with the key {_printed(wanted)}",
-            action="Drop it, if it is the index and columns were altered since; else name a table that is not there.",
-        )
-    return index
+    of = index.schema.typed_options.get(join_options.INDEX_OF)
+    found = index.schema.arrow_schema()
+    if (of, found.names, found.types) == (name_of(base), wanted.names, wanted.types):
+        return index
+    what = "a table that is no index" if of is None else f"an index of {of}"
+    raise InvalidError(
+        f"option {option.key!r} of {name_of(base)!r}",
+        found=f"{option.table}, {what}, with the columns {_printed(found)}",
+        expected=f"an index of {name_of(base)} with the columns {_printed(wanted)}",
+        action="Name a table that is not there, or drop this one if it is an index that nobody needs as it is: it is "
+        "made anew.",
+    )
 
 
 def _printed(columns: pa.Schema) -> str:
@@ -87,6 +90,7 @@ def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
     options = {
         opt.BUCKET.key: str(schema.num_buckets),
         opt.BUCKET_KEY.key: ",".join(option.columns),
+        join_options.INDEX_OF.key: name_of(base),
         opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
     }
     if opt.LOOKUP_PIN_RETENTION.key in schema.options:
@@ -98,23 +102,6 @@ def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
     return index
 
 
-def source_of(index: OpenTable, base: OpenTable, snapshot: Snapshot | None) -> int | None:
-    """The base's snapshot that a snapshot of the index fits; None for an index that was never fed. Raises InvalidError
-    for one of another table, which had the name of the base before.
-    """
-    last = last_of(users_of(snapshot, index._committer.last_commits.load), _user(base))
-    if last is None:
-        return None
-    if last.digest != base._committer.identity:
-        raise InvalidError(
-            f"index at {index.path}",
-            found=f"an index of a table that was dropped, and had the name {name_of(base)!r}",
-            expected="one of this table",
-            action="Drop the index: it is made anew.",
-        )
-    return last.identifier
-
-
 def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
     """Bring the index to the newest snapshot of the base. None: it is there, or somebody else is at it."""
     if base._committer.snapshots.latest_id() is None:
@@ -124,14 +111,15 @@ def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
     with held_lease(base._state(), path=lease) as is_ours:
         if not is_ours:
             return None
-        last_id = source_of(index, base, index._committer.snapshots.latest())
+        progress = index_progress(index, base, option, index._committer.snapshots.latest())
         # After it: so it is never older.
         latest_id = base._committer.snapshots.latest_id()
-        if latest_id is None or last_id == latest_id:
-            _keep_snapshots(base, option, last_id)  # a feeder may have been killed after its commit
+        if latest_id is None or progress.source_id == latest_id:
+            # A feeder may have been killed after its commit.
+            _keep_snapshots(base, option, progress.source_id)
             return None
         with held(base._state(), latest_id):
-            rows = _fed(base, index, option, last_id, latest_id)
+            rows = _fed(base, index, option, progress, latest_id)
             if rows is None:
                 return None
             _keep_snapshots(base, option, latest_id)
@@ -146,10 +134,12 @@ def _keep_snapshots(base: OpenTable, option: IndexOption, source_id: int | None)
 
 
 def _fed(
-    base: OpenTable, index: OpenTable, option: IndexOption, last_id: int | None, latest_id: int
+    base: OpenTable, index: OpenTable, option: IndexOption, progress: IndexProgress, latest_id: int
 ) -> int | None:
     """How many rows were written; None: somebody else was first."""
-    by = Identity(_user(base), latest_id, base._committer.identity)
+    last_id = progress.source_id
+    digest = digest_of(base, base.schema, option, progress.read_id, latest_id)
+    by = Identity(user_of(base), progress.number + 1, digest)
     properties = {SOURCE: str(latest_id)}
     append = partial(append_messages, index, properties=properties)
     overwrite = partial(overwrite_by, index, whole_table=True, properties=properties)
@@ -162,7 +152,8 @@ def _fed(
                     raise
         return _committed(base, index, option, (None, latest_id), overwrite, by)
     except (ConflictError, InvalidError):
-        if source_of(index, base, index._committer.snapshots.latest()) == last_id:
+        newest = index_progress(index, base, option, index._committer.snapshots.latest())
+        if newest.number == progress.number:
             raise
         return None
 
@@ -176,7 +167,7 @@ def _committed(
     by: Identity,
 ) -> int:
     columns = index_columns(option, base.schema)
-    with new_writer(index, [*columns, ROW_KIND_COLUMN]) as writer:
+    with any_writer(index, [*columns, ROW_KIND_COLUMN]) as writer:
         writer.write(_index_rows(base, option, columns, *range_ids))
         messages = writer.finish()
     return _committed_files(index, messages, partial(commit, messages, by))
@@ -206,7 +197,3 @@ def _index_rows(
             chosen = rows.filter(pa.array(np.logical_and.reduce([*valid, ~same])))
             kinds = pa.repeat(pa.scalar(kind), chosen.num_rows)
             yield from chosen.append_column(ROW_KIND_COLUMN, kinds).to_batches()
-
-
-def _user(base: OpenTable) -> str:
-    return f"index/{name_of(base)}"

@@ -4,9 +4,10 @@ On disk: never change. A round is commit number n of the user `join`, with the d
 
     <left snapshot id>.<right snapshot id>.<snapshot id of the joined table that it was made from>.<fingerprint>
 
-0 for a table that had no snapshot. The fingerprint is of the definition, of the columns and of the two snapshots
-themselves: where it differs, tables were made again or columns altered, and nothing is known. So it is where anybody
-but the join and compactions has committed since. Consumers keep what the next round needs, and say nothing.
+0 for a table that had no snapshot. The fingerprint is of the definition, of the columns with their field ids, and of
+the two snapshots themselves: where it differs, tables or columns were made again or altered, and nothing is known. So
+it is where anybody but the join and compactions has committed since. Consumers keep what the next round needs, and say
+nothing.
 
 Raises what reading snapshots raises, StorageError.
 """
@@ -15,18 +16,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from widetable import join_options
 from widetable.commit.committed import last_of, users_of
+from widetable.derive.column_ids import column_ids
 from widetable.derive.joined_plan import JoinedPlan
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.neighbour import name_of
 from widetable.operations.open_table import OpenTable
+from widetable.schema import TableSchema
 
 JOIN_USER: Final = "join"
 _FINGERPRINT_DIGITS: Final = 32
+
+ColumnIds: TypeAlias = tuple[dict[str, int | None], ...]
 
 
 class JoinProgress(NamedTuple):
@@ -43,6 +48,18 @@ class JoinProgress(NamedTuple):
         return f"{self.left_id}.{self.right_id}.{self.read_id}.{self.fingerprint}"
 
 
+def joined_column_ids(
+    plan: JoinedPlan, left: TableSchema, right: TableSchema, out: TableSchema
+) -> ColumnIds:
+    """Of the columns of all three tables that a round reads or writes."""
+    on = plan.definition
+    return (
+        column_ids(left, [*plan.left_columns, *on.left_on]),
+        column_ids(right, plan.asked_of_right),
+        column_ids(out, plan.columns.names),
+    )
+
+
 def last_round(out: OpenTable, base: Snapshot | None) -> tuple[int, JoinProgress | None]:
     """The number of the last round as of `base`, 0 before the first; and its progress, None where it says none."""
     if base is None:
@@ -57,8 +74,10 @@ def last_round(out: OpenTable, base: Snapshot | None) -> tuple[int, JoinProgress
     return last.identifier, JoinProgress(last.identifier, left_id, right_id, read_id, numbers[3])
 
 
-def fingerprint(plan: JoinedPlan, left: Snapshot | None, right: Snapshot | None) -> str:
-    """Equal only for the same join of the same snapshots."""
+def fingerprint(
+    plan: JoinedPlan, ids: ColumnIds, left: Snapshot | None, right: Snapshot | None
+) -> str:
+    """Equal only for the same join, in the same columns, of the same snapshots."""
     options = plan.definition.options()
     del options[join_options.MAX_MATCHES.key]
     snapshots = [
@@ -66,20 +85,23 @@ def fingerprint(plan: JoinedPlan, left: Snapshot | None, right: Snapshot | None)
         for each in (left, right)
     ]
     columns = [[field.name, str(field.type)] for field in plan.columns]
-    text = json.dumps([options, columns, snapshots], sort_keys=True)
+    text = json.dumps([options, columns, ids, snapshots], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
 
 
 def is_sound(
     progress: JoinProgress,
     plan: JoinedPlan,
+    ids: ColumnIds,
     tables: tuple[OpenTable, OpenTable, OpenTable],
     base: Snapshot,
 ) -> bool:
     """Whether the rows of the joined table at `base` are still those of that round. tables: left, right, joined."""
     left, right, out = tables
     try:
-        found = fingerprint(plan, _load(left, progress.left_id), _load(right, progress.right_id))
+        found = fingerprint(
+            plan, ids, _load(left, progress.left_id), _load(right, progress.right_id)
+        )
         return found == progress.fingerprint and all(
             _is_of_join(out._committer.snapshots.load(id), progress)
             for id in range(progress.read_id + 1, base.id + 1)

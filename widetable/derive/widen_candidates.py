@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from widetable.commit.touched_keys import distinct_keys, touched_files
 from widetable.derive.index_lookup import IndexView
-from widetable.derive.index_table import find_index, source_of
+from widetable.derive.index_progress import source_of
+from widetable.derive.index_table import find_index
 from widetable.derive.row_changes import changed_rows, whole_keys
 from widetable.derive.row_difference import equal_rows
 from widetable.derive.table_at import scan_at, view_at
@@ -130,7 +131,7 @@ def _followed(
     index = find_index(fact, fitting[0])
     if index is None:
         return None
-    source_id = source_of(index, fact, index._committer.snapshots.latest())
+    source_id = source_of(index, fact, fitting[0], index._committer.snapshots.latest())
     if source_id is None or source_id < fact_id:
         return None
     field = fact.schema.field(option.column)

@@ -6,8 +6,9 @@ On disk: never change. Piece p of round n is commit n * 2^20 + p of the user `wi
     part. <f> . <d> . <f0> . <d0> . <fingerprint>       others: they are those of (f0, d0), and some of (f, d) already
 
 f, d: the snapshots of fact and dim that the round compares; f0, d0: those of the round before, 0 where it is not known.
-The fingerprint is of the option and of the pair that counts: where it differs the dim was made again or the option
-altered, and nothing is known. Consumers keep what the next round needs, and say nothing (decision 0029).
+The fingerprint is of the option, of the columns of both tables that it names, with their field ids, and of the pair
+that counts: where it differs the dim was made again, or the option or the columns altered, and nothing is known.
+Consumers keep what the next round needs, and say nothing (decision 0029).
 
 A round that another widener overtook finds its first number taken, so what is older never overwrites what is newer.
 Raises what reading snapshots raises, StorageError.
@@ -20,6 +21,7 @@ import json
 from typing import Final, NamedTuple
 
 from widetable.commit.committed import last_of, users_of
+from widetable.derive.column_ids import column_ids
 from widetable.derived_options import WidenOption
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
@@ -41,20 +43,35 @@ class Pair(NamedTuple):
 _NOTHING: Final = Pair(0, 0)
 
 
+class Widening(NamedTuple):
+    """A fact table, a dim, the option, and as `columns` which ones it named when a round began, or was asked for."""
+
+    fact: OpenTable
+    dim: OpenTable
+    option: WidenOption
+    columns: str
+
+
+def widening_of(fact: OpenTable, dim: OpenTable, option: WidenOption) -> Widening:
+    """With the columns of now: ask before any row is read."""
+    own, dim_schema = [option.column, *option.columns, option.sequence], dim.schema
+    theirs = [*dim_schema.primary_keys, *option.columns.values()]
+    ids = column_ids(fact.schema, own), column_ids(dim_schema, theirs)
+    return Widening(fact, dim, option, json.dumps([option.table, dict(option.columns), *ids]))
+
+
 def user_of(option: WidenOption) -> str:
     """The commit user of a widener."""
     return f"widen/{option.column}"
 
 
-def last_round(
-    fact: OpenTable, dim: OpenTable, option: WidenOption, base: Snapshot | None
-) -> tuple[int, Pair | None]:
+def last_round(of: Widening, base: Snapshot | None) -> tuple[int, Pair | None]:
     """As of a snapshot of the fact table: the number of the last round, 0 before the first; and what the columns are
     those of, None where nobody knows.
     """
     if base is None:
         return 0, None
-    last = last_of(users_of(base, fact._committer.last_commits.load), user_of(option))
+    last = last_of(users_of(base, of.fact._committer.last_commits.load), user_of(of.option))
     if last is None:
         return 0, None
     fields = (last.digest or "").split(".")
@@ -63,42 +80,36 @@ def last_round(
         return number, None
     ids = list(map(int, fields[1:5]))
     done = Pair(*ids[:2]) if fields[0] == "end" else Pair(*ids[2:])
-    is_known = done != _NOTHING and _fingerprint(fact, dim, option, done) == fields[5]
+    is_known = done != _NOTHING and _fingerprint(of, done) == fields[5]
     return number, done if is_known else None
 
 
-def digest_of(
-    fact: OpenTable,
-    dim: OpenTable,
-    option: WidenOption,
-    pair: Pair,
-    done: Pair | None,
-    *,
-    is_last: bool,
-) -> str:
+def digest_of(of: Widening, pair: Pair, done: Pair | None, *, is_last: bool) -> str:
     """Of a piece of the round that compares `pair`; done: what the columns were those of before."""
     counts = pair if is_last else done
-    known = "" if counts is None else _fingerprint(fact, dim, option, counts) or ""
+    known = "" if counts is None else _fingerprint(of, counts) or ""
     numbers = ".".join(map(str, (*pair, *(done or _NOTHING))))
     return f"{'end' if is_last else 'part'}.{numbers}.{known}"
 
 
-def keep_snapshots(fact: OpenTable, dim: OpenTable, option: WidenOption, pair: Pair) -> None:
+def keep_snapshots(of: Widening, pair: Pair) -> None:
     """Let consumers hold these snapshots and all later ones, for the next round."""
-    names = f"widen-{option.column}", f"widen-{name_of(fact)}-{option.column}"
-    for table, name, id in zip((fact, dim), names, pair, strict=True):
+    column = of.option.column
+    names = f"widen-{column}", f"widen-{name_of(of.fact)}-{column}"
+    for table, name, id in zip((of.fact, of.dim), names, pair, strict=True):
         if table._consumers.next_snapshot(name) != id:
             table._consumers.record(name, id)
 
 
-def _fingerprint(fact: OpenTable, dim: OpenTable, option: WidenOption, pair: Pair) -> str | None:
+def _fingerprint(of: Widening, pair: Pair) -> str | None:
     """None where a snapshot has expired."""
     try:
         snapshots = [
-            table._committer.snapshots.load(id) for table, id in zip((fact, dim), pair, strict=True)
+            table._committer.snapshots.load(id)
+            for table, id in zip((of.fact, of.dim), pair, strict=True)
         ]
     except NotFoundError:
         return None
     about = [[each.id, each.time_millis, each.delta_manifest_list] for each in snapshots]
-    text = json.dumps([option.table, dict(option.columns), about])
+    text = json.dumps([of.columns, about])
     return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]

@@ -41,10 +41,12 @@ from widetable.derive.widen_candidates import candidates
 from widetable.derive.widen_progress import (
     PIECES,
     Pair,
+    Widening,
     digest_of,
     keep_snapshots,
     last_round,
     user_of,
+    widening_of,
 )
 from widetable.derive.widen_schema import wanted_columns
 from widetable.derived_options import WidenOption
@@ -71,9 +73,7 @@ class WidenRound(NamedTuple):
 class _Round(NamedTuple):
     """pair: what it compares; done: what the columns are those of, None where nobody knows."""
 
-    fact: OpenTable
-    dim: OpenTable
-    option: WidenOption
+    widening: Widening
     number: int
     pair: Pair
     done: Pair | None
@@ -82,13 +82,14 @@ class _Round(NamedTuple):
 def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
     """Bring the columns to the newest snapshots. None: they are there, or another widener is at it or was faster."""
     dim = neighbour(fact, option.table, f"option {option.key!r}")
+    widening = widening_of(fact, dim, option)
     base, dim_id = fact._committer.snapshots.latest(), dim._committer.snapshots.latest_id()
     if base is None or dim_id is None:
         return None
-    number, done = last_round(fact, dim, option, base)
+    number, done = last_round(widening, base)
     pair = Pair(base.id, dim_id)
     if done is not None and _is_idle(fact, option, done, pair):
-        keep_snapshots(fact, dim, option, done)
+        keep_snapshots(widening, done)
         return None
     lease = f"{fact._paths.service_dir}/widetable-widen-lease-{option.column}"
     with held_lease(fact._state(), path=lease) as is_ours:
@@ -98,9 +99,9 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
             option, fact.schema.arrow_schema(), dim.schema
         )  # either may have been altered
         with held(fact._state(), pair.fact_id), held(dim._state(), dim_id):
-            found = _widened(_Round(fact, dim, option, number + 1, pair, done))
+            found = _widened(_Round(widening, number + 1, pair, done))
             if found is not None:
-                keep_snapshots(fact, dim, option, pair)
+                keep_snapshots(widening, pair)
             return found
 
 
@@ -114,14 +115,14 @@ def _is_idle(fact: OpenTable, option: WidenOption, done: Pair, pair: Pair) -> bo
 def _widened(of: _Round) -> WidenRound | None:
     began_seconds = time.monotonic()
     rows = commits = 0
-    for piece, is_last in _with_last(_pieces(of.fact, _differing(of))):
+    for piece, is_last in _with_last(_pieces(of.widening.fact, _differing(of))):
         properties = {}
         if is_last:
             millis = int(1000 * (time.monotonic() - began_seconds))
             properties = {FACT: str(of.pair.fact_id), DIM: str(of.pair.dim_id)}
             properties |= {ROWS: str(rows + piece.num_rows), MILLIS: str(millis)}
-        digest = digest_of(of.fact, of.dim, of.option, of.pair, of.done, is_last=is_last)
-        by = Identity(user_of(of.option), of.number * PIECES + commits, digest)
+        digest = digest_of(of.widening, of.pair, of.done, is_last=is_last)
+        by = Identity(user_of(of.widening.option), of.number * PIECES + commits, digest)
         written = _committed(of, piece, by, properties)
         if written is None:
             return None
@@ -134,7 +135,7 @@ def _differing(of: _Round) -> Iterator[pa.Table]:
     """What is to be written: the key, columns that every writer must carry, the widened ones. Empty first: the last
     piece may have no rows.
     """
-    fact, dim, option = of.fact, of.dim, of.option
+    fact, dim, option, _ = of.widening
     schema = fact.schema
     carried = [name for name in _carried(schema) if name not in option.columns]
     names = [*carried, *option.columns, option.sequence]
@@ -188,11 +189,12 @@ def _with_last(pieces: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
 
 def _committed(of: _Round, piece: pa.Table, by: Identity, properties: dict[str, str]) -> int | None:
     """How many rows; None: another widener was faster."""
+    fact = of.widening.fact
     try:
-        return append_untouched(of.fact, piece, of.pair.fact_id, by, properties)
+        return append_untouched(fact, piece, of.pair.fact_id, by, properties)
     except (ConflictError, InvalidError):
-        latest = of.fact._committer.snapshots.latest()
-        last = last_of(users_of(latest, of.fact._committer.last_commits.load), by.user)
+        latest = fact._committer.snapshots.latest()
+        last = last_of(users_of(latest, fact._committer.last_commits.load), by.user)
         if last is not None and last.identifier >= by.identifier:
             return None
         raise

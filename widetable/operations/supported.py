@@ -88,7 +88,9 @@ def check_writable(schema: TableSchema) -> None:
 
 
 def check_given_rows(schema: TableSchema) -> None:
-    """Refuse rows that somebody gives for a table whose only writer is a join. Raises InvalidError naming it."""
+    """Refuse rows that somebody gives for a table whose only writer is a join, or that is an index of another one.
+    Raises InvalidError naming it.
+    """
     options = schema.typed_options
     left, right = options.get(join_options.LEFT), options.get(join_options.RIGHT)
     if left is not None:
@@ -97,6 +99,14 @@ def check_given_rows(schema: TableSchema) -> None:
             found=f"rows for a table that holds the join of {left} and {right}",
             expected="the join as its only writer",
             action=f"Write to {left} and {right} instead.",
+        )
+    base = options.get(join_options.INDEX_OF)
+    if base is not None:
+        raise InvalidError(
+            f"option {join_options.INDEX_OF.key!r}",
+            found=f"rows for a table that is an index of {base}",
+            expected=f"the maintainer of {base} as its only writer",
+            action=f"Write to {base} instead.",
         )
 
 

@@ -106,6 +106,7 @@ def commit_overwrite(
     table (see `overwrite`). watermark, digest, replay: as in `commit_append`.
     """
     whole_table = flag(whole_table, "whole_table")
+    check_given_rows(table.schema)
     by = Identity.of(commit_user, commit_identifier, digest, replay)  # before any file goes
     return overwrite_by(table, messages, by, whole_table=whole_table, watermark=watermark)
 
@@ -122,7 +123,6 @@ def overwrite_by(
     """Commit the files of writers in place of what is live in their partitions, or in the whole table."""
     messages = items(messages, CommitMessage, "messages")
     schema = table.schema
-    check_given_rows(schema)
     check_writable(schema)
     messages = _without_changelog(table, schema, messages)
     dynamic = bool(schema.partition_keys) and schema.typed_options.get(

@@ -1,0 +1,137 @@
+"""What is made of columns follows them when one is dropped and added again, or takes another one's name: no snapshot
+says so, and neither do names and types.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.widetable.derive.shop import Shop
+from widetable.derive.widening import FACT
+
+OPTIONS = {"widetable.fsync": "false"}
+SOURCE = pa.schema([("k", pa.int64()), ("x", pa.string()), ("y", pa.string())])
+
+
+def made_again(catalog: wt.Catalog, table: str, column: str) -> None:
+    kind = catalog.table(table).arrow_schema.field(column)
+    catalog.alter_table(table, drop_columns=[column])
+    catalog.alter_table(table, add_columns=pa.schema([kind]))
+
+
+def swapped(catalog: wt.Catalog, table: str, one: str, other: str) -> None:
+    for old, new in ((one, "t"), (other, one), ("t", other)):
+        catalog.alter_table(table, rename_columns={old: new})
+
+
+def test_widened_columns_follow_a_column_that_is_made_again(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.orders((1, 7, 1.0))
+    shop.round()
+    assert shop.widened() == [(1, 7, "Oslo", 1)]
+    made_again(shop.catalog, "db.customers", "city")
+    assert shop.round() == 1
+    assert shop.widened() == [(1, 7, None, 1)]
+    assert shop.fact.audit().ok
+    assert shop.round() == 0
+
+
+def test_widened_columns_follow_names_that_are_exchanged(tmp_path: Path) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    dim = catalog.create_table("db.dim", SOURCE, primary_key=["k"], options=OPTIONS)
+    fact = catalog.create_table(
+        "db.fact",
+        pa.schema([("id", pa.int64()), ("fk", pa.int64())]),
+        primary_key=["id"],
+        options=OPTIONS | {"merge-engine": "partial-update", "widen.fk": "db.dim(x)"},
+    )
+    dim.write([{"k": 1, "x": "X", "y": "Y"}])
+    fact.write([{"id": 5, "fk": 1}])
+    fact.maintain(once=True)
+    swapped(catalog, "db.dim", "x", "y")
+    fact.maintain(once=True)
+    assert fact.scan(["id", "x"]).to_arrow().to_pylist() == [{"id": 5, "x": "Y"}]
+    assert fact.audit().ok
+
+
+def test_widened_columns_that_are_made_again_are_filled(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.orders((1, 7, 1.0))
+    shop.round()
+    sequence = "_widen_cust"
+    shop.fact.alter_options(remove_options=["widen.cust"])
+    shop.catalog.alter_table(
+        "db.f",
+        drop_columns=["c_city", "c_level", sequence],
+        remove_options=[f"fields.{sequence}.sequence-group"],
+    )
+    option = {"widen.cust": "db.customers(city as c_city, level as c_level)"}
+    shop.catalog.alter_table("db.f", set_options=option)
+    assert shop.round() == 1
+    assert shop.widened() == [(1, 7, "Oslo", 1)]
+
+
+def test_an_audit_after_an_alteration_waits_for_the_next_round(tmp_path: Path) -> None:
+    """The columns are those of another dim yet."""
+    shop = Shop(tmp_path)
+    shop.orders((1, 7, 1.0))
+    shop.round()
+    shop.catalog.create_table(
+        "db.others", shop.dim.arrow_schema, primary_key=["id"], options=OPTIONS
+    )
+    shop.catalog.table("db.others").write([{"id": 7, "city": "Kyiv", "level": 9}])
+    shop.fact.alter_options({"widen.cust": "db.others(city as c_city, level as c_level)"})
+    report = shop.fact.audit()
+    assert report.ok
+    assert "not those of that round" in report.skipped[-1]
+    assert max(s.id for s in shop.fact.snapshots() if FACT in s.properties) > 0
+    shop.round()
+    assert shop.widened() == [(1, 7, "Kyiv", 9)]
+    report = shop.fact.audit()
+    assert (report.ok, report.checks["widened"], report.skipped) == (True, 1, ())
+
+
+def joined(catalog: wt.Catalog) -> tuple[wt.DeltaJoin, wt.Table]:
+    left = pa.schema([("u", pa.int64()), ("v", pa.string())])
+    sides = (("db.left", left, "u"), ("db.right", SOURCE, "k"))
+    for name, schema, key in sides:
+        catalog.create_table(name, schema, primary_key=[key], options=OPTIONS)
+    join = wt.DeltaJoin(catalog, "db.out", "db.left", "db.right", {"u": "k"}, "left")
+    out = join.create(OPTIONS)
+    catalog.table("db.left").write([{"u": 1, "v": "v"}])
+    catalog.table("db.right").write([{"k": 1, "x": "X", "y": "Y"}])
+    assert join.run_once().rows_added == 1
+    return join, out
+
+
+def rows(table: wt.Table) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table.scan().to_arrow().to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("how", ["made again", "swapped"])
+def test_a_join_follows_columns_of_its_tables(tmp_path: Path, how: str) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    join, out = joined(catalog)
+    if how == "swapped":
+        swapped(catalog, "db.right", "x", "y")
+    else:
+        made_again(catalog, "db.right", "y")
+    x, y = ("Y", "X") if how == "swapped" else ("X", None)
+    assert join.run_once().rows_added == 1
+    assert rows(out) == [{"u": 1, "v": "v", "x": x, "y": y}]
+    assert out.audit().ok
+    assert join.run_once().snapshot_id is None
+
+
+def test_a_joined_column_that_is_made_again_is_filled(tmp_path: Path) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    join, out = joined(catalog)
+    made_again(catalog, "db.out", "y")
+    assert join.run_once().rows_added == 1
+    assert rows(out) == [{"u": 1, "v": "v", "x": "X", "y": "Y"}]

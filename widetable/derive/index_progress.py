@@ -1,0 +1,118 @@
+"""How far an index is: it stands in its own commits, so rows and progress are there at once.
+
+On disk: never change. A round is commit number n of the user `index/<base>`, with the digest
+
+    <identity of the base>.<snapshot of the base that the index fits>.<snapshot of the index before>.<fingerprint>
+
+The fingerprint is of the indexed columns with their field ids, and of that snapshot itself: where it differs, columns
+were altered or the base has lost its snapshots, and the index fits nothing. So it does where anybody but the feeder and
+compactions has committed to it since it was read, as far as their snapshots are kept.
+
+Raises InvalidError for an index of another table that had the name of the base, what reading snapshots raises, and
+StorageError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Final, NamedTuple
+
+from widetable.commit.committed import last_of, users_of
+from widetable.derive.column_ids import column_ids
+from widetable.derived_options import IndexOption
+from widetable.errors import InvalidError, NotFoundError
+from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
+from widetable.operations.neighbour import name_of
+from widetable.operations.open_table import OpenTable
+from widetable.schema import TableSchema
+
+_FIELDS: Final = 4
+_FINGERPRINT_DIGITS: Final = 32
+
+
+class IndexProgress(NamedTuple):
+    """number: of the last round, 0 before the first. read_id: the index's snapshot that says so, 0 for none. source_id:
+    the base's snapshot that the index fits; None for one that was never fed, or fits nothing any more. claimed_id: the
+    same, whoever has changed the index since.
+    """
+
+    number: int = 0
+    read_id: int = 0
+    source_id: int | None = None
+    claimed_id: int | None = None
+
+
+def user_of(base: OpenTable) -> str:
+    """The commit user of the feeder."""
+    return f"index/{name_of(base)}"
+
+
+def index_columns(option: IndexOption, base: TableSchema) -> list[str]:
+    """The columns of the index, all of them its key."""
+    return [*option.columns, *(name for name in base.primary_keys if name not in option.columns)]
+
+
+def source_of(
+    index: OpenTable, base: OpenTable, option: IndexOption, snapshot: Snapshot | None
+) -> int | None:
+    """The base's snapshot that a snapshot of the index fits; None for none."""
+    return index_progress(index, base, option, snapshot).source_id
+
+
+def index_progress(
+    index: OpenTable, base: OpenTable, option: IndexOption, snapshot: Snapshot | None
+) -> IndexProgress:
+    """As of a snapshot of the index."""
+    if snapshot is None:
+        return IndexProgress()
+    last = last_of(users_of(snapshot, index._committer.last_commits.load), user_of(base))
+    if last is None:
+        return IndexProgress(0, snapshot.id)
+    identity, *fields = (last.digest or "").rsplit(".", _FIELDS - 1)
+    if identity != base._committer.identity:
+        raise InvalidError(
+            f"index at {index.path}",
+            found=f"an index of a table that was dropped, and had the name {name_of(base)!r}",
+            expected="one of this table",
+            action="Drop the index: it is made anew.",
+        )
+    nothing = IndexProgress(last.identifier, snapshot.id)
+    if len(fields) != _FIELDS - 1 or not all(map(str.isdecimal, fields[:2])):
+        return nothing
+    try:
+        source = base._committer.snapshots.load(int(fields[0]))
+    except NotFoundError:
+        return nothing
+    if fields[2] != _fingerprint(base.schema, option, source):
+        return nothing
+    is_alone = _is_alone(index, user_of(base), last.identifier, int(fields[1]), snapshot)
+    return nothing._replace(claimed_id=source.id, source_id=source.id if is_alone else None)
+
+
+def digest_of(
+    base: OpenTable, schema: TableSchema, option: IndexOption, read_id: int, source_id: int
+) -> str:
+    """Of a round that makes the index fit a snapshot. schema: of the base, read before any row."""
+    source = base._committer.snapshots.load(source_id)
+    printed = _fingerprint(schema, option, source)
+    return f"{base._committer.identity}.{source_id}.{read_id}.{printed}"
+
+
+def _is_alone(index: OpenTable, user: str, number: int, read_id: int, latest: Snapshot) -> bool:
+    """Whether nobody is known to have changed the index since that round read it."""
+    for id in range(read_id + 1, latest.id + 1):
+        try:
+            found = latest if id == latest.id else index._committer.snapshots.load(id)
+        except NotFoundError:
+            continue
+        is_compaction = found.commit_kind in (COMMIT_KIND_COMPACT, COMMIT_KIND_ANALYZE)
+        if not is_compaction and (found.commit_user, found.commit_identifier) != (user, number):
+            return False
+    return True
+
+
+def _fingerprint(schema: TableSchema, option: IndexOption, source: Snapshot) -> str:
+    ids = column_ids(schema, index_columns(option, schema))
+    text = json.dumps([ids, [source.id, source.time_millis, source.delta_manifest_list]])
+    return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
