@@ -6,8 +6,8 @@
     round r   f, d: the newest snapshots of fact and dim, pinned; f0, d0: those of the round before (widen_progress)
       ask     facts that were touched in (f0, f], and those whose dim row differs between d0 and d
       compare what they have at f with the dim's rows at d of their foreign keys at f
-      write   what differs, with _widen_<fk> = r, but of no key that somebody wrote after f: it would come back from
-              the dead, and is asked again in the next round
+      write   what differs, with _widen_<fk> = r at least, but of no key that somebody wrote after f: it would come back
+              from the dead, and is asked again in the next round
       commit  piece by piece, refused where somebody is faster; user `widen/<fk>`, identifier r * 2^20 + piece; the
               last one, of no rows perhaps, has the properties widen.fact = f and widen.dim = d
     no round  while d = d0 and nobody but the widener has written facts since f0
@@ -29,6 +29,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from widetable import options as opt
 from widetable.commit.commit_identity import Identity
@@ -141,13 +142,21 @@ def _differing(of: _Round) -> Iterator[pa.Table]:
     names = [*carried, *option.columns, option.sequence]
     yield _nullable(schema, names).empty_table()
     with closing(view_at(dim, of.pair.dim_id, list(option.columns.values()))) as view:
-        for rows in candidates(fact, dim, option, of.pair, of.done, [*carried, *option.columns]):
+        asked = [*carried, *option.columns, option.sequence]
+        for rows in candidates(fact, dim, option, of.pair, of.done, asked):
             found = view.lookup(one_array(rows.column(option.column)))
             same = equal_rows(rows.select(list(option.columns)), found)
-            numbers = pa.repeat(pa.scalar(of.number, pa.int64()), rows.num_rows)
+            numbers = _numbers(of.number, rows.column(option.sequence))
             arrays = [*rows.select(carried).columns, *found.columns, numbers]
             written = pa.Table.from_arrays(arrays, schema=_nullable(schema, names))
             yield written.filter(pa.array(~same))
+
+
+def _numbers(number: int, before: pa.ChunkedArray) -> pa.ChunkedArray:
+    """That of the round; higher for rows with a higher one, which somebody wrote while they were not widened, or a
+    widener that nobody remembers (decision 0005): theirs would win for good.
+    """
+    return pc.max_element_wise(pa.scalar(number, pa.int64()), pc.add(before, 1))
 
 
 def _nullable(schema: TableSchema, names: Sequence[str]) -> pa.Schema:

@@ -135,3 +135,22 @@ def test_a_joined_column_that_is_made_again_is_filled(tmp_path: Path) -> None:
     made_again(catalog, "db.out", "y")
     assert join.run_once().rows_added == 1
     assert rows(out) == [{"u": 1, "v": "v", "x": "X", "y": "Y"}]
+
+
+def test_what_somebody_wrote_while_nothing_widened_is_overwritten(tmp_path: Path) -> None:
+    """Without the option the columns are everybody's, and so is the number of the round, which says who wins."""
+    shop = Shop(tmp_path)
+    shop.orders((1, 7, 1.0), (2, 8, 1.0))
+    shop.round()
+    option = shop.fact.schema.options["widen.cust"]
+    shop.fact.alter_options(remove_options=["widen.cust"])
+    theirs = {"id": 1, "c_city": "mine", "c_level": 9, "_widen_cust": 1000}
+    shop.fact.write([theirs])
+    shop.fact.alter_options({"widen.cust": option})
+    assert shop.round() == 1
+    assert shop.widened() == [(1, 7, "Oslo", 1), (2, 8, "Rome", 2)]
+    assert shop.round() == 0
+    shop.customers((7, "Bergen", 1), (8, "Milan", 2))
+    assert shop.round() == 2
+    assert shop.widened() == [(1, 7, "Bergen", 1), (2, 8, "Milan", 2)]
+    assert shop.fact.audit().ok
