@@ -67,7 +67,7 @@ def _derived(made: DerivedState) -> str:
     if made.rows is not None and made.duration_millis is not None:
         seconds = made.duration_millis / 1000
         text += f" of {_time(made.ended_millis)} wrote {made.rows} rows in {seconds:.1f} s"
-    return text
+    return text if made.error is None else f"{text}, cannot be made"
 
 
 def _time(millis: int | None) -> str:

@@ -49,6 +49,8 @@ def _maintained(done: MaintenanceResult) -> str:
         parts.append(f"{done.derived_rows} rows of derived tables")
     if done.failures:
         parts.append(f"{done.failures} rounds failed")
+    if done.derived_failures:
+        parts.append(f"{done.derived_failures} derived tables failed")
     if done.damaged_buckets:
         parts.append(f"{done.damaged_buckets} damaged buckets passed by")
     return ", ".join(parts)

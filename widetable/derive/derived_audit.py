@@ -6,13 +6,14 @@
     widened   in the last commit of the widener that ended a round, facts that nobody wrote since its fact snapshot
               have the columns of the dim's row at its dim snapshot
 
-What cannot be looked at any more, because a snapshot has expired, is named among what was skipped. Raises what audits
-raise (operations/audit), and NotFoundError for a dim that is not there.
+What cannot be looked at, because a snapshot has expired or a table has gone or was altered, is named among what was
+skipped. Raises what audits raise (operations/audit).
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 
@@ -32,7 +33,7 @@ from widetable.derive.widen_progress import last_round as last_widened
 from widetable.derive.widen_progress import user_of, widening_of
 from widetable.derive.widening import DIM, FACT
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
-from widetable.errors import NotFoundError
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.audit import FOLDED_ROWS, audit_table
@@ -62,12 +63,24 @@ def audit(
 def _audit_derived(table: OpenTable, findings: Findings) -> None:
     options = table.schema.options
     for index in index_options(options):
-        _audit_index(table, index, findings)
+        with _skipped(findings, f"index of {index.table}"):
+            _audit_index(table, index, findings)
     for widen in widen_options(options):
-        _audit_widened(table, widen, findings)
+        with _skipped(findings, f"widened of {widen.column}"):
+            _audit_widened(table, widen, findings)
     definition = definition_of(table.schema)
     if definition is not None:
-        _audit_joined(table, definition, findings)
+        with _skipped(findings, "joined"):
+            _audit_joined(table, definition, findings)
+
+
+@contextlib.contextmanager
+def _skipped(findings: Findings, law: str) -> Iterator[None]:
+    """Of what cannot be made: `inspect` warns of it."""
+    try:
+        yield
+    except (InvalidError, UnsupportedError, NotFoundError) as error:
+        findings.skip(f"law {law}: {error}")
 
 
 def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> None:

@@ -1,20 +1,25 @@
-"""How far what is made of a table has got: `Table.inspect`, with its indexes and widened columns.
+"""How far what is made of a table has got: `Table.inspect`, with its indexes, widened columns and join.
 
 Raises what inspections raise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
+from widetable import join_options
 from widetable.commit.committed import last_of, users_of
+from widetable.derive.delta_join import joining_of
 from widetable.derive.index_progress import source_of
 from widetable.derive.index_table import find_index
+from widetable.derive.joined_plan import JoinDefinition, definition_of
 from widetable.derive.widen_progress import PIECES, last_round, user_of, widening_of
+from widetable.derive.widen_schema import wanted_columns
 from widetable.derive.widening import MILLIS, ROWS
-from widetable.derived_options import WidenOption, index_options, widen_options
-from widetable.errors import NotFoundError
+from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.operations.inspection import DerivedState, Inspection, inspect_table
 from widetable.operations.neighbour import name_of, neighbour
@@ -23,27 +28,57 @@ from widetable.operations.open_table import OpenTable
 
 def inspect(table: OpenTable) -> Inspection:
     """What state the table is in: snapshots, files per level, what waits, who reads and compacts, which files are
-    damaged as far as a listing shows it, how far indexes and widened columns have got, and warnings.
+    damaged as far as a listing shows it, how far indexes, widened columns and joins have got, and warnings.
     """
-    return replace(inspect_table(table), derived=tuple(_derived(table)))
+    found, derived = inspect_table(table), tuple(_derived(table))
+    warnings = [made.error for made in derived if made.error is not None]
+    return replace(found, derived=derived, warnings=(*found.warnings, *warnings))
 
 
 def _derived(table: OpenTable) -> Iterator[DerivedState]:
-    options = table.schema.options
-    for index in index_options(options):
-        made = find_index(table, index)
-        latest = None if made is None else made._committer.snapshots.latest()
-        source_id = None if made is None else source_of(made, table, index, latest)
-        yield DerivedState(index.key, {name_of(table): _behind(table, source_id)})
-    for widen in widen_options(options):
-        yield _widened(table, widen)
+    schema = table.schema
+    for index in index_options(schema.options):
+        yield _state_of(index.key, (name_of(table),), partial(_indexed, table, index))
+    for widen in widen_options(schema.options):
+        sources = (name_of(table), widen.table)
+        yield _state_of(widen.key, sources, partial(_widened, table, widen))
+    definition = definition_of(schema)
+    if definition is not None:
+        sources = (definition.left, definition.right)
+        yield _state_of(join_options.ON.key, sources, partial(_joined, table, definition))
+
+
+def _state_of(
+    option: str, sources: Iterable[str], state: Callable[[], DerivedState]
+) -> DerivedState:
+    """With the error of one that cannot be made."""
+    try:
+        return state()
+    except (InvalidError, UnsupportedError, NotFoundError) as error:
+        return DerivedState(option, dict.fromkeys(sources), error=str(error))
+
+
+def _indexed(base: OpenTable, option: IndexOption) -> DerivedState:
+    made = find_index(base, option)
+    latest = None if made is None else made._committer.snapshots.latest()
+    source_id = None if made is None else source_of(made, base, option, latest)
+    return DerivedState(option.key, {name_of(base): _behind(base, source_id)})
+
+
+def _joined(out: OpenTable, definition: JoinDefinition) -> DerivedState:
+    joining = joining_of(out, definition)
+    left, right, _ = joining.tables
+    done = joining.done
+    behind = {
+        name_of(left): None if done is None else _behind(left, done.left_id),
+        name_of(right): None if done is None else _behind(right, done.right_id),
+    }
+    return DerivedState(join_options.ON.key, behind, joining.number or None)
 
 
 def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
-    try:
-        dim = neighbour(fact, option.table, f"option {option.key!r}")
-    except NotFoundError:
-        return DerivedState(option.key, {option.table: None})
+    dim = neighbour(fact, option.table, f"option {option.key!r}")
+    wanted_columns(option, fact.schema.arrow_schema(), dim.schema)
     latest = fact._committer.snapshots.latest()
     done = last_round(widening_of(fact, dim, option), latest)[1]
     behind = {

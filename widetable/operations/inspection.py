@@ -73,7 +73,8 @@ class ConsumerLag:
 class DerivedState:
     """What is made by an option of the table. behind: snapshots of each source that are not worked in, by `db.name`;
     None: it was never worked in. Of a widener's last full round, as long as its snapshot is kept: its number, when it
-    ended (epoch milliseconds), the rows that it wrote and for how long.
+    ended (epoch milliseconds), the rows that it wrote and for how long. error: why it cannot be made, as far as the
+    tables themselves show it.
     """
 
     option: str
@@ -82,6 +83,7 @@ class DerivedState:
     ended_millis: int | None = None
     rows: int | None = None
     duration_millis: int | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Inspection:
     (all that are kept, without one). consumers: by name. held_snapshot_ids: of readers with a lease. lease_holder: who
     has the compaction lease, None when it is free. damaged_files: live ones, as far as a listing of their directories
     shows, or a compaction of this process has met it (`Table.doctor` reads them). warnings: sentences, each with what
-    to do. derived: indexes and widened columns.
+    to do. derived: indexes, widened columns, and the join that the table holds.
     """
 
     __module__ = "widetable"

@@ -8,10 +8,12 @@ writers compact gets the lease for the compaction alone. Who does not get the le
 mistake are safe: commits are optimistic. A round that fails is logged and done again, later each time; what
 is due to go goes all the same, because it may be what makes room for the rest.
 
-A bucket with a damaged data file is passed by, logged, and looked at again later (`lsm/sick_buckets`).
+A bucket with a damaged data file is passed by, logged, and looked at again later (`lsm/sick_buckets`); so is what is
+made of the table and fails (`derive/derived_tables`).
 
 Raises what only the user can mend: InvalidError, UnsupportedError, NotFoundError for a table that is gone, DamagedError
-of the same file again and again that is none of a bucket; and with `once` every error, those of buckets in the end.
+of the same file again and again that is none of a bucket; and with `once` every error, in the end those of buckets and
+of what is made of the table.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import socket
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from widetable import options as opt
 from widetable.arguments import LONGEST_MILLIS, flag, whole_number
@@ -84,11 +86,23 @@ class Upkeep:
                 whole_number(getattr(self, name), name, least=0)
 
 
+class Derived(NamedTuple):
+    """What was done about all that is made of a table. rows: written. errors: of what failed."""
+
+    rows: int = 0
+    errors: tuple[Exception, ...] = ()
+
+    @property
+    def result(self) -> MaintenanceResult:
+        return MaintenanceResult(derived_rows=self.rows, derived_failures=len(self.errors))
+
+
 @dataclass(frozen=True)
 class MaintenanceResult:
     """What was done, of one round or of all. waits: rounds in which another maintainer had the lease. failures: rounds
     that failed. snapshot_id: of the last compaction. freed_files, freed_bytes: of expired snapshots and of orphans.
-    damaged_buckets: that were passed by in a round, at most. derived_rows: written to what is made of the table.
+    damaged_buckets: that were passed by in a round, at most. derived_rows: written to what is made of the table;
+    derived_failures: how much of it failed in a round, at most.
     """
 
     __module__ = "widetable"
@@ -105,6 +119,7 @@ class MaintenanceResult:
     freed_bytes: int = 0
     damaged_buckets: int = 0
     derived_rows: int = 0
+    derived_failures: int = 0
 
     @property
     def is_idle(self) -> bool:
@@ -125,6 +140,7 @@ class MaintenanceResult:
             self.freed_bytes + other.freed_bytes,
             max(self.damaged_buckets, other.damaged_buckets),
             self.derived_rows + other.derived_rows,
+            max(self.derived_failures, other.derived_failures),
         )
 
 
@@ -132,7 +148,7 @@ class Maintainer:
     """One round at a time, by one thread; close it, or use `with`. state_of: the table as it is now.
 
     compact: how a table is compacted; by default in this process. derive: brings what is made of the table up to date
-    with its newest snapshot, and says how many rows that took.
+    with its newest snapshot.
     """
 
     def __init__(
@@ -143,7 +159,7 @@ class Maintainer:
         compact: Compact = compact_here,
         clock: Clock | None = None,
         *,
-        derive: Callable[[int | None], int] = lambda latest_id: 0,
+        derive: Callable[[int | None], Derived] = lambda latest_id: Derived(),
     ) -> None:
         self._state_of = state_of
         self._committer = committer
@@ -212,9 +228,10 @@ class Maintainer:
         else:
             done = done.plus(self._cleaned(state, progress, at_once=True))
         latest_id = self._committer.snapshots.latest_id()
-        done = done.plus(MaintenanceResult(derived_rows=self._derive(latest_id)))
-        if self._damage:
-            raise self._damage[0]
+        derived = self._derive(latest_id)
+        done = done.plus(derived.result)
+        for error in (*self._damage, *derived.errors):
+            raise error
         return replace(done, rounds=1)
 
     def _round(self) -> tuple[MaintenanceResult, Exception | None]:
@@ -222,11 +239,15 @@ class Maintainer:
         progress = self._progress()
         if progress.latest_id is None:
             SchemaStore(self._file_io, self._paths).latest()  # raises for a table that was dropped
-        done, error = MaintenanceResult(), None
+        done = MaintenanceResult()
+        error: Exception | None = None
         try:
             done = self._compacted_if_due(progress)
             newest_id = done.snapshot_id or progress.latest_id
-            done = done.plus(MaintenanceResult(derived_rows=self._derive(newest_id)))
+            derived = self._derive(newest_id)
+            done = done.plus(derived.result)
+            refusals = [each for each in derived.errors if isinstance(each, StorageError)]
+            error = refusals[0] if refusals else None
         except _SURVIVED as failure:
             error = failure
         if done.waits or not (error or self._cleaner.is_due(progress.latest_id)):

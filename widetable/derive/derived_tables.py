@@ -1,0 +1,119 @@
+"""What is made of one table, kept up to date by its maintainer: indexes, widened columns, the join that it holds.
+
+    each in turn ─► rows written
+          └─ fails ─► logged, and left alone for longer each time; the others go on, and so does compaction
+
+So a dim that was altered, or a join key with too many rows, costs nobody else anything. Raises what reading the table's
+schema raises; errors of what is made of it are given back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, NamedTuple
+
+from widetable import join_options
+from widetable.derive.delta_join import join_round
+from widetable.derive.index_table import feed_index
+from widetable.derive.widening import widen_round
+from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
+from widetable.errors import ConflictError, StorageError, WidetableError
+from widetable.operations.maintenance import INTERVAL_MILLIS, Derived
+from widetable.operations.maintenance_rule import wait_millis
+from widetable.operations.open_table import OpenTable
+from widetable.schema import TableSchema
+
+_LOOK_AGAIN_SECONDS: Final = 10.0
+# A fault of ours stops the others as little as one of theirs.
+_SURVIVED: Final = Exception
+_log = logging.getLogger("widetable")
+
+
+class _Failed(NamedTuple):
+    """tries: that failed in a row. again_seconds: when the next one is due."""
+
+    error: Exception
+    tries: int
+    again_seconds: float
+
+
+class DerivedTables:
+    """A table that has nothing of the kind is looked at again when it has a new snapshot, or after a while."""
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+        self._nothing_at: int | None = -1
+        self._looked_at_seconds = 0.0
+        self._failed: dict[str, _Failed] = {}
+
+    def bring_up_to_date(self, latest_id: int | None) -> Derived:
+        """All that is due."""
+        # An empty table is looked at, too: a join begins with one.
+        is_old = time.monotonic() - self._looked_at_seconds > _LOOK_AGAIN_SECONDS
+        if latest_id == self._nothing_at and not is_old:
+            return Derived()
+        makings = dict(_makings(self._table, self._table.schema))
+        if not makings:
+            self._nothing_at, self._looked_at_seconds = latest_id, time.monotonic()
+        self._failed = {key: failed for key, failed in self._failed.items() if key in makings}
+        rows = sum(self._made(key, make) for key, make in makings.items())
+        return Derived(rows, tuple(failed.error for failed in self._failed.values()))
+
+    def _made(self, key: str, make: Callable[[], int]) -> int:
+        """How many rows that wrote."""
+        before = self._failed.get(key)
+        if before is not None and time.monotonic() < before.again_seconds:
+            return 0
+        try:
+            rows = make()
+        except ConflictError as error:
+            _log.info("option %r of %s goes again: %s", key, self._table.path, error)
+            return 0
+        except _SURVIVED as error:
+            self._note(key, error, 1 if before is None else before.tries + 1)
+            return 0
+        self._failed.pop(key, None)
+        return rows
+
+    def _note(self, key: str, error: Exception, tries: int) -> None:
+        pause_millis = wait_millis(INTERVAL_MILLIS, tries)
+        if isinstance(error, StorageError):
+            pause_millis = 0  # the maintainer itself pauses, and makes room
+        self._failed[key] = _Failed(error, tries, time.monotonic() + pause_millis / 1000)
+        _log.warning(
+            "option %r of %s failed %d times, next try in %d ms: %s",
+            key,
+            self._table.path,
+            tries,
+            pause_millis,
+            error,
+            exc_info=None if isinstance(error, WidetableError) else error,
+        )
+
+
+def _makings(table: OpenTable, schema: TableSchema) -> Iterator[tuple[str, Callable[[], int]]]:
+    """By the option that asks for it."""
+    for index in index_options(schema.options):
+        yield index.key, partial(_fed, table, index)
+    for widen in widen_options(schema.options):
+        yield widen.key, partial(_widened, table, widen)
+    if schema.typed_options.get(join_options.LEFT) is not None:
+        yield join_options.LEFT.key, partial(_joined, table)
+
+
+def _fed(table: OpenTable, option: IndexOption) -> int:
+    done = feed_index(table, option)
+    return 0 if done is None else done.rows
+
+
+def _widened(table: OpenTable, option: WidenOption) -> int:
+    done = widen_round(table, option)
+    return 0 if done is None else done.rows
+
+
+def _joined(table: OpenTable) -> int:
+    done = join_round(table)
+    return 0 if done is None else done.rows_added + done.rows_removed
