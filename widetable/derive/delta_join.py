@@ -142,10 +142,14 @@ def _round(joining: Joining) -> JoinRound:
             return _GAVE_WAY
         done = _held_progress(joining, stack)
         plan = joining.plan
-        (a, a_index), (b, b_index) = (
-            _pinned(stack, left, plan.left_way, plan.definition.left_on, plan.left_columns),
-            _pinned(stack, right, plan.right_way, plan.definition.right_on, plan.asked_of_right),
-        )
+        on = plan.definition
+        try:
+            (a, a_index), (b, b_index) = (
+                _pinned(stack, left, plan.left_way, on.left_on, plan.left_columns),
+                _pinned(stack, right, plan.right_way, on.right_on, plan.asked_of_right),
+            )
+        except ConflictError:
+            return _GAVE_WAY
         a_id, b_id = (0 if snapshot is None else snapshot.id for snapshot in (a, b))
         difference = JoinDifference(
             plan, joining.tables, (a_id, b_id, joining.base_id), (a_index, b_index)
@@ -167,12 +171,26 @@ def _pinned(
     on: Sequence[str],
     columns: Sequence[str],
 ) -> tuple[Snapshot | None, IndexView | None]:
-    """The newest snapshot, or the newest one that the index knows, which is fed for it; None without any."""
-    if way is not KeyWay.INDEX or table._committer.snapshots.latest_id() is None:
+    """The newest snapshot, or the newest one that the index knows, which is fed for it; None without any. Raises
+    ConflictError while somebody else feeds it for the first time.
+    """
+    if way is not KeyWay.INDEX:
         return stack.enter_context(held_newest(table._state(), table._committer)), None
+    if table._committer.snapshots.latest_id() is None:
+        return None, None  # also when it gets its first one now: no index knows that
     option = index_for(table, on)
-    feed_index(table, option)
-    view = stack.enter_context(IndexView(table, option, columns))
+    fed = feed_index(table, option)
+    try:
+        view = stack.enter_context(IndexView(table, option, columns))
+    except NotFoundError as missing:
+        if fed is not None:
+            raise
+        raise ConflictError(
+            missing.subject,
+            found="an index that somebody else is feeding",
+            expected="one that fits a snapshot",
+            action="Join again when it is fed.",
+        ) from missing
     return table._committer.snapshots.load(view.snapshot_id), view
 
 

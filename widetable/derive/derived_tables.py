@@ -20,7 +20,7 @@ from widetable.derive.delta_join import join_round
 from widetable.derive.index_table import feed_index
 from widetable.derive.widening import widen_round
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
-from widetable.errors import ConflictError, StorageError, WidetableError
+from widetable.errors import ConflictError, NotFoundError, StorageError, WidetableError
 from widetable.operations.maintenance import INTERVAL_MILLIS, Derived
 from widetable.operations.maintenance_rule import wait_millis
 from widetable.operations.open_table import OpenTable
@@ -82,8 +82,14 @@ class DerivedTables:
         pause_millis = wait_millis(INTERVAL_MILLIS, tries)
         if isinstance(error, StorageError):
             pause_millis = 0  # the maintainer itself pauses, and makes room
+        level = logging.WARNING
+        if (
+            isinstance(error, NotFoundError) and tries == 1
+        ):  # a snapshot that expired while it was read
+            level, pause_millis = logging.INFO, 0
         self._failed[key] = _Failed(error, tries, time.monotonic() + pause_millis / 1000)
-        _log.warning(
+        _log.log(
+            level,
             "option %r of %s failed %d times, next try in %d ms: %s",
             key,
             self._table.path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pytest
 
 import widetable as wt
 from tests.joined import FAST, LOOKUP, newest
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.operations.held_lease import held_lease
 from widetable.operations.table_write import any_writer
 
 COLUMNS = ("id", "cust", "amount")
@@ -97,3 +100,47 @@ def test_an_audit_finds_a_row_that_is_not_the_join_s(tmp_path: Path, how: str, w
         writer.write([dict(zip(names, row, strict=True))])
         shop.out.commit_append(writer.finish())
     assert set(shop.out.audit().found) == {"joined"}
+
+
+def test_a_joiner_gives_way_to_who_feeds_its_index_for_the_first_time(tmp_path: Path) -> None:
+    shop = Orders(tmp_path, "left")
+    shop.orders.write([{"id": 1, "cust": 2, "amount": 3}])
+    lease = f"{shop.orders._paths.service_dir}/widetable-index-lease-db.by_cust"
+    with held_lease(shop.orders._state(), path=lease) as is_ours:
+        assert is_ours
+        assert shop.join.run_once().gave_way
+    assert shop.join.run_once().rows_added == 1
+    shop.check()
+
+
+@pytest.mark.parametrize("side", ["db.a", "db.b"])
+def test_a_table_that_gets_its_first_rows_while_a_round_begins_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    """No index knows them yet."""
+    catalog = wt.Catalog(str(tmp_path))
+    for name, key, on in (("a", "o", "u"), ("b", "t", "w")):
+        catalog.create_table(
+            f"db.{name}",
+            {key: pa.int64(), on: pa.int64()},
+            primary_key=[key],
+            options={f"index.{on}": f"db.by_{on}", **FAST},
+        )
+    join = wt.DeltaJoin(catalog, "db.out", "db.a", "db.b", {"u": "w"})
+    out = join.create(FAST)
+    first = {"db.a": [{"o": 1, "u": 7}], "db.b": [{"t": 2, "w": 7}]}
+    other = "db.b" if side == "db.a" else "db.a"
+    catalog.table(other).write(first[other])
+    real = SnapshotStore.latest_id
+
+    def late(store: SnapshotStore) -> int | None:
+        found = real(store)
+        if found is None and sys._getframe(1).f_code.co_name == "_pinned":
+            monkeypatch.setattr(SnapshotStore, "latest_id", real)
+            catalog.table(side).write(first[side])
+        return found
+
+    monkeypatch.setattr(SnapshotStore, "latest_id", late)
+    join.run_once()
+    join.run_once()
+    assert out.scan().to_arrow().to_pylist() == [{"u": 7, "o": 1, "t": 2}]
