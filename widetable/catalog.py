@@ -163,8 +163,8 @@ class Catalog:
         """Give the table its next schema; data files are not touched. All changes are one step, in
         terms of the names before it.
 
-        add_columns: nullable columns, put last. rename_columns: old name to new; options that name
-        the column follow.
+        add_columns: nullable columns, put last. rename_columns: old name to new; options
+        `fields.*` that name the column follow, `index.*` and `widen.*` are to be removed with it.
         change_types: name to a wider type. Key columns cannot be changed. Two callers at once: both
         changes are made.
         """

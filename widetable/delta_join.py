@@ -7,6 +7,7 @@ there, and what rounds raise (derive/delta_join).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from widetable import join_options
@@ -26,7 +27,8 @@ class DeltaJoin:
     """The join of `left` and `right` in the table `out`, all three `db.name` of one catalog.
 
     on: names of columns that both have, or a dict of left names to right ones. how: "inner", or "left" where the right
-    table's primary key is the join key. max_matches: a join key with more rows stops the round. Holds nothing open.
+    table's primary key is the join key. max_matches: a join key with more rows stops the round; of a table that is
+    there its option `join.max-matches` says how many. Holds nothing open.
     """
 
     __module__ = "widetable"
@@ -103,7 +105,10 @@ class DeltaJoin:
         """One round: bring the table `out` to the newest snapshots of the two others."""
         table = self._catalog.table(self._out)
         found = definition_of(table.schema)
-        done = None if found != self._definition else join_round(table)
+        is_ours = found is not None and self._definition == replace(
+            found, max_matches=self._definition.max_matches
+        )
+        done = join_round(table) if is_ours else None
         if done is None:
             raise InvalidError(
                 f"table {self._out!r}",

@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.derived_options import check_derived
+from widetable.derived_options import check_derived, index_options, widen_options
 from widetable.errors import InvalidError, UnsupportedError, WidetableError
 from widetable.field_options import FIELD_OPTION
 from widetable.format.column_cast import column_cast
@@ -94,6 +94,7 @@ def _check_changed_columns(schema: TableSchema, change: SchemaChange) -> None:
                 expected="a column outside of the primary key",
                 action="Make a new table with the other key and copy the rows.",
             )
+    _check_named_columns(schema, change)
     twice = [
         name
         for name in change.drop_columns
@@ -106,6 +107,24 @@ def _check_changed_columns(schema: TableSchema, change: SchemaChange) -> None:
             expected="one of them",
             action="Leave one out.",
         )
+
+
+def _check_named_columns(schema: TableSchema, change: SchemaChange) -> None:
+    """What `index.*` and `widen.*` name keeps its name while they stand: the tables that they make go by it."""
+    named = {index.key: index.columns for index in index_options(schema.options)}
+    for widen in widen_options(schema.options):
+        named[widen.key] = (widen.column, *widen.columns, widen.sequence)
+    for key in named.keys() - {*change.remove_options, *change.set_options}:
+        taken = [
+            name for name in named[key] if name in (*change.drop_columns, *change.rename_columns)
+        ]
+        if taken:
+            raise InvalidError(
+                f"column {taken[0]!r}",
+                found=f"a change of its name, or a drop, while option {key!r} names it",
+                expected="a column that no such option names",
+                action=f"Remove the option in the same step, remove_options=[{key!r}], and set it again after it.",
+            )
 
 
 def _check_options_once(change: SchemaChange) -> None:

@@ -154,3 +154,25 @@ def test_what_somebody_wrote_while_nothing_widened_is_overwritten(tmp_path: Path
     assert shop.round() == 2
     assert shop.widened() == [(1, 7, "Bergen", 1), (2, 8, "Milan", 2)]
     assert shop.fact.audit().ok
+
+
+@pytest.mark.parametrize("column", ["cust", "c_city", "_widen_cust"])
+@pytest.mark.parametrize("how", ["drop", "rename"])
+def test_columns_that_derived_options_name_keep_their_names(
+    tmp_path: Path, column: str, how: str
+) -> None:
+    """The error says what to type, and that works."""
+    options = {"index.cust": "db.by_cust", "index.c_city": "db.by_city"}
+    shop = Shop(tmp_path, **options)
+    shop.orders((1, 7, 1.0))
+    shop.round()
+    change: dict[str, Any] = {"drop_columns": [column]}
+    if how == "rename":
+        change = {"rename_columns": {column: "other"}}
+    with pytest.raises(wt.InvalidError, match=rf"{column}.*remove_options=\['") as refused:
+        shop.catalog.alter_table("db.f", **change)
+    assert any(option in str(refused.value) for option in (*options, "widen.cust"))
+    if how == "rename":
+        removed = ["widen.cust", *options]
+        table = shop.catalog.alter_table("db.f", **change, remove_options=removed)
+        assert "other" in table.schema.names

@@ -141,6 +141,18 @@ def test_a_join_key_with_too_many_rows_is_named(
     assert done.rows_added == 4
 
 
+def test_the_option_may_be_raised_as_the_error_says(tmp_path: Path) -> None:
+    joined = Joined(tmp_path, max_matches=1)
+    joined.write_a(("+I", 7, 1, 10), ("+I", 7, 2, 20))
+    joined.write_b(("+I", 7, "Ann"))
+    joined.join.run_once()
+    joined.write_b(("+I", 7, "Anna"))
+    with pytest.raises(wt.InvalidError, match="Raise the option"):
+        joined.join.run_once()
+    joined.out.alter_options({"join.max-matches": "2"})
+    assert joined.join.run_once().rows_added == 2
+
+
 def test_too_many_rows_of_a_right_row_that_changes_are_named(tmp_path: Path) -> None:
     joined = Joined(tmp_path, max_matches=2)
     joined.write_a(*(("+I", 7, n, n) for n in range(3)))
