@@ -40,7 +40,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         self._lease: ReadLease | None = None
         self._view: LookupView | None = None
         super().__init__()
-        self.move(snapshot_id)
+        self._move(snapshot_id)
 
     def _start_anew(self) -> None:
         self._lock = RLock()
@@ -75,21 +75,8 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
     def move(self, snapshot_id: int | None = None) -> None:
         """Read another snapshot from now on, by default the newest. Only files that are new will be opened."""
         with self._lock:
-            chosen = chosen_state(self._table, snapshot_id)
-            view = LookupView(chosen, self._table._committer.live_files, self._columns)
-            held = self._lease
-            lease = self._lease_of(chosen.snapshot)
-            try:
-                if self._view is not None:
-                    view.take_over(self._view)
-            except BaseException:
-                view.close()
-                if lease is not None and lease is not held:
-                    lease.release()
-                raise
-            self._view, self._lease = view, lease
-            if held is not None and held is not lease:
-                held.release()
+            self._opened()
+            self._move(snapshot_id)
 
     def close(self) -> None:
         """Let go of all files, and of the snapshot. May be called more than once."""
@@ -103,6 +90,23 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _move(self, snapshot_id: int | None) -> None:
+        chosen = chosen_state(self._table, snapshot_id)
+        view = LookupView(chosen, self._table._committer.live_files, self._columns)
+        held = self._lease
+        lease = self._lease_of(chosen.snapshot)
+        try:
+            if self._view is not None:
+                view.take_over(self._view)
+        except BaseException:
+            view.close()
+            if lease is not None and lease is not held:
+                lease.release()
+            raise
+        self._view, self._lease = view, lease
+        if held is not None and held is not lease:
+            held.release()
 
     def _opened(self) -> LookupView:
         if self._view is None:

@@ -19,7 +19,10 @@ from tests.counting_file_io import CountingFileIO
 from tests.forked import in_a_child
 from tests.plain_rows import plain, python_rows
 from tests.random_table import data_of, make, stamped_commits, table_specs
+from widetable.commit.read_lease import held_snapshots
 from widetable.operations import lookup_view
+from widetable.paths import TablePaths
+from widetable.storage.local import LocalFileIO
 
 STRATEGY = "widetable.lookup-strategy"
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), ("a", pa.int64()), ("b", pa.string())])
@@ -193,9 +196,13 @@ def test_a_closed_session_says_so(filled: wt.Table) -> None:
         lambda: session.lookup([1]),
         lambda: session.snapshot_id,
         lambda: session.arrow_schema,
+        lambda: session.lookup_prefix([1]),
+        session.move,
+        lambda: session.move(1),
     ):
         with pytest.raises(wt.InvalidError, match="closed"):
             use()
+    assert held_snapshots(LocalFileIO(), TablePaths(filled.path)) == []
 
 
 def test_a_session_of_an_empty_table_waits_for_its_first_snapshot(tmp_path: Path) -> None:
