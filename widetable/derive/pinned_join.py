@@ -273,7 +273,8 @@ class PinnedJoin:
 
 @dataclass(frozen=True)
 class _AskedColumns:
-    """Names in the snapshot. keys, columns: in the plan's order, None for a column that it does not have yet. mark: a
+    """Names in the snapshot. keys, columns: in the plan's order, None for a column that it does not have yet; no keys
+    where an index is asked. mark: a
     key column that tells what was found, None where that does not matter. names: all that are looked up.
     """
 
@@ -298,7 +299,8 @@ def _asked(plan: JoinPlan, schema: TableSchema, needs_hits: bool) -> _AskedColum
                 action="Start the query anew, with other columns=.",
             )
     needs_hits = needs_hits or plan.is_inner or plan.partitions is not None or plan.is_prefix
-    keys = [name_of[field.id] for _, field in plan.keys]
+    # An index has them by their names of today: the snapshot may have none yet.
+    keys = [] if plan.index is not None else [name_of[field.id] for _, field in plan.keys]
     columns = [name_of.get(field.id) for field in plan.columns]
     return _AskedColumns(keys, columns, schema.trimmed_primary_key[-1] if needs_hits else None)
 

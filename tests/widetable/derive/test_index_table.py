@@ -203,6 +203,29 @@ def test_an_index_whose_columns_were_altered_is_refused(tmp_path: Path) -> None:
     assert table.lookup_index([7], ["k"])["k"].to_pylist() == [1]
 
 
+def test_an_index_of_a_column_that_its_snapshot_does_not_have_yet_has_no_rows(
+    tmp_path: Path,
+) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    schema = pa.schema([("k", pa.int64()), ("name", pa.string())])
+    table = catalog.create_table("db.t", schema, primary_key=["k"])
+    table.write(pa.table([[1], ["Ann"]], schema=schema))
+    catalog.alter_table(
+        "db.t", add_columns={"city": pa.string()}, set_options={"index.city": "db.by_city"}
+    )
+    maintained(table)
+    assert table.lookup_index(["Oslo"]).num_rows == 0
+    left = pa.table({"id": [10], "city": ["Oslo"]})
+    for columns in (None, ["k"], []):
+        (batch,) = wt.lookup_join(left, table, ["city"], columns)
+        assert [row["id"] for row in batch.to_pylist()] == [10]
+        assert list(wt.lookup_join(left, table, ["city"], columns, how="inner")) == []
+    write(table, (1, "Ann", "Oslo"))
+    maintained(table)
+    (batch,) = wt.lookup_join(left, table, ["city"])
+    assert batch.to_pylist() == [{"id": 10, "city": "Oslo", "k": 1, "name": "Ann"}]
+
+
 def test_who_only_reads_makes_no_index(tmp_path: Path) -> None:
     table = dim(tmp_path)
     table.audit()
