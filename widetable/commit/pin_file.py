@@ -85,9 +85,14 @@ class LookupPin:
     partitions: tuple[bytes, ...] | None
     others: tuple[OtherSnapshot, ...] = ()
 
+    def other(self, role: str) -> OtherSnapshot:
+        """The snapshot of the table with this role."""
+        nothing = OtherSnapshot(role, 0, 0)
+        return next((other for other in self.others if other.role == role), nothing)
+
     def other_id(self, role: str) -> int:
-        """The snapshot of the table with this role; 0 for none."""
-        return next((other.snapshot_id for other in self.others if other.role == role), 0)
+        """Its id; 0 for none."""
+        return self.other(role).snapshot_id
 
 
 # Of a table that had none: nothing is found.

@@ -29,7 +29,8 @@ from widetable.derive.joined_tables import INDEX, LookupJoin
 from widetable.errors import NotFoundError
 from widetable.format.row_budget import BATCH_BYTES, RowBudget, row_bytes, rows_within
 from widetable.kernels.arrow_buffers import one_array
-from widetable.operations.kept_lookups import KeptLookups
+from widetable.kernels.gather import take_rows
+from widetable.operations.kept_lookups import KeptLookups, PinnedSnapshot
 from widetable.operations.lookup_view import Matches
 from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
@@ -86,6 +87,7 @@ class PinnedJoin:
         join.check_identities()
         self._plan = join.plan
         self._pin = pin
+        self._snapshot = PinnedSnapshot(pin.snapshot_id, pin.time_millis)
         self._lookups, self._keys, self._budget = kept or keep_join(join)
         if pin.snapshot_id:
             self._schema = join.table._committer.schemas.load(pin.schema_id)
@@ -175,7 +177,7 @@ class PinnedJoin:
             return Matches(rows, np.zeros(count, np.int64), np.zeros(count, np.int64))
         if self._keys is None:
             keys = keys.rename_columns(self._asked.keys)
-            found = self._lookups.matches(keys, self._asked.names, self._pin.snapshot_id)
+            found = self._lookups.matches(keys, self._asked.names, self._snapshot)
         else:
             found = self._by_index(self._keys, keys)
         self._budget.saw(found.rows, count)
@@ -187,10 +189,12 @@ class PinnedJoin:
         assert self._plan.index is not None
         keys = keys.rename_columns(list(self._plan.index.columns))
         whole = self._schema.primary_keys
-        found = index.matches(keys, whole, self._pin.other_id(INDEX))
+        pinned = self._pin.other(INDEX)
+        snapshot = PinnedSnapshot(pinned.snapshot_id, pinned.time_millis)
+        found = index.matches(keys, whole, snapshot)
         if set(self._asked.names) <= set(whole):
             return found
-        rows = self._lookups.rows(found.rows, self._asked.names, self._pin.snapshot_id)
+        rows = self._lookups.rows(found.rows, self._asked.names, self._snapshot)
         return found._replace(rows=rows)
 
     @property
@@ -206,7 +210,7 @@ class PinnedJoin:
         schema = pa.schema([*batch.schema, *self._plan.added], batch.schema.metadata)
         rows = pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
         if not kept.all():
-            rows = rows.filter(pa.array(kept))
+            rows = take_rows(rows, np.flatnonzero(kept))
         if rows.num_rows:
             yield rows
 
@@ -260,7 +264,7 @@ class PinnedJoin:
         return found
 
     def _looked_up(self, keys: pa.Table) -> pa.Table:
-        found = self._lookups.rows(keys, self._asked.names, self._pin.snapshot_id)
+        found = self._lookups.rows(keys, self._asked.names, self._snapshot)
         self._budget.saw(found)
         return found
 
@@ -325,4 +329,4 @@ def _spread(
         numbers = np.arange(start, min(start + most, total))
         lefts = np.searchsorted(ends, numbers, "right")
         places = found.firsts[lefts] + numbers - (ends - counts)[lefts]
-        yield batch.take(pa.array(lefts)), np.where(found.counts[lefts] > 0, places, -1)
+        yield take_rows(batch, lefts), np.where(found.counts[lefts] > 0, places, -1)

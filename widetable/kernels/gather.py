@@ -25,6 +25,8 @@ from widetable.kernels.arrow_buffers import (
 from widetable.kernels.jit import kernel
 
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+# What Arrow takes instead of views.
+PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _NO_BITS = frozen(np.empty(0, np.uint8))
 
 
@@ -44,6 +46,33 @@ def take(column: ArrowColumn, indices: npt.NDArray[np.int64]) -> ArrowArray:
         return _take_fixed(array, indices)
     chosen = pa.array(indices, mask=indices < 0) if missing else pa.array(indices)
     return pc.take(array, chosen, boundscheck=False)
+
+
+def take_rows(batch: pa.RecordBatch, indices: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """Rows of a batch with columns of any type: Arrow takes none of views and of runs, and of nothing that holds some.
+    Indices must be rows of the batch.
+    """
+    try:
+        return batch.take(pa.array(indices))
+    except pa.ArrowNotImplementedError:
+        columns = [take_any(column, indices) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def take_any(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray:
+    """As `take`, of an array of any type. No index is -1."""
+    plain = PLAIN.get(array.type)
+    if plain is not None:
+        return take(array.cast(plain), indices).cast(array.type)
+    try:
+        return take(array, indices)
+    except pa.ArrowNotImplementedError:
+        if not len(indices):
+            return array.slice(0, 0)
+        ends = np.append(np.flatnonzero(np.diff(indices) != 1) + 1, len(indices))
+        starts = np.append(0, ends[:-1])
+        parts = zip(indices[starts].tolist(), (ends - starts).tolist(), strict=True)
+        return pa.concat_arrays([array.slice(first, count) for first, count in parts])
 
 
 def _is_plain_fixed_width(kind: pa.DataType) -> bool:

@@ -1,6 +1,6 @@
 """Lookups of one table again and again, in whatever snapshot: what is open stays open, as in a `LookupSession`.
 
-But no snapshot is kept from expiry: who asks holds it by a lease or a pin. Tasks of an engine keep this for as long as
+A snapshot is known by its id and its time: other clients roll back by removing snapshots, whose ids come again. But no snapshot is kept from expiry: who asks holds it by a lease or a pin. Tasks of an engine keep this for as long as
 their process lives, perhaps idle, and a lease would hold up expiry for them. In a forked child nothing is open. Raises
 what lookups raise.
 """
@@ -8,6 +8,7 @@ what lookups raise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -17,30 +18,37 @@ from widetable.operations.lookup_view import LookupView, Matches
 from widetable.operations.open_table import OpenTable
 
 
+class PinnedSnapshot(NamedTuple):
+    """Which one it was when it was chosen."""
+
+    id: int
+    time_millis: int
+
+
 class KeptLookups(SharedByThreads):
     """Not for several threads at once."""
 
     def __init__(self, table: OpenTable) -> None:
         self._table = table
         self._view: LookupView | None = None
-        self._asked: tuple[int, tuple[str, ...]] | None = None
+        self._asked: tuple[PinnedSnapshot, tuple[str, ...]] | None = None
         super().__init__()
 
     def _start_anew(self) -> None:
         self._view = self._asked = None
 
-    def rows(self, keys: pa.Table, columns: Sequence[str], snapshot_id: int) -> pa.Table:
+    def rows(self, keys: pa.Table, columns: Sequence[str], snapshot: PinnedSnapshot) -> pa.Table:
         """One row per key, as `Table.lookup` gives them."""
-        return self._viewed(columns, snapshot_id).lookup(keys)
+        return self._viewed(columns, snapshot).lookup(keys)
 
-    def matches(self, keys: pa.Table, columns: Sequence[str], snapshot_id: int) -> Matches:
+    def matches(self, keys: pa.Table, columns: Sequence[str], snapshot: PinnedSnapshot) -> Matches:
         """All rows whose keys begin with these."""
-        return self._viewed(columns, snapshot_id).matches(keys)
+        return self._viewed(columns, snapshot).matches(keys)
 
-    def _viewed(self, columns: Sequence[str], snapshot_id: int) -> LookupView:
-        asked = snapshot_id, tuple(columns)
+    def _viewed(self, columns: Sequence[str], snapshot: PinnedSnapshot) -> LookupView:
+        asked = snapshot, tuple(columns)
         if self._view is None or self._asked != asked:
-            chosen = chosen_state(self._table, snapshot_id)
+            chosen = chosen_state(self._table, snapshot.id)
             view = LookupView(chosen, self._table._committer.live_files, columns)
             old, self._view, self._asked = self._view, view, asked
             try:

@@ -42,6 +42,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
+from widetable.kernels.gather import PLAIN
 from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type, is_list
 
 _Test = Callable[[pa.DataType], bool]
@@ -187,13 +188,19 @@ class _Cast:
 def _decoded(array: pa.Array) -> pa.Array:
     """Dictionaries and runs as the values that they stand for."""
     if pa.types.is_run_end_encoded(array.type):
-        return pc.run_end_decode(array)
+        # The number of the run of each row, as Arrow itself decodes runs of few types.
+        runs = pa.array(np.arange(len(array.values)))
+        numbered = pa.RunEndEncodedArray.from_arrays(array.run_ends, runs)
+        return _values_at(array.values, pc.run_end_decode(numbered.slice(array.offset, len(array))))
     if pa.types.is_dictionary(array.type):
-        values = array.dictionary
-        if pa.types.is_string_view(values.type):  # Arrow takes no rows of views
-            values = values.cast(pa.large_string())
-        return values.take(array.indices)
+        return _values_at(array.dictionary, array.indices)
     return array
+
+
+def _values_at(values: pa.Array, numbers: pa.Array) -> pa.Array:
+    values = _decoded(values)
+    plain = PLAIN.get(values.type)
+    return (values if plain is None else values.cast(plain)).take(numbers)
 
 
 def _of_python(array: pa.Array, target: pa.DataType) -> pa.Array:

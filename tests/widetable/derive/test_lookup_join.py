@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
@@ -95,6 +96,63 @@ def test_every_form_of_batches_is_taken(dim: wt.Table, rows: int) -> None:
     for form in (given, batch, [batch], iter([batch]), given.to_reader(), given.to_batches):
         if not callable(form):
             assert joined(form, dim, ["k"]) == expected
+
+
+def columns_of_every_type() -> list[pa.Array]:
+    """Of four rows each, with the types that are no columns of ours, and that Arrow itself can do little with."""
+    texts = pa.array(["", "a text that is too long to lie within a view", None, "b"])
+    numbers = pa.array([1, 1, None, 2])
+    kinds = pa.array([0, 1, 0, 1], pa.int8())
+    offsets = pa.array([0, 1, 2, 3, 4], pa.int32())
+    views = texts.cast(pa.string_view())
+    runs = pc.run_end_encode(texts)
+    return [
+        views,
+        texts.cast(pa.binary()).cast(pa.binary_view()),
+        texts.cast(pa.large_string()),
+        texts.dictionary_encode(),
+        pa.DictionaryArray.from_arrays(numbers, views),
+        runs,
+        pc.run_end_encode(numbers),
+        pa.StructArray.from_arrays([views, runs], ["views", "runs"]),
+        pa.ListArray.from_arrays(offsets, views),
+        pa.MapArray.from_arrays(offsets, pa.array(list("abcd")), views),
+        pa.array([[1], None, [], [2, 3]], pa.list_view(pa.int32())),
+        pa.array([[1], None, [], [2, 3]], pa.large_list_view(pa.int32())),
+        pa.UnionArray.from_sparse(kinds, [numbers, texts]),
+        pa.UnionArray.from_dense(kinds, pa.array([0, 0, 1, 1], pa.int32()), [numbers, texts]),
+        pa.array([(1, 2, 3), None] * 2, pa.month_day_nano_interval()),
+        pa.array([1, 2, None, 4], pa.decimal256(50, 2)),
+        pa.array([1.5, None] * 2, pa.float16()),
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * 4, pa.binary(16))),
+        pa.nulls(4),
+    ]
+
+
+@pytest.mark.parametrize("column", columns_of_every_type(), ids=lambda each: str(each.type))
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_left_columns_may_have_any_type(
+    tmp_path: Path, dim: wt.Table, how: str, column: pa.Array
+) -> None:
+    orders = wt.Catalog(tmp_path).create_table(
+        "db.orders",
+        {"k": pa.int64(), "n": pa.int64()},
+        primary_key=["k", "n"],
+        options={"bucket-key": "k"},
+    )
+    orders.write({"k": [1, 1, 2], "n": [1, 2, 3]})
+    keys = pa.array([1, 9, 2, None], pa.int64())
+    (batch,) = pa.table({"k": keys, "c": column}).to_batches()
+    for table, matches in ((dim, [1, 0, 1, 0]), (orders, [2, 0, 1, 0])):
+        for given in (batch, pa.concat_batches([batch, batch]).slice(4)):
+            times = [max(each, 1) if how == "left" else each for each in matches]
+            rows = pa.Table.from_batches(wt.lookup_join(given, table, ["k"], how=how))
+            rows.validate(full=True)
+            expected = [
+                value for value, count in zip(column, times, strict=True) for _ in range(count)
+            ]
+            assert rows.schema.field("c").type == column.type
+            assert rows["c"].to_pylist() == [value.as_py() for value in expected]
 
 
 def test_it_joins_what_comes_while_it_runs(dim: wt.Table) -> None:

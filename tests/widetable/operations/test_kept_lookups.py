@@ -13,7 +13,7 @@ import widetable as wt
 from tests.counting_file_io import CountingFileIO
 from tests.forked import in_a_child
 from widetable.commit.read_lease import held_snapshots
-from widetable.operations.kept_lookups import KeptLookups
+from widetable.operations.kept_lookups import KeptLookups, PinnedSnapshot
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
@@ -37,17 +37,22 @@ def table(tmp_path: Path, rng: random.Random) -> wt.Table:
     return made
 
 
+def newest_of(table: wt.Table) -> PinnedSnapshot:
+    newest = table.snapshots()[-1]
+    return PinnedSnapshot(newest.id, newest.time_millis)
+
+
 def test_rows_are_those_of_the_snapshot_whichever_came_before(
     table: wt.Table, rng: random.Random
 ) -> None:
     kept = KeptLookups(table)
-    ids = [snapshot.id for snapshot in table.snapshots()]
+    snapshots = [PinnedSnapshot(each.id, each.time_millis) for each in table.snapshots()]
     for _ in range(40):
-        id, columns = rng.choice(ids), rng.choice([["a"], ["b", "k"], ["a", "b"]])
-        assert kept.rows(KEYS, columns, id) == table.lookup(KEYS, columns, id)
+        snapshot, columns = rng.choice(snapshots), rng.choice([["a"], ["b", "k"], ["a", "b"]])
+        assert kept.rows(KEYS, columns, snapshot) == table.lookup(KEYS, columns, snapshot.id)
     kept.close()
     kept.close()
-    assert kept.rows(KEYS, ["a"], ids[0]) == table.lookup(KEYS, ["a"], ids[0])
+    assert kept.rows(KEYS, ["a"], snapshots[0]) == table.lookup(KEYS, ["a"], snapshots[0].id)
     assert held_snapshots(LocalFileIO(), TablePaths(table.path)) == []
 
 
@@ -55,7 +60,7 @@ def test_what_is_open_stays_open(table: wt.Table) -> None:
     table.compact(full=True)
     counting = CountingFileIO()
     kept = KeptLookups(wt.Table.open(table.path, file_io=counting))
-    newest = table.snapshots()[-1].id
+    newest = newest_of(table)
     first = kept.rows(KEYS, ["a"], newest)
     files = [path for path in counting.opened if "data-" in path]
     counting.read_files.clear()
@@ -66,18 +71,36 @@ def test_what_is_open_stays_open(table: wt.Table) -> None:
 
 def test_a_snapshot_that_has_expired_leaves_it_sound(table: wt.Table) -> None:
     kept = KeptLookups(table)
-    newest = table.snapshots()[-1].id
+    newest = newest_of(table)
     expected = kept.rows(KEYS, ["a"], newest)
     with pytest.raises(wt.NotFoundError, match="snapshot 99"):
-        kept.rows(KEYS, ["a"], 99)
+        kept.rows(KEYS, ["a"], PinnedSnapshot(99, 0))
     with pytest.raises(wt.NotFoundError, match="'c'"):
         kept.rows(KEYS, ["c"], newest)
     assert kept.rows(KEYS, ["a"], newest) == expected
 
 
+def test_another_snapshot_of_the_same_id_is_another_one(tmp_path: Path) -> None:
+    """As rollbacks of other clients leave them: what came after is removed, and its ids come again."""
+    table = wt.Catalog(tmp_path).create_table(
+        "db.t", {"k": pa.int64(), "a": pa.string()}, primary_key=["k"]
+    )
+    table.write({"k": [1], "a": ["first"]})
+    table.write({"k": [1], "a": ["rolled back"]})
+    kept, gone = KeptLookups(table), newest_of(table)
+    assert kept.rows(KEYS, ["a"], gone)["a"][1].as_py() == "rolled back"
+    folder = Path(table.path) / "snapshot"
+    (folder / f"snapshot-{gone.id}").unlink()
+    (folder / "LATEST").write_text(str(gone.id - 1))
+    again = wt.Table.open(table.path)
+    again.write({"k": [1], "a": ["again"]})
+    assert newest_of(again).id == gone.id
+    assert kept.rows(KEYS, ["a"], newest_of(again))["a"][1].as_py() == "again"
+
+
 def test_a_forked_child_opens_its_own(table: wt.Table) -> None:
     kept = KeptLookups(table)
-    newest = table.snapshots()[-1].id
+    newest = newest_of(table)
     expected = kept.rows(KEYS, ["a"], newest)
 
     def look() -> None:

@@ -154,3 +154,39 @@ def test_half_floats_become_floats(tmp_path: Path, rng: random.Random) -> None:
     table.write(pa.table({"k": range(len(halves)), "v": pa.array(halves)}))
     found = table.scan().to_arrow().sort_by("k")["v"].to_numpy()
     assert np.array_equal(found, halves.astype(np.float32), equal_nan=True)
+
+
+def encoded(values: pa.Array) -> list[pa.Array]:
+    """Five rows of three values, or of runs of them, sliced off longer ones."""
+    numbers = pa.array([2, 0, 1, None, 1, 1], pa.int8())
+    ends = pa.array([2, 5, 7], pa.int16())
+    return [
+        pa.DictionaryArray.from_arrays(numbers, values)[1:],
+        pa.RunEndEncodedArray.from_arrays(ends, values)[1:6],
+    ]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()], ids=str)
+@pytest.mark.parametrize("nulls", [False, True])
+def test_dictionaries_and_runs_may_be_of_values_in_any_layout(
+    kind: pa.DataType, nulls: bool
+) -> None:
+    """Views, other dictionaries and runs among them, alone and within lists."""
+    texts = ["a", None if nulls else "", "a text that is too long for a view"]
+    plain = pa.array(texts, pa.string()).cast(kind)
+    is_text = pa.types.is_string(kind)
+    values = [
+        plain,
+        plain.cast(pa.large_string() if is_text else pa.large_binary()),
+        plain.cast(pa.string_view() if is_text else pa.binary_view()),
+        plain.dictionary_encode(),
+        pc.run_end_encode(plain),
+    ]
+    rows = [[0, 1, None, 1, 1], [0, 1, 1, 1, 2]]
+    for each in values:
+        for array, numbers in zip(encoded(each), rows, strict=True):
+            expected = plain.take(pa.array(numbers, pa.int64()))
+            assert safe_cast(array, field(kind), kind).equals(expected)
+            lists = pa.ListArray.from_arrays(pa.array([0, 2, 5], pa.int32()), array)
+            cast = safe_cast(lists, field(pa.list_(kind)), pa.list_(kind))
+            assert cast.flatten().equals(expected)
