@@ -45,7 +45,7 @@ from widetable.connector import (
 )
 from widetable_spark.late_parts import check_streaming, numbered, take_part
 from widetable_spark.spark_session import session_of
-from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
+from widetable_spark.spark_types import arrow_schema, cast_batch, checked_arrow_schema, spark_schema
 from widetable_spark.task_writer import QUERY_ID_PROPERTY
 
 BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
@@ -108,9 +108,8 @@ def lookup_join(
     waits = retry_batches, pending, pending_key
     given = JoinArguments(on, columns, how, prefix, partitions, retractions, *waits)
     ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
-    join = new_lookup_join(
-        arrow_schema(df.schema), table, given, str.casefold if ignores_case else str
-    )
+    left = checked_arrow_schema(df.schema, "Cast or drop the column before the join.")
+    join = new_lookup_join(left, table, given, str.casefold if ignores_case else str)
     function = f"widetable_lookup_join_{zlib.crc32(table.path.encode()):08x}"
     series = _default_name(df, function, partitions) if name is None else check_join(name)
     has_batches = df.isStreaming or _in_micro_batch(session)
@@ -123,9 +122,11 @@ def _mapped(
     added = spark_schema(pa.schema(join.plan.added))
     # With the metadata of df's columns, which say which of them has the watermark.
     target = StructType([*df.schema.fields, *added.fields])
-    tasks = _tasks(join, series, chosen, target)
+    tasks = _tasks(join, series, chosen, target, df.columns)
     tasks.__name__ = function
-    left = df if join.late is None else numbered(df)
+    # mapInArrow takes the columns by name, of which it reads dots, backticks and stars as more than that.
+    plain = df.toDF(*(f"column_{number}" for number in range(len(df.columns))))
+    left = plain if join.late is None else numbered(plain)
     return left.mapInArrow(tasks, target)
 
 
@@ -166,9 +167,13 @@ def _held(join: LookupJoin) -> LookupPin:
 
 
 def _tasks(
-    join: LookupJoin, series: str, chosen: LookupPin | None, target: StructType
+    join: LookupJoin,
+    series: str,
+    chosen: LookupPin | None,
+    target: StructType,
+    names: Sequence[str],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What each task does. chosen: where it runs in no micro-batch."""
+    """What each task does. chosen: where it runs in no micro-batch. names: of the columns, which come under others."""
     expected = arrow_schema(target)
     run = uuid.uuid4().hex
 
@@ -183,11 +188,13 @@ def _tasks(
                 action="Start the query with a trigger of micro-batches, and use what foreachBatch makes within it.",
             )
         if batch is None or join.late is None:
-            joined = PinnedJoin(join, pin, _kept_of(join)).joined(batches)
+            left = (each.rename_columns(names) for each in batches)
+            joined = PinnedJoin(join, pin, _kept_of(join)).joined(left)
         else:
             part = take_part(batches, join, batch, pin, run)
+            left = (each.rename_columns(names) for each in part.rows)
             late = LateJoin(join, batch, pin, _kept_of(join))
-            joined = late.joined(part.rows, is_elected=part.is_elected)
+            joined = late.joined(left, is_elected=part.is_elected)
         try:
             for rows in joined:
                 yield cast_batch(rows, expected)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -28,6 +29,21 @@ def spark_schema(arrow: pa.Schema) -> StructType:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema of the batches that Spark expects from a reader of `schema`."""
     return to_arrow_schema(schema, **IN_UTC)
+
+
+def checked_arrow_schema(schema: StructType, action: str) -> pa.Schema:
+    """The same, for columns that a caller gives. Raises UnsupportedError naming one that no Arrow type holds."""
+    for field in schema:
+        try:
+            arrow_schema(StructType([field]))
+        except PySparkException as cause:
+            raise UnsupportedError(
+                f"column {field.name!r}",
+                found=f"the type {field.dataType.simpleString()}, which Spark gives to no Python function",
+                expected="a type that Spark's Arrow batches have",
+                action=action,
+            ) from cause
+    return arrow_schema(schema)
 
 
 def cast_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:

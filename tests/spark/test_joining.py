@@ -26,6 +26,58 @@ from widetable.storage.local import LocalFileIO
 from widetable_spark import joining, lookup_join
 
 
+def test_columns_may_have_any_name(spark: SparkSession, dim: wt.Table, tmp_path: Path) -> None:
+    """Also those that Spark reads as paths, quotes or patterns: of either side, and of a join of a join."""
+    odd = ["a.b", "a`b", "`a`", "*", ".", "a b", "'\"", "[k]", "k.x", "column_1", "", "ä", "a\nb"]
+    left = spark.range(1, 4).select(*(sf.col("id").alias(name) for name in odd))
+    for name in odd:
+        joined = lookup_join(left, dim, {name: "k"}, ["name"], prefix="p.`*` ")
+        twice = lookup_join(joined, dim, {name: "k"}, ["city"], prefix="*", how="inner")
+        assert twice.columns == [*odd, "p.`*` name", "*city"]
+        assert tuples(twice) == [(*[k] * len(odd), *dim_of[k]) for k in dim_of]
+        schema = {name or "e": pa.int64(), f"v {name}": pa.string()}
+        odd_dim = wt.Catalog(tmp_path).create_table(
+            f"db.d{odd.index(name)}", schema, primary_key=[name or "e"]
+        )
+        odd_dim.write([dict(zip(schema, (1, "x"), strict=True))])
+        found = lookup_join(spark.range(1, 3).toDF("z"), odd_dim, {"z": name or "e"})
+        assert (found.columns, tuples(found)) == (["z", f"v {name}"], [(1, "x"), (2, None)])
+
+
+dim_of = {1: ("Ann", "Oslo"), 2: ("Bob", "Rome")}
+
+
+def test_rows_that_wait_may_have_columns_of_any_name(
+    spark: SparkSession, dim: wt.Table, tmp_path: Path
+) -> None:
+    waits: dict[str, Any] = {
+        "retry_batches": 1,
+        "pending": tmp_path / "pending",
+        "pending_key": "i.d",
+    }
+
+    def join(left: DataFrame) -> DataFrame:
+        return lookup_join(left.toDF("i.d", "*"), dim, {"*": "k"}, ["name"], **waits)
+
+    query = Query(spark, tmp_path, join)
+    drop(query.source, 0, (10, 1), (11, 9), (12, 8))
+    query.run()
+    put(dim, (9, "Ida", "Bonn"))
+    drop(query.source, 1, (20, 2))
+    query.run()
+    second = [(11, 9, "Ida"), (12, 8, None), (20, 2, "Bob")]
+    assert query.got == [(0, [(10, 1, "Ann")]), (1, second)]
+
+
+@pytest.mark.parametrize("value", ["interval 1 month", "make_interval(1, 2)"])
+def test_a_column_that_no_task_could_get_is_named_at_the_call(
+    spark: SparkSession, dim: wt.Table, value: str
+) -> None:
+    left = spark.sql(f"select 1L k, {value} as lasts")
+    with pytest.raises(wt.UnsupportedError, match=r"'lasts'.*interval.*[Cc]ast or drop"):
+        lookup_join(left, dim, ["k"])
+
+
 def test_joins_of_joins_have_pins_of_their_own(
     spark: SparkSession, dim: wt.Table, tmp_path: Path
 ) -> None:
