@@ -31,7 +31,7 @@ from widetable.format.row_budget import BATCH_BYTES, RowBudget, row_bytes, rows_
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.gather import take_rows
 from widetable.operations.kept_lookups import KeptLookups, PinnedSnapshot
-from widetable.operations.lookup_view import Matches
+from widetable.operations.lookup_view import Matches, TooManyBytesError
 from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
 from widetable.types import arrow_type
@@ -131,7 +131,15 @@ class PinnedJoin:
         if self._plan.has_many:
             yield from self._join_many(batches, keys, retracted, leave_out)
             return
-        found, hits = self._found(pa.Table.from_arrays(keys, [name for name, _ in plan.keys]))
+        try:
+            found, hits = self._found(pa.Table.from_arrays(keys, [name for name, _ in plan.keys]))
+        except TooManyBytesError:
+            halves = _halves(batches)
+            if halves is None:
+                raise
+            for half in halves:
+                yield from self._join(half, leave_out)
+            return
         start = 0
         for batch in batches:
             own = slice(start, start + batch.num_rows)
@@ -161,13 +169,9 @@ class PinnedJoin:
             start += batch.num_rows
             found = Matches(matches.rows, matches.firsts[own], counts[own])
             kept = self._kept(batch, (found.counts > 0) | retracted[own], leave_out)
-            for left, places in _spread(batch, found, kept):
-                nowhere = places < 0
-                taken = pa.array(places, mask=nowhere) if nowhere.any() else pa.array(places)
-                added = [column.take(taken) for column in found.rows.columns]
-                added = [one_array(column) for column in added]
-                schema = pa.schema([*batch.schema, *self._plan.added], batch.schema.metadata)
-                yield pa.RecordBatch.from_arrays([*left.columns, *added], schema=schema)
+            schema = pa.schema([*batch.schema, *self._plan.added], batch.schema.metadata)
+            for lefts, places in _spread(batch, found, kept):
+                yield from _taken(batch, found.rows, lefts, places, schema)
 
     def _matches(self, keys: pa.Table) -> Matches:
         """Of each key. The rows have the added columns."""
@@ -309,6 +313,15 @@ def _asked(plan: JoinPlan, schema: TableSchema, needs_hits: bool) -> _AskedColum
     return _AskedColumns(keys, columns, schema.trimmed_primary_key[-1] if needs_hits else None)
 
 
+def _halves(batches: Sequence[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], ...] | None:
+    """The same rows in two parts; None for a single row."""
+    if len(batches) > 1:
+        return list(batches[: len(batches) // 2]), list(batches[len(batches) // 2 :])
+    (batch,) = batches
+    middle = batch.num_rows // 2
+    return ([batch.slice(0, middle)], [batch.slice(middle)]) if middle else None
+
+
 def _nulled(column: pa.Array, where: pa.Array) -> pa.Array:
     """Nulls in these rows."""
     places = np.where(np.asarray(where), -1, np.arange(len(column)))
@@ -317,9 +330,9 @@ def _nulled(column: pa.Array, where: pa.Array) -> pa.Array:
 
 def _spread(
     batch: pa.RecordBatch, found: Matches, kept: _Mask
-) -> Iterator[tuple[pa.RecordBatch, _Numbers]]:
-    """Left rows, one for each match, and where in the found rows these are. kept: a row without a match is there once,
-    with the place -1.
+) -> Iterator[tuple[_Numbers, _Numbers]]:
+    """Which left rows, one for each match, and where in the found rows these are. kept: a row without a match is there
+    once, with the place -1.
     """
     counts = np.maximum(found.counts, kept)
     ends = np.cumsum(counts)
@@ -329,4 +342,25 @@ def _spread(
         numbers = np.arange(start, min(start + most, total))
         lefts = np.searchsorted(ends, numbers, "right")
         places = found.firsts[lefts] + numbers - (ends - counts)[lefts]
-        yield take_rows(batch, lefts), np.where(found.counts[lefts] > 0, places, -1)
+        yield lefts, np.where(found.counts[lefts] > 0, places, -1)
+
+
+def _taken(
+    batch: pa.RecordBatch, rows: pa.Table, lefts: _Numbers, places: _Numbers, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """These left rows, each with the row at its place; in halves, where one array cannot hold them: a row may be much
+    wider than most.
+    """
+    nowhere = places < 0
+    at = pa.array(places, mask=nowhere) if nowhere.any() else pa.array(places)
+    try:
+        left = take_rows(batch, lefts).columns
+        added = [one_array(column.take(at)) for column in rows.columns]
+    except pa.ArrowInvalid:
+        middle = len(lefts) // 2
+        if not middle:
+            raise
+        for half in (slice(0, middle), slice(middle, None)):
+            yield from _taken(batch, rows, lefts[half], places[half], schema)
+    else:
+        yield pa.RecordBatch.from_arrays([*left, *added], schema=schema)

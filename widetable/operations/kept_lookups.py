@@ -1,8 +1,9 @@
 """Lookups of one table again and again, in whatever snapshot: what is open stays open, as in a `LookupSession`.
 
-A snapshot is known by its id and its time: other clients roll back by removing snapshots, whose ids come again. But no snapshot is kept from expiry: who asks holds it by a lease or a pin. Tasks of an engine keep this for as long as
-their process lives, perhaps idle, and a lease would hold up expiry for them. In a forked child nothing is open. Raises
-what lookups raise.
+A snapshot is known by its id and its time: other clients roll back by removing snapshots, whose ids come again. None
+is kept from expiry: who asks holds it by a lease or a pin. Tasks of an engine keep this for as long as their process
+lives, perhaps idle, and a lease would hold up expiry for them. In a forked child nothing is open. Raises what lookups
+raise.
 """
 
 from __future__ import annotations

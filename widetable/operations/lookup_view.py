@@ -59,6 +59,10 @@ _FEW: Final = 4096
 KEY_NUMBER: Final = pa.field("_key_number", pa.int64(), nullable=False)
 
 
+class TooManyBytesError(InvalidError):
+    """The rows of all keys do not fit into arrays; those of fewer may."""
+
+
 class _Work(NamedTuple):
     """The keys of one bucket in a piece: from the first of these numbers to before the second."""
 
@@ -328,7 +332,7 @@ def _fitting(column: str, places: Numbers) -> Iterator[None]:
     try:
         yield
     except pa.ArrowInvalid as cause:
-        raise InvalidError(
+        raise TooManyBytesError(
             "keys",
             found=f"{len(places)} keys, whose values of {column} do not fit into one array: {cause}",
             expected="less than 2 GiB of text or bytes in a column",

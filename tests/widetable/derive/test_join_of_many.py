@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
@@ -309,6 +311,40 @@ def test_fewer_left_rows_are_looked_up_where_they_have_many_matches(
 
 
 # Refused at the call
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", ["a row", "one of several rows", "a left row"])
+def test_rows_that_fill_no_array_together_come_in_several(tmp_path: Path, wide: str) -> None:
+    """One value of 8 MiB, 300 times: more than the 2 GiB of text that an array holds. Most rows are narrow."""
+    times, text = 300, "x" * (8 << 20)
+    options = {"bucket-key": "k", "widetable.fsync": "false"}
+    orders = wt.Catalog(tmp_path).create_table(
+        "db.o",
+        {"k": pa.int64(), "n": pa.int64(), "v": pa.string()},
+        primary_key=["k", "n"],
+        options=options,
+    )
+    on, keys, lefts = ["k"], [0] * times + list(range(3000)), ["y"] * (times + 3000)
+    rows = {"k": list(range(3000)), "n": [0] * 3000, "v": [text] + ["y"] * 2999}
+    if wide == "a row":
+        on = ["k", "n"]
+    if wide == "a left row":
+        keys, lefts = list(range(3000)), [text] + ["y"] * 2999
+        rows = {"k": [0] * times, "n": list(range(times)), "v": ["y"] * times}
+    orders.write(rows)
+    left = pa.table({"k": keys, "l": lefts})
+    if wide == "a row":
+        left = left.append_column("n", pa.array([0] * len(keys)))
+    found = Counter[tuple[Any, ...]]()
+    for batch in wt.lookup_join(left, orders, on, ["v"]):
+        lengths = [pc.binary_length(batch.column(name)).to_pylist() for name in ("l", "v")]
+        found.update(zip(batch.column("k").to_pylist(), *lengths, strict=True))
+    expected: dict[tuple[Any, ...], int] = {(0, 1, len(text)): times + 1}
+    if wide == "a left row":
+        expected = {(0, len(text), 1): times}
+    narrow = None if wide == "a left row" else 1
+    assert found == expected | {(k, 1, narrow): 1 for k in range(1, 3000)}
 
 
 @pytest.mark.parametrize(
