@@ -143,10 +143,10 @@ def _never_fed(base: OpenTable, option: IndexOption) -> NotFoundError:
 
 
 def _no_index(table: OpenTable, names: Collection[str]) -> NotFoundError:
-    there = ", ".join(each.key for each in index_options(table.schema.options)) or "none"
+    there = ", ".join(each.key for each in index_options(table.schema.options))
     return NotFoundError(
         "keys",
-        found=f"the columns {', '.join(names)}" if names else "a table without an index",
-        expected=f"those of an index of {name_of(table)!r}: {there}",
+        found=f"the columns {', '.join(names) or 'none'}" if there else "a table without an index",
+        expected=f"those of an index of {name_of(table)!r}: {there or 'none'}",
         action="Name the columns of an index, or make one: option index.<column> = <database>.<table>.",
     )

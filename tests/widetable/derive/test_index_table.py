@@ -226,6 +226,14 @@ def test_an_index_of_a_column_that_its_snapshot_does_not_have_yet_has_no_rows(
     assert batch.to_pylist() == [{"id": 10, "city": "Oslo", "k": 1, "name": "Ann"}]
 
 
+@pytest.mark.parametrize("keys", [{}, [{}], pa.table({})], ids=["dict", "rows", "table"])
+def test_keys_without_columns_are_told_which_indexes_there_are(tmp_path: Path, keys: Any) -> None:
+    table = dim(tmp_path)
+    maintained(table)
+    with pytest.raises(wt.NotFoundError, match=r"the columns none.*index\.city"):
+        table.lookup_index(keys)
+
+
 def test_who_only_reads_makes_no_index(tmp_path: Path) -> None:
     table = dim(tmp_path)
     table.audit()
