@@ -48,7 +48,7 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	  WIDETABLE_SYSTEM_FAULTS=all WIDETABLE_DAMAGES=500 WIDETABLE_POINTS=0 WIDETABLE_HOSTILE_VALUES=1000 \
 	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/failing_system tests/damaged_files \
 	  tests/metamorphic tests/kill tests/widetable/operations/test_expiry_races.py \
-	  tests/widetable/test_hostile_arguments.py $(ARGS)
+	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/test_join_of_many.py $(ARGS)
 	@$(VENV) -m benchmarks.soak
 
 check: $(STAMP) ## Lint, format and types: ruff and mypy --strict

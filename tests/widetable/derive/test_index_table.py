@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,41 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widetable as wt
-from widetable.commit.commit_identity import Identity
-from widetable.derive import index_table
+from tests.widetable.derive.indexed import DIM, by_city, dim, disturb, maintained, write
 from widetable.derive.index_table import SOURCE, feed_index
 from widetable.derived_options import index_options
-from widetable.operations.table_commit import overwrite_by
-from widetable.operations.table_write import any_writer
-from widetable.write.write_batch import ROW_KIND_COLUMN
-
-DIM = pa.schema([("k", pa.int64()), ("name", pa.string()), ("city", pa.string())])
-
-
-def dim(folder: Path, **options: str) -> wt.Table:
-    """Case 11 of the sheet: D = {(1,Ann,Oslo),(2,Bob,Rome)}; key 3 was written and deleted; indexed by city."""
-    given = {"index.city": "db.by_city", "bucket": "2", "widetable.fsync": "false"}
-    table = wt.Catalog(str(folder)).create_table(
-        "db.d", DIM, primary_key=["k"], options=given | options
-    )
-    write(table, (1, "Ann", "Oslo"), (2, "Bob", "Rome"), (3, "Gone", "Oslo"))
-    table.write(pa.table({"k": [3], "name": [""], "city": [""], "_row_kind": ["-D"]}))
-    return table
-
-
-def write(table: wt.Table, *rows: tuple[Any, ...]) -> None:
-    names = table.schema.names
-    given = [dict(zip(names, row, strict=True)) for row in rows]
-    table.write(pa.Table.from_pylist(given, table.arrow_schema))
-
-
-def maintained(table: wt.Table) -> int:
-    return table.maintain(once=True).derived_rows
-
-
-def by_city(table: wt.Table, cities: Sequence[str | None]) -> list[tuple[int, int]]:
-    found = table.lookup_index(pa.table({"city": pa.array(cities, pa.string())}), ["k"])
-    return list(zip(found["_key_number"].to_pylist(), found["k"].to_pylist(), strict=True))
 
 
 def test_case_11_an_index_gives_all_rows_of_a_value(tmp_path: Path) -> None:
@@ -276,126 +243,6 @@ def test_inspect_shows_how_far_an_index_is_behind(tmp_path: Path) -> None:
     write(table, (4, "Cid", "Oslo"))
     (state,) = table.inspect().derived
     assert dict(state.behind) == {"db.d": 1}
-
-
-def test_rows_of_others_for_an_index_are_refused(tmp_path: Path) -> None:
-    table = dim(tmp_path)
-    maintained(table)
-    index = wt.Catalog(str(tmp_path)).table("db.by_city")
-    rows = pa.table({"city": ["Oslo"], "k": [17]})
-    for use in (
-        lambda: index.write(rows),
-        lambda: index.overwrite(rows),
-        lambda: index.new_writer(["city", "k"]),
-        lambda: index.check_write_columns(rows.schema),
-        lambda: index.commit_overwrite([]),
-    ):
-        with pytest.raises(wt.InvalidError, match=r"Write to db\.d instead"):
-            use()
-    assert by_city(table, ["Oslo"]) == [(0, 1)]
-
-
-@pytest.mark.parametrize("how", ["rows", "rollback", "overwrite"])
-def test_what_somebody_did_to_an_index_is_undone(tmp_path: Path, how: str) -> None:
-    """Another client, who does not know the option; lookups wait for the maintainer."""
-    table = dim(tmp_path)
-    maintained(table)
-    index = wt.Catalog(str(tmp_path)).table("db.by_city")
-    if how == "rollback":
-        before = max(s.id for s in index.snapshots())
-        write(table, (4, "Cid", "Rome"))
-        maintained(table)
-        index.rollback(before)
-    else:
-        disturb(index, pa.table({"city": ["Oslo"], "k": [17]}), whole_table=how == "overwrite")
-    with pytest.raises(wt.NotFoundError, match="Run maintain"):
-        by_city(table, ["Oslo"])
-    assert maintained(table) > 0
-    in_rome = [k for _, k in by_city(table, ["Rome"])]
-    assert (by_city(table, ["Oslo"]), in_rome[:1]) == ([(0, 1)], [2])
-    assert table.audit().ok
-    assert maintained(table) == 0
-
-
-def test_who_writes_an_index_while_it_is_fed_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = dim(tmp_path)
-    maintained(table)
-    index = wt.Catalog(str(tmp_path)).table("db.by_city")
-    write(table, (4, "Cid", "Rome"))
-    real = index_table._committed_files
-
-    def late(*given: Any) -> int:
-        disturb(index, pa.table({"city": ["Oslo"], "k": [17]}))
-        return real(*given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(index_table, "_committed_files", late)
-        maintained(table)
-    assert maintained(table) == 3
-    assert by_city(table, ["Oslo"]) == [(0, 1)]
-
-
-def test_rows_of_a_table_that_is_no_index_stay(tmp_path: Path) -> None:
-    """It has the index's key, columns of its own, and rows."""
-    for columns in ([("note", pa.string())], []):
-        with TemporaryDirectory(dir=tmp_path) as folder:
-            catalog = wt.Catalog(folder)
-            schema = pa.schema([("city", pa.string()), ("k", pa.int64()), *columns])
-            others = catalog.create_table("db.by_city", schema, primary_key=["city", "k"])
-            others.write([{"city": "X", "k": 5}])
-            table = dim(Path(folder))
-            with pytest.raises(wt.InvalidError, match=r"no index.*city string, k int64"):
-                maintained(table)
-            assert others.scan(["city", "k"]).to_arrow().to_pylist() == [{"city": "X", "k": 5}]
-
-
-def test_two_tables_cannot_share_an_index(tmp_path: Path) -> None:
-    table = dim(tmp_path)
-    maintained(table)
-    other = wt.Catalog(str(tmp_path)).create_table(
-        "db.other", DIM, primary_key=["k"], options={"index.city": "db.by_city"}
-    )
-    write(other, (8, "Eva", "Kyiv"))
-    for use in (lambda: maintained(other), lambda: by_city(other, ["Kyiv"])):
-        with pytest.raises(wt.InvalidError, match=r"an index of db\.d,"):
-            use()
-    assert by_city(table, ["Oslo"]) == [(0, 1)]
-
-
-@pytest.mark.parametrize("how", ["made again", "exchanged"])
-def test_an_index_follows_its_columns(tmp_path: Path, how: str) -> None:
-    """Their option is taken away for that, and given again; no snapshot of the base says so."""
-    table = dim(tmp_path)
-    maintained(table)
-    catalog = wt.Catalog(str(tmp_path))
-    catalog.alter_table("db.d", remove_options=["index.city"])
-    if how == "made again":
-        catalog.alter_table("db.d", drop_columns=["city"])
-        catalog.alter_table("db.d", add_columns=pa.schema([("city", pa.string())]))
-    else:
-        for old, new in (("city", "t"), ("name", "city"), ("t", "name")):
-            catalog.alter_table("db.d", rename_columns={old: new})
-    catalog.alter_table("db.d", set_options={"index.city": "db.by_city"})
-    with pytest.raises(wt.NotFoundError, match="Run maintain"):
-        by_city(table, ["Oslo"])
-    maintained(table)
-    assert by_city(table, ["Oslo", "Ann"]) == ([] if how == "made again" else [(1, 1)])
-    assert table.audit().ok
-
-
-def disturb(
-    index: wt.Table, rows: pa.Table, kind: str = "+I", *, whole_table: bool = False
-) -> None:
-    """As another client does it."""
-    with any_writer(index, [*rows.column_names, ROW_KIND_COLUMN]) as writer:
-        writer.write(rows.append_column(ROW_KIND_COLUMN, pa.array([kind] * rows.num_rows)))
-        messages = writer.finish()
-    if whole_table:
-        overwrite_by(index, messages, Identity.unnamed(), whole_table=True)
-    else:
-        index.commit_append(messages)
 
 
 class Killed(Exception):
