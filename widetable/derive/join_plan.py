@@ -96,7 +96,7 @@ def plan_join(
         added,
         how == INNER,
         partitions,
-        _kind_column(left, given.retractions),
+        _kind_column(left, given.retractions, same_name),
         dim.id,
         way.is_prefix,
         way.by,
@@ -220,19 +220,21 @@ def _check_clash(
         seen[same_name(field.name)] = field.name
 
 
-def _kind_column(left: pa.Schema, retractions: Any) -> str | None:
+def _kind_column(left: pa.Schema, retractions: Any, same_name: SameName) -> str | None:
     chosen = _one_of(retractions, "retractions", (REFUSE, KEY_ONLY))
-    if ROW_KIND_COLUMN not in left.names:
+    wanted = same_name(ROW_KIND_COLUMN)
+    name: str | None = next((n for n in left.names if same_name(n) == wanted), None)
+    if name is None:
         return None
     if chosen == REFUSE:
         raise InvalidError(
-            f"column {ROW_KIND_COLUMN!r}",
+            f"column {name!r}",
             found="left rows that may retract what went out before, joined with other values",
             expected="rows without row kinds",
             action="Drop the column if all rows are adds. In Spark, retractions='key-only' hands -U and -D on with "
             "nulls in the joined columns: right for sinks that remove by key.",
         )
-    return ROW_KIND_COLUMN
+    return name
 
 
 def _one_of(value: Any, name: str, choices: Sequence[str]) -> str:
