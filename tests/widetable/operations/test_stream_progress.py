@@ -68,7 +68,10 @@ def test_a_killed_reader_keeps_nothing(table: wt.Table) -> None:
 
 def _read_and_die(path: str) -> None:
     table = wt.Table.open(path)
-    next(table.follow(scan_mode="from-snapshot", snapshot_id=1))
+    follower = table.follow(
+        scan_mode="from-snapshot", snapshot_id=1
+    )  # it reads for as long as it is there
+    next(follower)
     assert expire_all(table).ids == ()
     os.kill(os.getpid(), signal.SIGKILL)
 
