@@ -1,14 +1,14 @@
 """How keys are found in one cache: by its key index, or by a search through its mapped key columns. Pure.
 
-Measured (1 M rows, all in the page cache, microseconds per key while other work ran; only ratios matter):
+Measured (1 M rows, texts 2 M, all in the page cache, microseconds per key, on two days; only ratios matter):
 
     keys                             100     1,000    10,000   100,000
     one number      search           2.4     0.9      0.19     0.04        hits and misses alike
                     index, hits      70      15       3.3      2.5
                     index, misses    2.9     0.9      0.72     0.88
-    text            search           8       2.4      1.2      0.65        hits and misses alike
-                    index, hits      55      14       3.4      2.5
-                    index, misses    1.8     1.1      0.93     1.4
+    text            search           3.0     1.7      0.87     0.53        hits and misses alike
+                    index, hits      7.8     6.2      4.3      3.1
+                    index, misses    1.6     1.2      1.1      1.0
 
 The search costs what the distance between two keys costs. The index costs more for each hit (and much more as long as
 its blocks are not in the block cache, as with the few keys above), but little for a miss: its bloom filter knows them.
@@ -25,7 +25,7 @@ from typing import Final
 # Microseconds per key; of the search, for each doubling of the distance between two keys.
 _INDEX_HIT: Final = 3.2
 _INDEX_MISS: Final = 0.9
-_SEARCH_PER_DOUBLING: Final = 0.2
+_SEARCH_PER_DOUBLING: Final = 0.1
 
 
 class Way(Enum):
