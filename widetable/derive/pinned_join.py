@@ -27,7 +27,7 @@ from widetable.derive.join_partitions import partition_values
 from widetable.derive.join_plan import JoinPlan, key_column
 from widetable.derive.joined_tables import INDEX, LookupJoin
 from widetable.errors import NotFoundError
-from widetable.format.row_budget import BATCH_BYTES, RowBudget, row_bytes, rows_within
+from widetable.format.row_budget import BATCH_BYTES, RowBudget, memory_bytes, row_bytes, rows_within
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.gather import take_rows
 from widetable.operations.kept_lookups import KeptLookups, PinnedSnapshot
@@ -112,7 +112,7 @@ class PinnedJoin:
                 gathered.append(part)
                 start += part.num_rows
                 rows += part.num_rows
-                size_bytes += part.nbytes
+                size_bytes += memory_bytes(part)
                 if rows >= self._budget.rows or size_bytes >= _BYTES:
                     yield gathered
                     gathered, rows, size_bytes = [], 0, 0

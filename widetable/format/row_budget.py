@@ -25,10 +25,18 @@ def rows_within(budget_bytes: int, row_bytes: float, most_rows: int = MOST_ROWS)
     return max(1, min(most_rows, int(budget_bytes / max(row_bytes, 1.0))))
 
 
+def memory_bytes(rows: pa.RecordBatch | pa.Table) -> int:
+    """Bytes of rows in memory; where an old Arrow cannot tell, of a view, those of all that its buffers hold."""
+    try:
+        return int(rows.nbytes)
+    except pa.ArrowTypeError:
+        return int(rows.get_total_buffer_size())
+
+
 def row_bytes(rows: pa.RecordBatch | pa.Table) -> float:
     """Bytes of a row in memory, on average."""
-    width: float = rows.nbytes / max(rows.num_rows, 1)
-    return width
+    count: int = rows.num_rows
+    return memory_bytes(rows) / max(count, 1)
 
 
 def pieces(
@@ -67,5 +75,5 @@ class RowBudget:
         """Learn from a piece. count: what it is counted in, where that is not rows."""
         count = rows.num_rows if count is None else count
         if rows.num_rows:
-            self._row_bytes = max(self._row_bytes, rows.nbytes / count)
+            self._row_bytes = max(self._row_bytes, memory_bytes(rows) / count)
         self._most_rows = min(self._limit_rows, self._most_rows * _GROWTH)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -123,7 +124,7 @@ def columns_of_every_type() -> list[pa.Array]:
         pa.UnionArray.from_dense(kinds, pa.array([0, 0, 1, 1], pa.int32()), [numbers, texts]),
         pa.array([(1, 2, 3), None] * 2, pa.month_day_nano_interval()),
         pa.array([1, 2, None, 4], pa.decimal256(50, 2)),
-        pa.array([1.5, None] * 2, pa.float16()),
+        pa.array([np.float16(1.5), None] * 2, pa.float16()),
         pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * 4, pa.binary(16))),
         pa.nulls(4),
     ]
