@@ -8,6 +8,7 @@ scans raise for tables that this version cannot read, and what reading data file
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from threading import RLock
@@ -21,12 +22,15 @@ from widetable.errors import InvalidError
 from widetable.forked_child import SharedByThreads
 from widetable.format.snapshot import Snapshot
 from widetable.operations.chosen_state import chosen_state
+from widetable.operations.lookup_call import LookupCall, answer, taken_along
+from widetable.operations.lookup_keys import key_rows
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
 
 
 class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
-    """Made by `Table.lookup_session`. Threads may share it: they take turns. In a forked child it is open, with nothing
+    """Made by `Table.lookup_session`. Threads may share it: they take turns, and what
+    waits for few keys is answered at once (lookup_call). In a forked child it is open, with nothing
     opened yet, and keeps no snapshot from expiry.
     """
 
@@ -44,6 +48,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
 
     def _start_anew(self) -> None:
         self._lock = RLock()
+        self._waiting: deque[LookupCall] = deque()
         if self._view is not None:
             self._view = self._view.with_nothing_open()
 
@@ -61,8 +66,13 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
 
     def lookup(self, keys: Any) -> pa.Table:
         """The rows of keys: one row per key, in their order, all columns nullable. As `Table.lookup`."""
+        view = self._opened()
+        call = LookupCall(view, key_rows(keys, view.schema))
+        self._waiting.append(call)
         with self._lock:
-            return self._opened().lookup(keys)
+            if call.rows is None:
+                call.rows = answer(taken_along(call, self._waiting), self._opened())
+        return call.rows
 
     def lookup_prefix(self, keys: Any, limit_per_key: int | None = None) -> pa.Table:
         """All rows whose key begins with one of the keys. As `Table.lookup_prefix`."""

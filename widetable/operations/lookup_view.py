@@ -56,6 +56,8 @@ _EXPANSION: Final = 8
 _FIRST_PREFIXES: Final = 256
 # So many rows are taken at less than what a call per column costs.
 _FEW: Final = 4096
+# Learning how wide the rows of so few keys are, all of them in one piece, costs more than it is worth.
+_FEW_TO_LEARN_FROM: Final = 64
 KEY_NUMBER: Final = pa.field("_key_number", pa.int64(), nullable=False)
 
 
@@ -102,7 +104,11 @@ class LookupView:
 
     def lookup(self, keys: Any) -> pa.Table:
         """One row per key, in their order, all columns nullable."""
-        asked = self._asked(key_rows(keys, self.schema))
+        return self.rows_of(key_rows(keys, self.schema))
+
+    def rows_of(self, given: pa.RecordBatch) -> pa.Table:
+        """The same for key rows (lookup_keys) of this schema."""
+        asked = self._asked(given)
         row_of = np.full(asked.keys.num_rows + 1, -1, np.int64)  # the last one for keys of no row
         batches, count = [], 0
         for numbers, rows in self._found(asked, self._columns, ()):
@@ -188,8 +194,9 @@ class LookupView:
                 for part in _pieces(all_work, budget):
                     found = self._in_runs(asked.keys, part)
                     keys = sum(work.end - work.first for work in part)
-                    for each in chain.from_iterable(found):
-                        budget.saw(each.rows, keys if below else each.rows.num_rows)
+                    if keys > _FEW_TO_LEARN_FROM or keys < asked.keys.num_rows:
+                        for each in chain.from_iterable(found):
+                            budget.saw(each.rows, keys if below else each.rows.num_rows)
                     yield merge_numbered(found, schema, self.chosen.state.engine, columns, below)
             finally:
                 for bucket in used:
@@ -282,7 +289,9 @@ class LookupView:
         schema = self.arrow_schema
         if not schema.names:
             return pa.Table.from_batches([without_columns(len(places))])
-        if len(batches) == 1 and len(places) <= _FEW:
+        if len(batches) == 1 and _are_all(places, batches[0].num_rows):
+            columns = batches[0].select(schema.names).columns
+        elif len(batches) == 1 and len(places) <= _FEW:
             columns = _take_few(batches[0].select(schema.names), places)
         else:
             columns = [_column(batches, field, places) for field in schema]
@@ -312,6 +321,11 @@ def _check_limit(numbers: Numbers, limit: int, asked: AskedKeys) -> None:
             expected=f"at most {limit}",
             action="Raise the limit, or leave the key out.",
         )
+
+
+def _are_all(places: Numbers, rows: int) -> bool:
+    """Whether they are those of all rows, in their order."""
+    return len(places) == rows and bool((places == np.arange(rows)).all())
 
 
 def _take_few(rows: pa.RecordBatch, places: Numbers) -> list[pa.Array]:

@@ -21,6 +21,8 @@ from tests.plain_rows import plain, python_rows
 from tests.random_table import data_of, make, stamped_commits, table_specs
 from widetable.commit.read_lease import held_snapshots
 from widetable.operations import lookup_view
+from widetable.operations.lookup_call import LookupCall, answer
+from widetable.operations.lookup_keys import key_rows
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
@@ -58,6 +60,17 @@ def values(found: pa.Table) -> list[list[object]]:
     return [[plain(value) for value in row.values()] for row in python_rows(found)]
 
 
+def answered_together(session: wt.LookupSession, keys: pa.Table, cut: int) -> pa.Table:
+    """The rows of two calls of one turn, the second with the keys from `cut` on, and of a third for no keys."""
+    view = session._opened()
+    parts = [keys.slice(0, cut), keys.slice(cut), keys.slice(0, 0)]
+    calls = [LookupCall(view, key_rows(part, view.schema)) for part in parts]
+    assert answer(calls, view) is calls[0].rows
+    answers = [call.rows for call in calls if call.rows is not None]
+    assert [found.num_rows for found in answers] == [part.num_rows for part in parts]
+    return pa.concat_tables(answers)
+
+
 @pytest.fixture
 def filled(tmp_path: Path) -> wt.Table:
     """Keys 0 to 99 in the bottom level, 0 to 9 again above it."""
@@ -93,7 +106,13 @@ def test_a_session_gives_what_a_lookup_gives_wherever_it_moves(data: st.DataObje
                 if data.draw(st.integers(0, 2), "compact") == 0:
                     table.compact(full=data.draw(st.booleans()))
                 session.move()
-                assert values(session.lookup(keys)) == values(table.lookup(keys, columns))
+                together = answered_together(
+                    session, keys, data.draw(st.integers(0, len(spec.keys)))
+                )
+                expected = table.lookup(keys, columns)
+                assert values(session.lookup(keys)) == values(expected)
+                assert together.schema == expected.schema
+                assert values(together) == values(expected)
             for snapshot in data.draw(st.permutations(table.snapshots()), "moves"):
                 session.move(snapshot.id)
                 for _ in range(2):

@@ -1,0 +1,62 @@
+"""Calls for few keys that wait for the same view, answered together: a turn takes along whoever waits.
+
+    thread A   k1   turn: k1 ────────┐
+    thread B   k2   waits            └ turn: k2 k3 k4 ──┐
+    thread C   k3   waits                               ├ has its rows, needs no turn
+    thread D   k4   waits                               ┘
+
+A lookup of four keys costs hardly more than one of a single key, and threads of one interpreter take turns anyhow. So
+the more threads wait, the more is answered at once.
+
+In: key rows (lookup_keys) of each call. Out: the rows of each. Raises for the call whose turn it is what its own keys
+raise: where calls fail together, those taken along stay without rows, and take turns of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from widetable.operations.lookup_view import LookupView
+
+# Of all calls together. What a call gives is a part of the rows of all, and keeps them in memory.
+MOST_KEYS: Final = 1024
+
+
+class LookupCall:
+    """keys: key rows of the schema of `view`. rows: None until it is answered."""
+
+    def __init__(self, view: LookupView, keys: pa.RecordBatch) -> None:
+        self.keys: Final = keys
+        self.view: Final = view
+        self.rows: pa.Table | None = None
+
+
+def taken_along(call: LookupCall, waiting: deque[LookupCall]) -> list[LookupCall]:
+    """The call, and of those that wait as many as are answered together with it. They wait no more."""
+    with contextlib.suppress(ValueError):
+        waiting.remove(call)  # not there: a turn that failed has taken it along
+    taken, keys = [call], call.keys.num_rows
+    while waiting and keys + waiting[0].keys.num_rows <= MOST_KEYS:
+        taken.append(waiting.popleft())
+        keys += taken[-1].keys.num_rows
+    return taken
+
+
+def answer(calls: Sequence[LookupCall], view: LookupView) -> pa.Table:
+    """The rows of the first call; the others have theirs, if nothing failed. view: may have moved since they came."""
+    fits = all(call.view.schema is view.schema for call in calls)
+    if fits and len(calls) > 1:
+        with contextlib.suppress(Exception):  # the first one's own failure shows below
+            rows = view.rows_of(pa.concat_batches([call.keys for call in calls]))
+            first = 0
+            for call in calls:
+                call.rows = rows.slice(first, call.keys.num_rows)
+                first += call.keys.num_rows
+            return calls[0].rows
+    keys = calls[0].keys
+    return view.rows_of(keys) if fits else view.lookup(keys)
