@@ -7,6 +7,8 @@ for a run whose files overlap.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 
@@ -16,6 +18,19 @@ from widetable.lsm.key_bounds import bounds_of_files
 from widetable.lsm.open_files import OpenFiles
 from widetable.lsm.sorted_run import SortedRun, sections
 from widetable.schema import TableSchema
+from widetable.worker_thread import in_threads
+
+
+class _Part(NamedTuple):
+    """One file and the keys that it may have, from the given one on."""
+
+    rows: FileRows
+    start: int
+    keys: pa.RecordBatch
+
+    def find(self) -> Found:
+        hits, rows = self.rows.find(self.keys)
+        return Found(hits + self.start, rows)
 
 
 class RunRows:
@@ -34,20 +49,26 @@ class RunRows:
         """In key order."""
         return tuple(self._files)
 
-    def find(self, keys: pa.RecordBatch, expected_keys: int = 0) -> list[Found]:
+    def find(self, keys: pa.RecordBatch, expected_keys: int = 0, threads: int = 1) -> list[Found]:
         """What each file has of the keys, in key order. hits count in `keys`.
 
-        expected_keys: about how many all calls will look for, over the whole run; 0: nobody knows.
+        expected_keys: about how many all calls will look for, over the whole run; 0: nobody knows. threads: so many
+        files are open at once, and if they answer in any order they are asked at once.
         """
         if len(self._files) == 1 and self._open.is_open(self._files[0]):
             return _hit([self._open.rows(self._files[0], 0).find(keys)])
         starts, ends = self._bounds.slices(keys)
-        found = []
-        for index in np.flatnonzero(ends > starts).tolist():
-            start, count = int(starts[index]), int(ends[index] - starts[index])
-            self._pass_before(index)
-            hits, rows = self._file_rows(index, count, expected_keys).find(keys.slice(start, count))
-            found.append(Found(hits + start, rows))
+        asked = np.flatnonzero(ends > starts).tolist()
+        found: list[Found] = []
+        for at in range(0, len(asked), threads):
+            self._pass_before(asked[at])
+            parts = [
+                _Part(self._file_rows(index, count, expected_keys), start, keys.slice(start, count))
+                for index in asked[at : at + threads]
+                for start, count in [(int(starts[index]), int(ends[index] - starts[index]))]
+            ]
+            in_any_order = all(part.rows.answers_in_any_order for part in parts)
+            found += in_threads(_Part.find, parts, threads if in_any_order else 1, "lookup")
         return _hit(found)
 
     def close(self) -> None:

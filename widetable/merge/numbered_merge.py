@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.format.row_batch import in_schema_order, row_batch_schema
+from widetable.format.row_batch import in_schema_order
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.merge.engine import MergeEngine, plan_of
@@ -40,18 +40,16 @@ def merge_numbered(
     engine: MergeEngine,
     columns: Sequence[str],
     below: Sequence[str] = (),
-) -> NumberedRows:
-    """The rows that are there, by number, with these columns at least. runs: oldest first, with
+) -> list[NumberedRows]:
+    """The rows that are there, in pieces, by number, with these columns at least. runs: oldest first, with
     `engine.needed_columns(schema, columns)` as far as files have them; the numbers of a run ascend. below: key columns
     that tell keys of one number apart; then a number has all its keys, in their order.
     """
     names = in_schema_order(schema, columns)
     found = [each for run in runs for each in run]
-    if not found:
-        empty = pa.RecordBatch.from_pylist([], row_batch_schema(schema, names))
-        return NumberedRows(np.empty(0, np.int64), empty)
-    if len(found) == 1 and not below and _stands(found[0], names):
-        return found[0]
+    is_one_run = sum(map(bool, runs)) <= 1
+    if not found or (is_one_run and not below and all(_stands(each, names) for each in found)):
+        return found
     pieces = [each.rows for each in found]
     numbers = np.concatenate([each.numbers for each in found])
     sizes = [sum(len(each.numbers) for each in run) for run in runs]
@@ -64,7 +62,7 @@ def merge_numbered(
     plan = plan_of(window, engine, names)
     there = np.flatnonzero(~is_retraction(plan.kinds))
     rows = gather(window, plan.without_deletes(), names)
-    return NumberedRows(numbers[window.first_rows][there], rows)
+    return [NumberedRows(numbers[window.first_rows][there], rows)]
 
 
 def _stands(found: NumberedRows, names: Sequence[str]) -> bool:

@@ -64,9 +64,11 @@ class BucketRows:
         self._runs = [RunRows(self._files, run, schema) for run in reversed(newest_first)]
         self._live = frozenset(live)
 
-    def find(self, keys: pa.RecordBatch, expected_keys: int) -> list[list[Found]]:
-        """What each run has, oldest first. Key batches ascend until `end_call`."""
-        return [run.find(keys, expected_keys) for run in self._runs]
+    def find(self, keys: pa.RecordBatch, expected_keys: int, threads: int = 1) -> list[list[Found]]:
+        """What each run has, oldest first. Key batches ascend until `end_call`. threads: as many of its files are
+        asked at once.
+        """
+        return [run.find(keys, expected_keys, threads) for run in self._runs]
 
     def end_call(self) -> None:
         """The keys of the next call begin anew."""

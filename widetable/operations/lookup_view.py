@@ -197,7 +197,8 @@ class LookupView:
                     if keys > _FEW_TO_LEARN_FROM or keys < asked.keys.num_rows:
                         for each in chain.from_iterable(found):
                             budget.saw(each.rows, keys if below else each.rows.num_rows)
-                    yield merge_numbered(found, schema, self.chosen.state.engine, columns, below)
+                    engine = self.chosen.state.engine
+                    yield from merge_numbered(found, schema, engine, columns, below)
             finally:
                 for bucket in used:
                     bucket.end_call()
@@ -206,13 +207,14 @@ class LookupView:
     def _in_runs(self, keys: pa.RecordBatch, part: Sequence[_Work]) -> list[list[NumberedRows]]:
         """What all buckets have, by the age of their runs, the oldest first."""
 
-        def find(work: _Work) -> list[list[Found]]:
-            return work.bucket.find(
-                keys.slice(work.first, work.end - work.first), work.end - work.first
-            )
-
         asked = sum(work.end - work.first for work in part)
         threads = _THREADS if asked >= _KEYS_FOR_THREADS else 1
+        in_bucket = threads if len(part) == 1 else 1
+
+        def find(work: _Work) -> list[list[Found]]:
+            count = work.end - work.first
+            return work.bucket.find(keys.slice(work.first, count), count, in_bucket)
+
         of_buckets = in_threads(find, part, threads, "lookup")
         runs = []
         for of_run in zip_longest(*of_buckets, fillvalue=[]):

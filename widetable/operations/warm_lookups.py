@@ -58,6 +58,6 @@ def _look_up(values: pa.Array, schema: TableSchema) -> None:
         schema=row_batch_schema(schema, schema.names),
     )
     run = [NumberedRows(numbers, rows)]
-    merged = merge_numbered([run, run], schema, engine_of(schema), schema.names)
+    [merged] = merge_numbered([run, run], schema, engine_of(schema), schema.names)
     for column in merged.rows.columns:
         take(pa.chunked_array([column]), asked.places)

@@ -441,4 +441,4 @@ def test_more_text_than_an_array_holds_is_reported(
     monkeypatch.setattr("widetable.operations.lookup_view.take", overflowing)
     monkeypatch.setattr("widetable.operations.lookup_view.pc", SimpleNamespace(take=overflowing))
     with pytest.raises(wt.InvalidError, match="fewer keys"):
-        small.lookup([1], ["a"])
+        small.lookup([1, 1], ["a"])
