@@ -93,12 +93,18 @@ class Case:
             is_expired = bool(after) and after[name] is None
             found = self._try(f"{name}, {when}", ask, is_expired=is_expired, may_refuse=may_refuse)
             right = (self._lived.answers[name], after.get(name))
-            if found is None or found in right:
+            if found is None or found in right or self._is_halfway(name, found, right):
                 self.counts["right"] += found is not None
             elif self._is_unchecked:
                 self.counts["unnoticed"] += 1
             else:
                 self.problems.append(f"{name}, {when}: {str(found)[:300]} is not {right}"[:900])
+
+    def _is_halfway(self, name: str, found: object, right: tuple[object, object]) -> bool:
+        """The commit of a write is in; the compaction behind it met the damage, and waits for the next writer."""
+        if name != "inspect" or self._done != "write" or right[1] is None:
+            return False
+        return int(str(right[0])) < int(str(found)) < int(str(right[1]))
 
     def _is_open(self, name: str, when: str) -> bool:
         """A tag that cannot be read is not listed, and keeps nothing from expiry meanwhile."""
