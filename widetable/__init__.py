@@ -23,6 +23,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.audit_report import AuditReport
     from widetable.operations.doctor import DoctorReport
     from widetable.operations.expiry import ExpiryResult
+    from widetable.operations.explanation import Explanation
     from widetable.operations.inspection import Inspection
     from widetable.operations.lookup_session import LookupSession
     from widetable.operations.maintenance import MaintenanceResult
@@ -45,6 +46,7 @@ __all__ = [
     "DeltaJoin",
     "DoctorReport",
     "ExpiryResult",
+    "Explanation",
     "Inspection",
     "InvalidError",
     "JoinRound",

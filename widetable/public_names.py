@@ -31,6 +31,7 @@ HOMES: Final = {
     "DeltaJoin": "delta_join",
     "DoctorReport": "operations.doctor",
     "ExpiryResult": "operations.expiry",
+    "Explanation": "operations.explanation",
     "Inspection": "operations.inspection",
     "JoinRound": "derive.delta_join",
     "LookupSession": "operations.lookup_session",

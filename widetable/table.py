@@ -20,6 +20,7 @@ from widetable.operations.changes import change_batches, change_source, changes
 from widetable.operations.compaction import compact
 from widetable.operations.doctor import doctor
 from widetable.operations.expiry import expire_snapshots
+from widetable.operations.explain import explain
 from widetable.operations.find_commit import find_commit
 from widetable.operations.follow import follow
 from widetable.operations.history import (
@@ -132,6 +133,7 @@ class Table(OpenTable):
 
     # What is wrong, and mending it
     inspect = inspect
+    explain = explain
     audit = audit
     doctor = doctor
     repair = repair

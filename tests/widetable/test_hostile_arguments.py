@@ -95,6 +95,7 @@ class Ground:
             "Table.discard": ({}, table.discard),
             "Table.find_commit": ({"commit_user": "u", "commit_identifier": 1}, table.find_commit),
             "Table.scan": ({}, lambda **of: table.scan(**of).to_arrow()),
+            "Table.explain": ({"key": 2}, table.explain),
             "Table.lookup": ({"keys": [1]}, table.lookup),
             "Table.lookup_prefix": ({"keys": [1]}, table.lookup_prefix),
             "Table.lookup_index": ({"keys": [1]}, table.lookup_index),

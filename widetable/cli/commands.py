@@ -71,6 +71,28 @@ _COMMANDS: Final = (
         (f"widetable inspect {_T}", f"widetable inspect --json {_T}"),
     ),
     Command(
+        "explain",
+        "look at a table",
+        "reports",
+        "Say why a key has its values: which record each is from, what became of the others.",
+        (
+            _PATH,
+            _argument(
+                "key",
+                "column=value for each column of the primary key, or the value of its only one.",
+                metavar="KEY",
+                nargs="+",
+            ),
+            _number("--snapshot", "As of this snapshot.", "ID"),
+            _argument("--tag", "As of this tag.", metavar="NAME"),
+            _JSON,
+        ),
+        (
+            f"widetable explain {_T} 7",
+            f"widetable explain {_T} user=7 day=2026-01-31 --snapshot 120",
+        ),
+    ),
+    Command(
         "audit",
         "look at a table",
         "reports",

@@ -1,4 +1,4 @@
-"""Commands that look at a table: inspect, audit, changes."""
+"""Commands that look at a table: inspect, explain, audit, changes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from widetable.cli.changes_output import new_file, write_changes
 from widetable.cli.commands import DONE, FOUND
 from widetable.cli.console import write_json, write_line
 from widetable.cli.inspection_text import inspection_lines
+from widetable.cli.key_words import key_of_words
 from widetable.errors import InvalidError
 from widetable.table import Table
 
@@ -26,6 +27,22 @@ def inspect(path: str, json: bool) -> int:
         return DONE
     for line, style in inspection_lines(found):
         write_line(line, style)
+    return DONE
+
+
+def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, json: bool) -> int:
+    """Prints why a key has its values."""
+    if snapshot is not None and tag is not None:
+        raise InvalidError(
+            "--snapshot and --tag", found="both", expected="one", action="Leave the other out."
+        )
+    table = Table.open(path)
+    found = table.explain(key_of_words(key, table.schema), snapshot if tag is None else tag)
+    if json:
+        write_json(found.to_dict())
+        return DONE
+    for line in found.lines():
+        write_line(line)
     return DONE
 
 

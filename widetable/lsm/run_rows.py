@@ -71,6 +71,15 @@ class RunRows:
             found += in_threads(_Part.find, parts, threads if in_any_order else 1, "lookup")
         return _hit(found)
 
+    def find_by_file(self, keys: pa.RecordBatch) -> list[tuple[DataFileMeta, Found]]:
+        """The same for few keys, with the file that has them."""
+        starts, ends = self._bounds.slices(keys)
+        found = []
+        for index in np.flatnonzero(ends > starts).tolist():
+            self._pass_before(index)
+            found.append((self._files[index], self._file_rows(index, 1, 0).find(keys)))
+        return found
+
     def close(self) -> None:
         """Let go of all files that need not be kept. May be called more than once."""
         self._pass_before(len(self._files))

@@ -70,6 +70,10 @@ class BucketRows:
         """
         return [run.find(keys, expected_keys, threads) for run in self._runs]
 
+    def find_by_file(self, keys: pa.RecordBatch) -> list[list[tuple[DataFileMeta, Found]]]:
+        """The same for few keys, with the files that have them."""
+        return [run.find_by_file(keys) for run in self._runs]
+
     def end_call(self) -> None:
         """The keys of the next call begin anew."""
         for run in self._runs:

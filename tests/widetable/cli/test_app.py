@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import date, datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,8 +54,9 @@ def surgery(tmp_path: Path) -> Surgery:
 
 
 def test_an_error_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
-    for command in ("inspect", "audit", "maintain", "expire", "orphans"):
-        result = run(command, str(tmp_path / "nothing"))
+    commands = ("inspect",), ("explain", "7"), ("audit",), ("maintain",), ("expire",), ("orphans",)
+    for command, *rest in commands:
+        result = run(command, str(tmp_path / "nothing"), *rest)
         assert result.exit_code == 2
         assert result.stdout == ""
         (line,) = result.stderr.splitlines()
@@ -77,7 +80,7 @@ def test_a_wrong_time_is_refused(make: Callable[..., wt.Table]) -> None:
     ("arguments", "found", "expected"),
     [
         (("mantain",), "'mantain'", "Did you mean maintain?"),
-        (("--once",), "'--once'", "one of inspect, audit"),
+        (("--once",), "'--once'", "one of inspect, explain, audit"),
         (("zzz",), "'zzz'", "Run widetable --help."),
         (("inspect",), "required: PATH", "widetable inspect [-h] [--json] [--debug] PATH"),
         (("inspect", "a", "b"), "unrecognized arguments: b", "Run widetable inspect --help."),
@@ -150,6 +153,71 @@ def test_inspect_says_what_waits(make: Callable[..., wt.Table]) -> None:
     assert "1 level-0 files in 1 buckets" in result.stdout
     assert "run widetable maintain" in result.stdout.splitlines()[-1]
     assert json.loads(run("inspect", table.path, "--json").stdout)["backlog"]["rows"] == 2
+
+
+# explain
+
+
+def test_explain_says_where_values_are_from(make: Callable[..., wt.Table]) -> None:
+    table = make()
+    table.write(rows(1, 2))
+    table.create_tag("first", 1)
+    table.write(pa.table({"k": [2], "v": ["w"]}))
+    result = run("explain", table.path, "2")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[0].endswith(": there")
+    assert "v = w from #2" in result.stdout.splitlines()
+    for as_of in (("--snapshot", "1"), ("--tag", "first")):
+        found = json.loads(run("explain", table.path, "k=2", "--json", *as_of).stdout)
+        assert [column["value"] for column in found["columns"]] == ["v2"]
+    assert run("explain", table.path, "3").stdout.splitlines()[0].endswith(": not there")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("x",), "column 'k': found 'x'; expected a value of type int64"),
+        (("k=1", "k=2"), "the column 'k' twice"),
+        (("v=1",), "column 'k': found 'v=1'"),
+        (("1", "2"), "the column '1'"),
+        ((), "required: KEY"),
+        (("1", "--snapshot", "1", "--tag", "t"), "found both"),
+        (("1", "--snapshot", "9"), "no such snapshot"),
+    ],
+)
+def test_explain_refuses_what_is_no_key(
+    make: Callable[..., wt.Table], words: tuple[str, ...], said: str
+) -> None:
+    table = make()
+    table.write(rows(1))
+    result = run("explain", table.path, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_explain_takes_keys_of_all_types(tmp_path: Path) -> None:
+    words = {
+        "a": (pa.string(), "x=y"),
+        "b": (pa.date32(), "2026-01-31"),
+        "c": (pa.decimal128(5, 2), "1.50"),
+        "d": (pa.binary(), "00ff"),
+        "e": (pa.bool_(), "true"),
+        "f": (pa.timestamp("us"), "2026-01-31 10:30:00.5"),
+        "g": (pa.float64(), "-0.5"),
+        "h": (pa.time32("ms"), "10:30:00"),
+        "i": (pa.timestamp("us", "UTC"), "2026-01-31 10:30:00+00:00"),
+    }
+    schema = pa.schema([pa.field(name, kind, False) for name, (kind, _) in words.items()])
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", schema, primary_key=list(words), options={"bucket": "1"}
+    )
+    key = {"a": "x=y", "b": date(2026, 1, 31), "c": Decimal("1.50"), "d": b"\x00\xff", "e": True}
+    key |= {"f": datetime(2026, 1, 31, 10, 30, 0, 500_000), "g": -0.5}
+    key["h"] = datetime(2026, 1, 31, 10, 30).time()
+    key["i"] = datetime(2026, 1, 31, 10, 30, tzinfo=timezone.utc)
+    table.write(pa.table({name: [value] for name, value in key.items()}, schema))
+    result = run("explain", table.path, *(f"{name}={word}" for name, (_, word) in words.items()))
+    assert result.stdout.splitlines()[0].endswith(": there"), result
 
 
 # maintain, expire, orphans

@@ -1,0 +1,181 @@
+"""Why a record changed a column, or did not: words for what a merge did (merge_steps), by the rules that did it.
+
+In: the schema, and for one column and one record of a key what was before and what is after it. Out: an effect and a
+sentence. Pure. Nothing is decided here: the engine has decided, and the first rule that fits says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from widetable import options as opt
+from widetable.option import Option
+from widetable.schema import SequenceGroup, TableSchema
+
+TAKES: Final = "takes"
+CLEARS: Final = "clears"
+LEAVES: Final = "leaves"
+
+
+@dataclass(frozen=True)
+class MergedColumn:
+    """A column before and after a record of this kind. values: of the columns that the record has. before, after: the
+    number of the record that the column is from, None for none and where the key is not there. stored: of the record
+    whose sequence counted before in the column's group, number and values; is_accepted: the record's sequence counts
+    there after it. is_there: the key, after it.
+    """
+
+    name: str
+    number: int
+    kind: str
+    values: Mapping[str, Any]
+    before: int | None
+    after: int | None
+    stored: tuple[int, Mapping[str, Any]] | None
+    is_accepted: bool
+    is_there: bool
+
+    @property
+    def effect(self) -> str:
+        if self.after == self.number:
+            return TAKES
+        return CLEARS if self.before is not None and self.after is None else LEAVES
+
+
+def reason(schema: TableSchema, merged: MergedColumn) -> str:
+    """What made the effect."""
+    case = _Case(schema, merged, group_of(schema, merged.name))
+    return next(text(case) for fits, text in _RULES[merged.effect] if fits(case))
+
+
+def is_written(schema: TableSchema, column: str, values: Mapping[str, Any]) -> bool:
+    """Whether a record with these values has the column, or anything of its group: then what it lacks of it is null."""
+    group = group_of(schema, column)
+    return not {column, *(() if group is None else group.columns)}.isdisjoint(values)
+
+
+def is_source(schema: TableSchema, column: str, values: Mapping[str, Any]) -> bool:
+    """Whether a column can be from a record with these values. Plans say so of a record alone even where it has nothing
+    to give.
+    """
+    if values.get(column) is not None:
+        return True
+    group = group_of(schema, column)
+    if group is not None:
+        return any(values.get(name) is not None for name in group.sequence)
+    return column in values and not _is_partial(schema)
+
+
+def group_of(schema: TableSchema, column: str) -> SequenceGroup | None:
+    """The sequence group that has the column."""
+    return next((group for group in schema.sequence_groups if column in group.columns), None)
+
+
+@dataclass(frozen=True)
+class _Case:
+    schema: TableSchema
+    merged: MergedColumn
+    group: SequenceGroup | None
+
+    def has(self, option: Option[Any]) -> bool:
+        return bool(self.schema.typed_options.get(option))
+
+    @property
+    def retracts(self) -> bool:
+        return self.merged.kind.startswith("-")
+
+    @property
+    def has_sequence(self) -> bool:
+        names = () if self.group is None else self.group.sequence
+        return any(self.merged.values.get(name) is not None for name in names)
+
+    def sequence(self) -> str:
+        assert self.group is not None
+        return _pairs(self.group.sequence, self.merged.values)
+
+    def stored(self) -> str:
+        assert self.group is not None
+        if self.merged.stored is None:
+            return "nothing"
+        number, values = self.merged.stored
+        return f"{_pairs(self.group.sequence, values)} of #{number}"
+
+
+def _is_partial(schema: TableSchema) -> bool:
+    return bool(schema.typed_options.get(opt.MERGE_ENGINE) == "partial-update")
+
+
+def _pairs(names: Sequence[str], values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {_short(values.get(name))}" for name in names)
+
+
+def _short(value: Any) -> str:
+    return "null" if value is None else str(value)
+
+
+_Rule = tuple[Callable[[_Case], bool], Callable[[_Case], str]]
+
+_LEAVES: Final[tuple[_Rule, ...]] = (
+    (
+        lambda case: case.retracts and case.has(opt.IGNORE_DELETE),
+        lambda case: f"{case.merged.kind} is passed over: {opt.IGNORE_DELETE.key!r} is set",
+    ),
+    (
+        lambda case: not case.merged.is_there,
+        lambda case: f"{case.merged.kind}, and the row is not there",
+    ),
+    (
+        lambda case: not is_written(case.schema, case.merged.name, case.merged.values),
+        lambda case: "written without this column",
+    ),
+    (
+        lambda case: case.group is not None and not case.has_sequence,
+        lambda case: f"{case.sequence()}: the group is passed over",
+    ),
+    (
+        lambda case: case.merged.is_accepted,
+        lambda case: f"{case.merged.kind} with {case.sequence()} clears the group: it was empty",
+    ),
+    (
+        lambda case: case.group is not None,
+        lambda case: f"late: {case.sequence()} is below {case.stored()}",
+    ),
+    (
+        lambda case: case.retracts,
+        lambda case: f"{case.merged.kind} changes nothing outside sequence groups",
+    ),
+    (lambda case: True, lambda case: "null leaves what is there"),
+)
+_CLEARS: Final[tuple[_Rule, ...]] = (
+    (lambda case: not case.merged.is_there, lambda case: f"{case.merged.kind} removes the row"),
+    (
+        lambda case: case.retracts and case.group is not None,
+        lambda case: f"{case.merged.kind} with {case.sequence()} clears the group",
+    ),
+    (
+        lambda case: True,
+        lambda case: f"{case.merged.kind} wins as a whole, and was written without this column",
+    ),
+)
+_TAKES: Final[tuple[_Rule, ...]] = (
+    (
+        lambda case: not _is_partial(case.schema),
+        lambda case: f"{case.merged.kind} wins as a whole, as the last record",
+    ),
+    (
+        lambda case: case.merged.is_accepted and case.merged.stored is not None,
+        lambda case: f"{case.sequence()} is not below {case.stored()}",
+    ),
+    (
+        lambda case: case.merged.is_accepted,
+        lambda case: f"{case.sequence()} is the first",
+    ),
+    (
+        lambda case: case.group is not None or case.retracts,
+        lambda case: "the last record, as a NOT NULL column has a value",
+    ),
+    (lambda case: True, lambda case: "the last value that is not null"),
+)
+_RULES: Final = {LEAVES: _LEAVES, CLEARS: _CLEARS, TAKES: _TAKES}

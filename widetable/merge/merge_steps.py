@@ -1,0 +1,46 @@
+"""How the row of one key came about, record by record: the engine's own plan of the first record, the first two, and
+so on, in merge order. So a question about a value has the same answer as the merge that made it.
+
+    record      1      2      3            step 1   a from 1, b from 1
+    a, b        5,x    7,·    ·,y          step 2   a from 2, b from 1
+                                           step 3   a from 2, b from 3
+
+In: a window of one key, with all of its columns. Out: steps. Pure. Raises what the engine raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from widetable.merge.engine import MergeEngine, plan_of
+from widetable.merge.plan import Pick
+from widetable.merge.window import Window
+from widetable.row_kind import is_retraction
+
+
+class MergeStep(NamedTuple):
+    """After the window's row number `row`: whether the key is there, and the row number that each column is from, -1
+    for null.
+    """
+
+    row: int
+    is_there: bool
+    sources: Mapping[str, int]
+
+
+def merge_steps(window: Window, engine: MergeEngine, columns: Sequence[str]) -> list[MergeStep]:
+    """A step for each row of the key, in merge order."""
+    places = np.arange(len(window.order))
+    steps = []
+    for last in places.tolist():
+        plan = plan_of(window.layer(places <= last), engine, columns)
+        sources: dict[str, int] = {}
+        for source in plan.sources:
+            assert isinstance(source, Pick), "no engine computes values yet"
+            sources.update(dict.fromkeys(source.columns, int(source.indices[0])))
+        is_there = not bool(is_retraction(plan.kinds)[0])
+        steps.append(MergeStep(int(window.order[last]), is_there, sources))
+    return steps

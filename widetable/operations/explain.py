@@ -1,0 +1,226 @@
+"""Why a key has the values that it has: its records in all data files of a bucket, merged one after the other.
+
+In: one key; a snapshot by id, tag or time. Out: an Explanation. What it costs is a lookup of the key, and the manifests
+of all snapshots that are kept, for who wrote what.
+
+Raises what lookups raise; InvalidError for anything but one whole key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.errors import InvalidError
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.printed_value import printed_rows
+from widetable.merge.key_order import KeyOrder
+from widetable.merge.merge_reasons import MergedColumn, group_of, is_source, reason
+from widetable.merge.merge_steps import MergeStep, merge_steps
+from widetable.merge.window import window_of_runs
+from widetable.operations.asked_keys import asked_keys
+from widetable.operations.bucket_rows import BucketRows
+from widetable.operations.chosen_state import ChosenState, chosen_state
+from widetable.operations.explanation import ColumnEvent, ExplainedColumn, Explanation, KeyRecord
+from widetable.operations.file_origins import Origin, origins
+from widetable.operations.lookup_keys import key_rows
+from widetable.operations.open_table import OpenTable
+from widetable.read.expired import files_of
+from widetable.row_kind import TEXTS
+from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+
+_SYSTEM = frozenset({SEQUENCE_NUMBER, VALUE_KIND})
+
+
+class _Stored(NamedTuple):
+    """A row of the key: its file, and its values."""
+
+    file: DataFileMeta
+    values: Mapping[str, Any]
+
+
+def explain(table: OpenTable, key: Any, as_of: int | str | datetime | None = None) -> Explanation:
+    """Why a key has the values that it has: the records that are stored of it, which of them each column is from, and
+    what each did to the column and why. `print` it, or take its parts.
+
+    key: the value of a key of one column; else a dict, a tuple in the order of the primary key, or an Arrow table of
+    one row. as_of: a snapshot's
+    id, a tag, or a time; by default the newest snapshot. A file that a compaction made has one record of the key: how
+    that came about is told as of a snapshot before it.
+    """
+    chosen = chosen_state(table, **_choice(as_of))
+    given = _one_key(key, chosen.state.schema)
+    stored, steps = _merged(table, chosen, given)
+    schema, snapshot = chosen.state.schema, chosen.snapshot
+    numbers = {step.row: number for number, step in enumerate(steps, 1)}
+    written_by = origins(table._committer) if steps else {}
+    names = [name for name in schema.names if name not in schema.primary_keys]
+    is_there = bool(steps) and steps[-1].is_there
+    return Explanation(
+        table.path,
+        next(printed_rows(given)),
+        None if snapshot is None else snapshot.id,
+        None if snapshot is None else snapshot.time_millis,
+        is_there,
+        tuple(
+            _record(numbers[step.row], stored[step.row], step.is_there, written_by)
+            for step in steps
+        ),
+        tuple(_column(schema, name, stored, steps, numbers) for name in names),
+    )
+
+
+def _choice(as_of: int | str | datetime | None) -> dict[str, Any]:
+    """The argument of `chosen_state` that it is."""
+    if as_of is None:
+        return {}
+    if isinstance(as_of, str):
+        return {"tag": as_of}
+    return {"timestamp" if isinstance(as_of, datetime) else "snapshot_id": as_of}
+
+
+def _one_key(key: Any, schema: TableSchema) -> pa.RecordBatch:
+    names = schema.primary_keys
+    columns: Any = key
+    if isinstance(key, Mapping):
+        columns = {name: [value] for name, value in key.items()}
+    elif not isinstance(key, pa.Table | pa.RecordBatch):
+        values = key if isinstance(key, tuple) else (key,)
+        if len(values) != len(names):
+            raise _wrong_key(f"{len(values)} values", names)
+        columns = {name: [value] for name, value in zip(names, values, strict=True)}
+    given = key_rows(columns, schema)
+    if given.num_rows != 1:
+        raise _wrong_key(f"{given.num_rows} rows", names)
+    for name in names:
+        if given.column(name).null_count:
+            raise _wrong_key(f"null for {name!r}", names)
+    return given
+
+
+def _wrong_key(found: str, names: Sequence[str]) -> InvalidError:
+    return InvalidError(
+        "key",
+        found=found,
+        expected=f"a value for each of {', '.join(names)}",
+        action="Give them as a dict, or as a tuple in this order.",
+    )
+
+
+def _merged(
+    table: OpenTable, chosen: ChosenState, given: pa.RecordBatch
+) -> tuple[list[_Stored], list[MergeStep]]:
+    """The stored rows of a key, by their row numbers; and how they were merged."""
+    schema, snapshot, state = chosen.state.schema, chosen.snapshot, chosen.state
+    if snapshot is None:
+        return [], []
+    live_files = table._committer.live_files
+
+    def buckets_of(partition: bytes) -> int | None:
+        entries = live_files.live_entries(snapshot, frozenset([partition]))
+        return entries[0].total_buckets if entries else None
+
+    asked = asked_keys(given, schema, buckets_of if chosen.is_rescaled else None)
+    if not asked.buckets:
+        return [], []
+    (bucket,) = asked.buckets
+    entries = live_files.live_entries(
+        snapshot, frozenset([bucket.partition]), frozenset([bucket.number])
+    )
+    rows = BucketRows(state, bucket, schema.names, None)
+    try:
+        with files_of(state, snapshot.id):
+            rows.move([entry.file for entry in entries])
+            runs = [
+                [each for each in run if len(each[1].hits)] for run in rows.find_by_file(asked.keys)
+            ]
+    finally:
+        rows.close()
+    pieces = [found.rows for run in runs for _, found in run]
+    stored = [
+        _Stored(file, values)
+        for run in runs
+        for file, found in run
+        for values in printed_rows(found.rows)
+    ]
+    if not stored:
+        return [], []
+    sizes = [sum(found.rows.num_rows for _, found in run) for run in runs]
+    run_offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    lanes = np.zeros((len(stored), 1), np.uint64)
+    window = window_of_runs(KeyOrder(schema), pieces, run_offsets, lanes)
+    return stored, merge_steps(window, state.engine, schema.names)
+
+
+def _record(
+    number: int, stored: _Stored, is_there: bool, written_by: Mapping[str, Origin]
+) -> KeyRecord:
+    origin = written_by.get(stored.file.file_name, Origin())
+    return KeyRecord(
+        number,
+        TEXTS[stored.values[VALUE_KIND]],
+        stored.file.file_name,
+        stored.file.level,
+        stored.values[SEQUENCE_NUMBER],
+        origin.commits,
+        origin.is_complete,
+        {name: value for name, value in stored.values.items() if name not in _SYSTEM},
+        is_there,
+    )
+
+
+def _column(
+    schema: TableSchema,
+    name: str,
+    stored: Sequence[_Stored],
+    steps: Sequence[MergeStep],
+    numbers: Mapping[int, int],
+) -> ExplainedColumn:
+    """numbers: of the records, by row number."""
+    group = group_of(schema, name)
+    before: int | None = None
+    stored_sequence, sequence_after = None, None
+    events = []
+    for number, step in enumerate(steps, 1):
+        after = _source(schema, name, stored, step, numbers) if step.is_there else None
+        if group is not None:
+            sequence_after = _source(schema, group.sequence[0], stored, step, numbers)
+        merged = MergedColumn(
+            name,
+            number,
+            TEXTS[stored[step.row].values[VALUE_KIND]],
+            stored[step.row].values,
+            before,
+            after,
+            None
+            if stored_sequence is None
+            else (stored_sequence, _of(stored, steps, stored_sequence)),
+            sequence_after == number,
+            step.is_there,
+        )
+        events.append(ColumnEvent(number, merged.effect, reason(schema, merged)))
+        before, stored_sequence = after, sequence_after
+    value = None if before is None else _of(stored, steps, before).get(name)
+    return ExplainedColumn(name, value, before, tuple(events))
+
+
+def _source(
+    schema: TableSchema,
+    name: str,
+    stored: Sequence[_Stored],
+    step: MergeStep,
+    numbers: Mapping[int, int],
+) -> int | None:
+    """The number of the record that a column is from."""
+    row = step.sources.get(name, -1)
+    is_from_it = row >= 0 and is_source(schema, name, stored[row].values)
+    return numbers[row] if is_from_it else None
+
+
+def _of(stored: Sequence[_Stored], steps: Sequence[MergeStep], number: int) -> Mapping[str, Any]:
+    """The values of a record."""
+    return stored[steps[number - 1].row].values

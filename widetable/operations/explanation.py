@@ -1,0 +1,106 @@
+"""Why a key has the values that it has: what is stored of it, and what each record did to each column.
+
+Values only. Printed values are those of `format.printed_value`, which JSON has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from widetable.operations.file_origins import WritingCommit
+
+
+@dataclass(frozen=True)
+class KeyRecord:
+    """A record of the key in a data file. number: its place in merge order, from 1; a later one wins where nothing else
+    decides.
+
+    commits: that wrote rows of the file, one for a file that no compaction made; commits_are_complete: False where
+    others have expired. values: of the columns that the file has. is_there: the key, once this record is merged.
+    """
+
+    __module__ = "widetable"
+
+    number: int
+    kind: str
+    file_name: str
+    level: int
+    sequence_number: int
+    commits: tuple[WritingCommit, ...]
+    commits_are_complete: bool
+    values: Mapping[str, Any]
+    is_there: bool
+
+
+@dataclass(frozen=True)
+class ColumnEvent:
+    """What a record did to a column. effect: `takes` (the value is the record's from here on), `clears` (it is null
+    from here on), `leaves` (it stays what it was).
+    """
+
+    __module__ = "widetable"
+
+    record: int
+    effect: str
+    why: str
+
+
+@dataclass(frozen=True)
+class ExplainedColumn:
+    """value: as a scan gives it, null where the key is not there. record: that it is from, None where none is; events:
+    one for each record, in their order.
+    """
+
+    __module__ = "widetable"
+
+    name: str
+    value: Any
+    record: int | None
+    events: tuple[ColumnEvent, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `Table.explain` finds. snapshot_id: None for a table without snapshots; is_there: whether readers see the
+    key; records: in merge order, the oldest first; columns: all but the key, in the table's order.
+    """
+
+    __module__ = "widetable"
+
+    path: str
+    key: Mapping[str, Any]
+    snapshot_id: int | None
+    snapshot_time_millis: int | None
+    is_there: bool
+    records: tuple[KeyRecord, ...]
+    columns: tuple[ExplainedColumn, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        key = ", ".join(f"{name} = {value}" for name, value in self.key.items())
+        as_of = "no snapshot" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
+        yield f"{key} in {as_of} of {self.path}: {'there' if self.is_there else 'not there'}"
+        for record in self.records:
+            place = f"level {record.level}, sequence {record.sequence_number}, {record.file_name}"
+            yield f"  #{record.number} {record.kind} of {_commits(record)}; {place}"
+        for column in self.columns:
+            source = "" if column.record is None else f" from #{column.record}"
+            yield f"{column.name} = {'null' if column.value is None else column.value}{source}"
+            for event in reversed(column.events):
+                yield f"  #{event.record} {event.effect}: {event.why}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def _commits(record: KeyRecord) -> str:
+    texts = [f"commit {each.snapshot_id} by {each.user}" for each in record.commits]
+    if not record.commits_are_complete:
+        texts.insert(0, "commits that have expired")
+    return ", ".join(texts)
