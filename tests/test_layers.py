@@ -41,7 +41,7 @@ STAGES = (
     ("read",),
     ("operations",),
     ("derive",),
-    ("table", "catalog", "delta_join", "public_names", "connector"),
+    ("table", "catalog", "delta_join", "public_names", "version", "connector"),
     ("warmup",),
     ("cli", "__main__"),
 )

@@ -31,6 +31,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.repair import RepairResult
     from widetable.operations.rollback import RollbackResult
     from widetable.table import Table
+    from widetable.version import __version__ as __version__
     from widetable.write.commit_message import CommitMessage
 else:
     from widetable.public_names import imported as __getattr__  # noqa: F401

@@ -116,15 +116,18 @@ class Catalog:
             )
         return self._open(root)
 
+    def list_databases(self) -> list[str]:
+        """Names, sorted. A database is there once a table was made in it."""
+        return sorted(
+            entry.name[: -len(DATABASE_SUFFIX)]
+            for entry in self._file_io.list(self._root)
+            if entry.is_dir and entry.name.endswith(DATABASE_SUFFIX)
+        )
+
     def list_tables(self, database: str | None = None) -> list[str]:
         """`db.name` of all tables, or of those of one database, sorted."""
         if database is None:
-            entries = self._file_io.list(self._root)
-            databases = [
-                entry.name[: -len(DATABASE_SUFFIX)]
-                for entry in entries
-                if entry.is_dir and entry.name.endswith(DATABASE_SUFFIX)
-            ]
+            databases = self.list_databases()
         else:
             databases = [checked_part(database, "database", len(DATABASE_SUFFIX))]
         found = []

@@ -44,18 +44,23 @@ HOMES: Final = {
 }
 
 
+# What a star does not import.
+UNLISTED: Final = {"__version__": "version"}
+
+
 def imported(name: str) -> Any:
     """The package's `__getattr__`."""
     package = sys.modules[PACKAGE]
-    if name not in HOMES:
+    home = {**HOMES, **UNLISTED}.get(name)
+    if home is None:
         raise AttributeError(
             f"module {PACKAGE!r} has no attribute {name!r}", name=name, obj=package
         )
-    value = getattr(import_module(f"{PACKAGE}.{HOMES[name]}"), name)
+    value = getattr(import_module(f"{PACKAGE}.{home}"), name)
     setattr(package, name, value)
     return value
 
 
 def listed() -> list[str]:
     """The package's `__dir__`."""
-    return sorted({*vars(sys.modules[PACKAGE]), *HOMES})
+    return sorted({*vars(sys.modules[PACKAGE]), *HOMES, *UNLISTED})

@@ -47,6 +47,10 @@ def _run(words: Sequence[str]) -> int:
     if name in ("--help", "-h", ""):
         write_text(overview(), sys.stdout if name else sys.stderr)
         return DONE if name else FAILED
+    if name == "--version":
+        version = import_module("widetable.version").__version__  # it takes time to look it up
+        write_text(f"widetable {version}\n")
+        return DONE
     if name not in COMMANDS:
         raise _unknown(name)
     given = parsed(COMMANDS[name], rest)

@@ -3,19 +3,22 @@ fixed.
 
 The schema is the table's newest for the newest snapshot, and the snapshot's own for a snapshot
 chosen by id, time or tag. Rows come in the order of partition values, bucket and key. Raises
-NotFoundError for a column that is not there, what `scan_plan` and `merge_read` raise, and nothing
-else.
+NotFoundError for a column that is not there, InvalidError for a wrong limit, UnsupportedError where the
+library of another frame is missing, and what `scan_plan` and `merge_read` raise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
 import pyarrow as pa
 
+from widetable.arguments import whole_number
 from widetable.commit.live_files import LiveFiles
 from widetable.derived_value import derived_value
+from widetable.errors import UnsupportedError, WidetableError
 from widetable.format.snapshot import Snapshot
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
@@ -27,7 +30,9 @@ _THREADS: Final = 2
 
 
 class TableScan:
-    """Made by `Table.scan`."""
+    """Made by `Table.scan`. Whatever takes Arrow's C stream takes a scan: `pyarrow.table`, polars, DuckDB by the
+    variable's name. Iterating gives record batches.
+    """
 
     __module__ = "widetable"
 
@@ -40,6 +45,7 @@ class TableScan:
         predicate: Predicate | None,
         *,
         rescaled: bool,
+        limit: int | None = None,
     ) -> None:
         schema = table.schema
         self._table = table
@@ -48,6 +54,18 @@ class TableScan:
         self._columns = schema.chosen(columns)
         self._predicate = predicate
         self._rescaled = rescaled
+        self._limit = limit
+
+    def __repr__(self) -> str:
+        snapshot = "no snapshot" if self._snapshot is None else f"snapshot {self._snapshot.id}"
+        try:
+            splits = self._splits
+        except WidetableError as cause:
+            return f"TableScan({snapshot}, {cause})"
+        files, rows = sum(len(s.files) for s in splits), sum(s.rows for s in splits)
+        rows = rows if self._limit is None else min(rows, self._limit)
+        held = f"at most {rows:,} rows in {files:,} files of {len(splits):,} buckets"
+        return f"TableScan({snapshot}, {len(self._columns)} columns, {held})"
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -58,6 +76,10 @@ class TableScan:
     def snapshot_id(self) -> int | None:
         """The snapshot that is read, None for a table without one."""
         return None if self._snapshot is None else self._snapshot.id
+
+    def limit(self, rows: int) -> TableScan:
+        """The same scan up to so many rows. `splits` and `split_reads` do not know of it."""
+        return self._other(self._columns, whole_number(rows, "rows", least=0))
 
     def splits(self) -> list[Split]:
         """The buckets that have to be read, with their files."""
@@ -81,15 +103,86 @@ class TableScan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch, in bounded memory."""
-        for read in self.split_reads():
-            yield from read.to_batches(use_threads=True)
+        left = self._limit
+        for read in self.split_reads() if left != 0 else ():
+            for batch in read.to_batches(use_threads=True):
+                yield batch if left is None else batch.slice(0, left)
+                left = None if left is None else left - batch.num_rows
+                if left is not None and left <= 0:
+                    return
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self.to_batches()
+
+    def count(self) -> int:
+        """How many rows there are. Files that need no merge and no filter are not read."""
+        found = 0
+        for read in self._other((), None).split_reads():
+            if self._limit is not None and found >= self._limit:
+                break
+            if read.split.has_exact_rows and self._predicate is None:
+                found += read.split.rows
+            else:
+                found += sum(batch.num_rows for batch in read.to_batches(use_threads=True))
+        return found if self._limit is None else min(found, self._limit)
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """The first rows; no more is read than they need."""
+        return self.limit(rows).to_arrow()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream of Arrow, in bounded memory. It can be read once."""
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Arrow's PyCapsule interface. Each call reads anew."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, **how: Any) -> Any:
+        """All rows as a pandas frame. how: of `pyarrow.Table.to_pandas`."""
+        return self.to_arrow().to_pandas(**how)
+
+    def to_polars(self) -> Any:
+        """All rows as a polars frame."""
+        return _library("polars").from_arrow(self.to_arrow())
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """A DuckDB relation that reads the scan whenever it is executed, in bounded memory. connection: by default
+        DuckDB's own.
+        """
+        return (connection or _library("duckdb")).from_arrow(self)
 
     def to_arrow(self) -> pa.Table:
         """All rows. Splits are read by two threads."""
         reads = self.split_reads()
-        if len(reads) < 2:
+        if self._limit is not None:
+            batches = list(self.to_batches())
+        elif len(reads) < 2:
             batches = [batch for read in reads for batch in read.to_batches(use_threads=True)]
         else:
             found = in_threads(lambda read: list(read.to_batches()), reads, _THREADS, "scan")
             batches = [batch for part in found for batch in part]
         return pa.Table.from_batches(batches, self.arrow_schema)
+
+    def _other(self, columns: Sequence[str], limit: int | None) -> TableScan:
+        return TableScan(
+            self._table,
+            self._live_files,
+            self._snapshot,
+            columns,
+            self._predicate,
+            rescaled=self._rescaled,
+            limit=limit,
+        )
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as missing:
+        raise UnsupportedError(
+            f"to_{name}",
+            found=str(missing),
+            expected=f"{name} in this environment",
+            action=f"Install it: pip install {name}.",
+        ) from missing

@@ -36,6 +36,11 @@ class Split:
         """Rows in the files: at least as many as the split has when merged."""
         return sum(file.row_count for file in self.files)
 
+    @property
+    def has_exact_rows(self) -> bool:
+        """Whether it has just these rows: nothing is merged, and no row deletes."""
+        return not self.needs_merge and all(file.delete_row_count == 0 for file in self.files)
+
 
 def needs_merge(files: Sequence[DataFileMeta]) -> bool:
     """Whether the rows of a bucket's live files are only right after a merge."""
