@@ -9,6 +9,7 @@ are not honoured, NotFoundError for a table that is not there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
@@ -117,12 +118,14 @@ class Catalog:
         return self._open(root)
 
     def list_databases(self) -> list[str]:
-        """Names, sorted. A database is there once a table was made in it."""
-        return sorted(
-            entry.name[: -len(DATABASE_SUFFIX)]
-            for entry in self._file_io.list(self._root)
-            if entry.is_dir and entry.name.endswith(DATABASE_SUFFIX)
-        )
+        """Names, sorted: of the directories that can be databases, also of those without tables."""
+        found = []
+        for entry in self._file_io.list(self._root):
+            name = entry.name.removesuffix(DATABASE_SUFFIX)
+            if entry.is_dir and name != entry.name:
+                with contextlib.suppress(InvalidError):
+                    found.append(checked_part(name, "database", len(DATABASE_SUFFIX)))
+        return sorted(found)
 
     def list_tables(self, database: str | None = None) -> list[str]:
         """`db.name` of all tables, or of those of one database, sorted."""

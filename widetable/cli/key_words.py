@@ -41,7 +41,7 @@ def _value(text: str, name: str, kind: pa.DataType) -> Any:
     try:
         if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
             return bytes.fromhex(text)
-        if pa.types.is_time(kind):
+        if pa.types.is_time(kind) and time.fromisoformat(text).tzinfo is None:
             return time.fromisoformat(text)
         return pa.array([text]).cast(kind)[0].as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as cause:

@@ -6,6 +6,7 @@ sentence. Pure. Nothing is decided here: the engine has decided, and the first r
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,7 @@ from widetable.schema import SequenceGroup, TableSchema
 TAKES: Final = "takes"
 CLEARS: Final = "clears"
 LEAVES: Final = "leaves"
+RESTORES: Final = "restores"
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,9 @@ class MergedColumn:
     def effect(self) -> str:
         if self.after == self.number:
             return TAKES
-        return CLEARS if self.before is not None and self.after is None else LEAVES
+        if self.before == self.after:
+            return LEAVES
+        return CLEARS if self.after is None else RESTORES
 
 
 def reason(schema: TableSchema, merged: MergedColumn) -> str:
@@ -95,6 +99,10 @@ class _Case:
         assert self.group is not None
         return _pairs(self.group.sequence, self.merged.values)
 
+    def kept(self) -> str:
+        """Of a retraction that leaves no row."""
+        return f", and its {self.sequence()} is kept" if self.merged.is_accepted else ""
+
     def stored(self) -> str:
         assert self.group is not None
         if self.merged.stored is None:
@@ -112,7 +120,7 @@ def _pairs(names: Sequence[str], values: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    return "null" if value is None else str(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 _Rule = tuple[Callable[[_Case], bool], Callable[[_Case], str]]
@@ -124,7 +132,7 @@ _LEAVES: Final[tuple[_Rule, ...]] = (
     ),
     (
         lambda case: not case.merged.is_there,
-        lambda case: f"{case.merged.kind}, and the row is not there",
+        lambda case: f"{case.merged.kind}, and the row is not there{case.kept()}",
     ),
     (
         lambda case: not is_written(case.schema, case.merged.name, case.merged.values),
@@ -149,7 +157,10 @@ _LEAVES: Final[tuple[_Rule, ...]] = (
     (lambda case: True, lambda case: "null leaves what is there"),
 )
 _CLEARS: Final[tuple[_Rule, ...]] = (
-    (lambda case: not case.merged.is_there, lambda case: f"{case.merged.kind} removes the row"),
+    (
+        lambda case: not case.merged.is_there,
+        lambda case: f"{case.merged.kind} removes the row{case.kept()}",
+    ),
     (
         lambda case: case.retracts and case.group is not None,
         lambda case: f"{case.merged.kind} with {case.sequence()} clears the group",
@@ -178,4 +189,10 @@ _TAKES: Final[tuple[_Rule, ...]] = (
     ),
     (lambda case: True, lambda case: "the last value that is not null"),
 )
-_RULES: Final = {LEAVES: _LEAVES, CLEARS: _CLEARS, TAKES: _TAKES}
+_RESTORES: Final[tuple[_Rule, ...]] = (
+    (
+        lambda case: True,
+        lambda case: f"the row is there again, with what #{case.merged.after} has left",
+    ),
+)
+_RULES: Final = {LEAVES: _LEAVES, CLEARS: _CLEARS, TAKES: _TAKES, RESTORES: _RESTORES}

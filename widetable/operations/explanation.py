@@ -5,6 +5,7 @@ Values only. Printed values are those of `format.printed_value`, which JSON has.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -37,7 +38,8 @@ class KeyRecord:
 @dataclass(frozen=True)
 class ColumnEvent:
     """What a record did to a column. effect: `takes` (the value is the record's from here on), `clears` (it is null
-    from here on), `leaves` (it stays what it was).
+    from here on), `leaves` (it stays what it was), `restores` (the row
+    is there again, and the value is an older record's).
     """
 
     __module__ = "widetable"
@@ -82,7 +84,7 @@ class Explanation:
 
     def lines(self) -> Iterator[str]:
         """For people."""
-        key = ", ".join(f"{name} = {value}" for name, value in self.key.items())
+        key = ", ".join(f"{name} = {_shown(value)}" for name, value in self.key.items())
         as_of = "no snapshot" if self.snapshot_id is None else f"snapshot {self.snapshot_id}"
         yield f"{key} in {as_of} of {self.path}: {'there' if self.is_there else 'not there'}"
         for record in self.records:
@@ -90,7 +92,7 @@ class Explanation:
             yield f"  #{record.number} {record.kind} of {_commits(record)}; {place}"
         for column in self.columns:
             source = "" if column.record is None else f" from #{column.record}"
-            yield f"{column.name} = {'null' if column.value is None else column.value}{source}"
+            yield f"{column.name} = {_shown(column.value)}{source}"
             for event in reversed(column.events):
                 yield f"  #{event.record} {event.effect}: {event.why}"
 
@@ -104,3 +106,8 @@ def _commits(record: KeyRecord) -> str:
     if not record.commits_are_complete:
         texts.insert(0, "commits that have expired")
     return ", ".join(texts)
+
+
+def _shown(value: Any) -> str:
+    """As JSON, so that a text neither begins a line nor is taken for a number."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,8 +1,9 @@
 """Which commits wrote the rows of a data file, as far as snapshots are kept.
 
 A file that a commit added has its rows; one that a compaction wrote has those of the bucket's files that went in the
-same snapshot. Followed from the oldest snapshot that is kept: what was live before it was written by commits that
-nobody knows any more. Raises StorageError; a snapshot whose manifests cannot be read hides what came before it.
+same snapshot; one that a rollback brought back has those of the file that it is a copy of. Followed from the oldest
+snapshot that is kept: what was live before it was written by commits that nobody knows any more. Raises StorageError; a
+snapshot whose manifests cannot be read hides what came before it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from widetable.commit.committer import Committer
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ADD, ManifestEntry
-from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,35 @@ class Origin:
 def origins(committer: Committer) -> Mapping[str, Origin]:
     """File name to origin, of all files that a kept snapshot added."""
     found: dict[str, Origin] = {}
+    copied: dict[_Content, Origin] = {}
     for id in committer.snapshots.ids():
         with contextlib.suppress(DamagedError, NotFoundError):
             snapshot = committer.snapshots.load(id)
-            _follow(found, snapshot, committer.live_files.delta_entries(snapshot))
+            _follow(found, copied, snapshot, committer.live_files.delta_entries(snapshot))
     return found
 
 
-def _follow(found: dict[str, Origin], snapshot: Snapshot, delta: list[ManifestEntry]) -> None:
+class _Content(NamedTuple):
+    """What files of the same bytes have in common, and others not: no two commits give the same sequence numbers."""
+
+    bucket: BucketId
+    sequence_numbers: tuple[int, int]
+    rows: int
+    bytes: int
+
+    @staticmethod
+    def of(entry: ManifestEntry) -> _Content:
+        file = entry.file
+        numbers = file.min_sequence_number, file.max_sequence_number
+        return _Content(entry.bucket_id, numbers, file.row_count, file.file_size)
+
+
+def _follow(
+    found: dict[str, Origin],
+    copied: dict[_Content, Origin],
+    snapshot: Snapshot,
+    delta: list[ManifestEntry],
+) -> None:
     own = WritingCommit(snapshot.id, snapshot.commit_user, snapshot.commit_identifier)
     gone: dict[BucketId, set[str]] = defaultdict(set)
     for entry in delta:
@@ -58,11 +81,17 @@ def _follow(found: dict[str, Origin], snapshot: Snapshot, delta: list[ManifestEn
         name, inputs = entry.file.file_name, gone[entry.bucket_id]
         if entry.kind != ADD or name in inputs:  # moved
             continue
+        content = _Content.of(entry)
+        if snapshot.commit_kind == COMMIT_KIND_OVERWRITE and content in copied:
+            found[name] = copied[content]  # a rollback brings it back under a new name
+            continue
         if snapshot.commit_kind != COMMIT_KIND_COMPACT:
-            found[name] = Origin((own,), is_complete=True)
+            is_own = entry.file.level == 0  # else it is a copy of a file that nobody knows any more
+            found[name] = Origin((own,) if is_own else (), is_complete=is_own)
+            copied[content] = found[name]
             continue
         of_inputs = [found.get(input, Origin()) for input in inputs]
         commits = {commit for origin in of_inputs for commit in origin.commits}
         ordered = sorted(commits, key=lambda commit: commit.snapshot_id)
         is_complete = all(origin.is_complete for origin in of_inputs)
-        found[name] = Origin(tuple(ordered), is_complete)
+        found[name] = copied[content] = Origin(tuple(ordered), is_complete)

@@ -23,8 +23,12 @@ import pyarrow as pa
 
 from widetable.operations.lookup_view import LookupView
 
-# Of all calls together. What a call gives is a part of the rows of all, and keeps them in memory.
+# Of all calls together.
 MOST_KEYS: Final = 1024
+
+
+# What a call gives keeps the rows of all in memory, if they are no more than this; else it is copied.
+_MOST_SHARED_BYTES: Final = 1 << 20
 
 
 class LookupCall:
@@ -53,10 +57,16 @@ def answer(calls: Sequence[LookupCall], view: LookupView) -> pa.Table:
     if fits and len(calls) > 1:
         with contextlib.suppress(Exception):  # the first one's own failure shows below
             rows = view.rows_of(pa.concat_batches([call.keys for call in calls]))
+            are_small = rows.get_total_buffer_size() <= _MOST_SHARED_BYTES
             first = 0
             for call in calls:
-                call.rows = rows.slice(first, call.keys.num_rows)
+                call.rows = _own(rows.slice(first, call.keys.num_rows), are_small)
                 first += call.keys.num_rows
             return calls[0].rows
     keys = calls[0].keys
     return view.rows_of(keys) if fits else view.lookup(keys)
+
+
+def _own(rows: pa.Table, are_small: bool) -> pa.Table:
+    """Rows that are a part of many, as they are, or in memory of their own."""
+    return rows if are_small else rows.take(pa.array(range(rows.num_rows), pa.int64()))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.arguments import whole_number
+from widetable.arguments import refused, whole_number
 from widetable.commit.live_files import LiveFiles
 from widetable.derived_value import derived_value
 from widetable.errors import UnsupportedError, WidetableError
@@ -31,7 +31,7 @@ _THREADS: Final = 2
 
 class TableScan:
     """Made by `Table.scan`. Whatever takes Arrow's C stream takes a scan: `pyarrow.table`, polars, DuckDB by the
-    variable's name. Iterating gives record batches.
+    variable's name; an error on the way is theirs then, with ours in its text. Iterating gives record batches.
     """
 
     __module__ = "widetable"
@@ -79,7 +79,8 @@ class TableScan:
 
     def limit(self, rows: int) -> TableScan:
         """The same scan up to so many rows. `splits` and `split_reads` do not know of it."""
-        return self._other(self._columns, whole_number(rows, "rows", least=0))
+        rows = whole_number(rows, "rows", least=0)
+        return self._other(self._columns, rows if self._limit is None else min(rows, self._limit))
 
     def splits(self) -> list[Split]:
         """The buckets that have to be read, with their files."""
@@ -150,7 +151,10 @@ class TableScan:
         """A DuckDB relation that reads the scan whenever it is executed, in bounded memory. connection: by default
         DuckDB's own.
         """
-        return (connection or _library("duckdb")).from_arrow(self)
+        duckdb = _library("duckdb") if connection is None else connection
+        if not hasattr(duckdb, "from_arrow"):
+            raise refused(connection, "connection", "a connection of DuckDB")
+        return duckdb.from_arrow(self)
 
     def to_arrow(self) -> pa.Table:
         """All rows. Splits are read by two threads."""

@@ -166,7 +166,7 @@ def test_explain_says_where_values_are_from(make: Callable[..., wt.Table]) -> No
     result = run("explain", table.path, "2")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[0].endswith(": there")
-    assert "v = w from #2" in result.stdout.splitlines()
+    assert 'v = "w" from #2' in result.stdout.splitlines()
     for as_of in (("--snapshot", "1"), ("--tag", "first")):
         found = json.loads(run("explain", table.path, "k=2", "--json", *as_of).stdout)
         assert [column["value"] for column in found["columns"]] == ["v2"]

@@ -164,6 +164,43 @@ def test_records_say_who_wrote_them_through_compactions(tmp_path: Path) -> None:
     assert not merged.commits_are_complete
 
 
+def test_a_rollback_did_not_write_what_it_brought_back(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    for number in range(3):
+        write(table, k=7, clicks=number)
+    table.compact(full=True)
+    table.rollback(3)
+    commits = [[each.snapshot_id for each in record.commits] for record in table.explain(7).records]
+    assert commits == [[1], [2], [3]]
+    assert all(record.commits_are_complete for record in table.explain(7).records)
+
+
+def test_a_row_that_comes_back_says_whose_sequence_was_kept(tmp_path: Path) -> None:
+    table = create(tmp_path, **GROUPED, **{"partial-update.remove-record-on-sequence-group": "ts"})
+    write(table, k=7, ts=5, score=1, rank=1)
+    write(table, "-D", k=7, ts=6, score=None, rank=None)
+    write(table, k=7, ts=3, score=8, rank=8)
+    assert said(table, "ts")[0::2] == [
+        "6 from 2",
+        "clears: -D removes the row, and its ts = 6 is kept",
+    ]
+    assert said(table, "ts")[3] == "restores: the row is there again, with what #2 has left"
+    assert said(table, "score")[3] == "leaves: late: ts = 3 is below ts = 6 of #2"
+
+
+def test_texts_are_printed_as_json(tmp_path: Path) -> None:
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.s",
+        pa.schema([pa.field("k", pa.string(), False), ("v", pa.string())]),
+        primary_key=["k"],
+        options={"bucket": "1"},
+    )
+    table.write({"k": ["x\nv = 5"], "v": ["null"]})
+    lines = str(table.explain("x\nv = 5")).splitlines()
+    assert lines[0].startswith('k = "x\\nv = 5" in snapshot 1')
+    assert 'v = "null" from #1' in lines
+
+
 def test_a_key_that_nobody_wrote_is_not_there(tmp_path: Path) -> None:
     table = create(tmp_path)
     empty = table.explain(7)
@@ -206,6 +243,19 @@ def test_it_prints_and_is_json(tmp_path: Path) -> None:
 # Random tables
 
 
+def replayed(column: Any) -> int | None:
+    """Which record a column is from, as its events say."""
+    source: int | None = None
+    for event in column.events:
+        if event.effect == "takes":
+            source = event.record
+        elif event.effect == "clears":
+            source = None
+        elif event.effect == "restores":
+            source = int(event.why.partition("#")[2].split()[0])
+    return source
+
+
 def check_reason(
     schema: TableSchema, found: wt.Explanation, name: str, number: int, effect: str, why: str
 ) -> None:
@@ -233,7 +283,7 @@ def check_reason(
         stored = [other.values.get(n) for n in group.sequence]
         if all(isinstance(value, int | None) for value in (*sequence, *stored)):
             assert (compare(sequence, stored) < 0) == why.startswith("late: ")
-    elif why.endswith("removes the row"):
+    elif "removes the row" in why:
         kinds = ("-D", "-U") if schema.options["merge-engine"] == "deduplicate" else ("-D",)
         assert record.kind in kinds
         assert not record.is_there
@@ -243,11 +293,11 @@ def check_reason(
         assert record.kind in ("-U", "-D")
     elif " wins as a whole" in why:
         assert schema.options["merge-engine"] == "deduplicate"
-    elif why.endswith("the row is not there"):
+    elif ", and the row is not there" in why:
         assert not record.is_there
     elif why.endswith("clears the group"):
         assert record.kind in ("-U", "-D")
-    assert effect in ("takes", "clears", "leaves")
+    assert effect in ("takes", "clears", "leaves", "restores")
 
 
 @settings(max_examples=max(5, settings().max_examples // 2))
@@ -280,5 +330,6 @@ def test_an_explanation_agrees_with_the_table(data: st.DataObject) -> None:
                 if column.record is not None:
                     source = found.records[column.record - 1].values
                     assert json.dumps(source.get(column.name)) == json.dumps(column.value)
+                assert replayed(column) == column.record
                 for event in column.events:
                     check_reason(schema, found, column.name, event.record, event.effect, event.why)

@@ -85,6 +85,19 @@ def test_whoever_waits_is_answered_in_one_turn(table: wt.Table, turns: list[int]
     assert asking.errors == [None] * 4
 
 
+def test_large_rows_are_not_kept_by_who_asked_for_others(
+    table: wt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("widetable.operations.lookup_call._MOST_SHARED_BYTES", 0)
+    with table.lookup_session() as session:
+        asking = _Asking(session, [[key] for key in range(10)])
+        asking.run()
+    assert asking.columns("a") == [[key + 100] for key in range(10)]
+    for found in asking.found:
+        assert found is not None
+        assert found.get_total_buffer_size() < 10 * found.nbytes
+
+
 def test_calls_for_many_keys_are_answered_one_by_one(table: wt.Table, turns: list[int]) -> None:
     many = [number % 100 for number in range(MOST_KEYS)]
     with table.lookup_session(["a"]) as session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -140,6 +141,17 @@ def test_a_limit_reads_no_further(table: wt.Table, monkeypatch: pytest.MonkeyPat
     assert len(read) == 1
 
 
+def test_a_limit_of_a_limit_is_the_smaller_one(table: wt.Table) -> None:
+    assert table.scan().limit(3).head().num_rows == 3
+    assert table.scan().limit(3).limit(7).count() == 3
+    assert table.scan().limit(7).limit(3).count() == 3
+
+
+def test_a_connection_that_is_none_is_refused(table: wt.Table) -> None:
+    with pytest.raises(wt.InvalidError, match="connection"):
+        table.scan().to_duckdb("x")
+
+
 def test_a_scan_says_what_it_will_read(table: wt.Table, tmp_path: Path) -> None:
     files = sum(len(split.files) for split in table.scan().splits())
     text = f"in {files} files of 2 buckets)"
@@ -165,6 +177,8 @@ def test_databases_are_listed(tmp_path: Path) -> None:
     for name in ("b.t", "a.t", "a.u"):
         catalog.create_table(name, SCHEMA, primary_key=["k"], options={"bucket": "1"})
     (tmp_path / "file.db").write_text("no database")
+    for name in (".db", os.fsdecode(b"\xff.db")):
+        (tmp_path / name).mkdir()
     assert catalog.list_databases() == ["a", "b"]
 
 
