@@ -4,7 +4,8 @@ The table: 1 M rows x 20 columns in five sorted runs a bucket; asked for 4 colum
 Streams of Parquet files, one micro-batch each, into the noop sink; per round every way runs once, one after the other;
 microseconds of a left row = median over its batches but the first. Spark's joins have the same rows as Parquet.
 Outputs are compared before time counts. `cached`: the static side under `.cache()`, stale by construction. `copy`: a
-`mapInArrow` that gives what it gets; `nothing`: the stream alone. No join in Python, and no join at all, is faster.
+`mapInArrow` that gives what it gets; `nothing`: the stream alone. What is joined in
+Python takes at least as long as `copy`, any join at least as long as `nothing`.
 
 First batch of a worker: CPU of a process that was forked from a warm one until 100,000 rows are joined. Freshness: from
 the commit of a row of the table until the first output row with it, a trigger every half second.

@@ -72,6 +72,22 @@ def test_errors_have_one_root(name: str) -> None:
     assert issubclass(getattr(widetable, name), widetable.WidetableError)
 
 
+def test_whatever_says_that_it_is_of_the_package_is() -> None:
+    root = Path(widetable.__file__).parent
+    homeless = [
+        f"{path.relative_to(root)}: {node.name}"
+        for path in sorted(root.rglob("*.py"))
+        for node in ast.walk(parsed(path.read_text()))
+        if isinstance(node, ast.ClassDef) and _claims(node) and node.name not in HOMES
+    ]
+    assert homeless == []
+
+
+def _claims(node: ast.ClassDef) -> bool:
+    """That the class sets `__module__` to the package."""
+    return any(ast.unparse(part) == "__module__ = 'widetable'" for part in node.body)
+
+
 # Names are imported when they are first asked for.
 
 

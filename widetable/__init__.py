@@ -21,15 +21,25 @@ if typing.TYPE_CHECKING:
         WidetableError,
     )
     from widetable.operations.audit_report import AuditReport
-    from widetable.operations.doctor import DoctorReport
+    from widetable.operations.doctor import DoctorFinding, DoctorReport
     from widetable.operations.expiry import ExpiryResult
-    from widetable.operations.explanation import Explanation
+    from widetable.operations.explanation import (
+        ColumnEvent,
+        ExplainedColumn,
+        Explanation,
+        KeyRecord,
+    )
+    from widetable.operations.file_damage import DamagedFile
+    from widetable.operations.file_origins import WritingCommit
+    from widetable.operations.follow import ChangeFollower
     from widetable.operations.inspection import Inspection
     from widetable.operations.lookup_session import LookupSession
     from widetable.operations.maintenance import MaintenanceResult
     from widetable.operations.orphans import OrphanResult
-    from widetable.operations.repair import RepairResult
+    from widetable.operations.repair import RepairedFile, RepairResult
     from widetable.operations.rollback import RollbackResult
+    from widetable.operations.salvage import LostRows
+    from widetable.read.scan import TableScan
     from widetable.table import Table
     from widetable.version import __version__ as __version__
     from widetable.write.commit_message import CommitMessage
@@ -40,26 +50,36 @@ else:
 __all__ = [
     "AuditReport",
     "Catalog",
+    "ChangeFollower",
+    "ColumnEvent",
     "CommitMessage",
     "CommitResult",
     "ConflictError",
     "DamagedError",
+    "DamagedFile",
     "DeltaJoin",
+    "DoctorFinding",
     "DoctorReport",
     "ExpiryResult",
+    "ExplainedColumn",
     "Explanation",
     "Inspection",
     "InvalidError",
     "JoinRound",
+    "KeyRecord",
     "LookupSession",
+    "LostRows",
     "MaintenanceResult",
     "NotFoundError",
     "OrphanResult",
     "RepairResult",
+    "RepairedFile",
     "RollbackResult",
     "StorageError",
     "Table",
+    "TableScan",
     "UnsupportedError",
     "WidetableError",
+    "WritingCommit",
     "lookup_join",
 ]

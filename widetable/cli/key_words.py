@@ -25,11 +25,12 @@ def key_of_words(words: Sequence[str], schema: TableSchema) -> dict[str, Any]:
     if len(words) == len(names) == 1 and pairs[0][0] not in names:
         pairs = [(names[0], "=", words[0])]
     key: dict[str, Any] = {}
-    for name, _, text in pairs:
-        if name not in names or name in key:
+    for name, sign, text in pairs:
+        if not sign or name not in names or name in key:
+            what = f"the column {name!r}" if sign else f"{name!r} without a column"
             raise InvalidError(
                 "KEY",
-                found=f"the column {name!r}" + (" twice" if name in key else ""),
+                found=what + (" twice" if sign and name in key else ""),
                 expected=f"a value for each of {', '.join(names)}, as in {names[0]}=7",
                 action="Correct the key.",
             )

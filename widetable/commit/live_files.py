@@ -93,6 +93,11 @@ class LiveFiles:
             check_live_rows(left, snapshot)
         return left
 
+    def bucket_count(self, snapshot: Snapshot | None, partition: bytes) -> int | None:
+        """Of a partition, which may have been made when the table had another number; None where it has no files."""
+        entries = self.live_entries(snapshot, frozenset([partition]))
+        return entries[0].total_buckets if entries else None
+
     def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """What this snapshot itself added and deleted, in order."""
         found = self._entries(snapshot.delta_manifest_list, snapshot)

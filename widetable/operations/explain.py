@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,9 +49,9 @@ def explain(table: OpenTable, key: Any, as_of: int | str | datetime | None = Non
     what each did to the column and why. `print` it, or take its parts.
 
     key: the value of a key of one column; else a dict, a tuple in the order of the primary key, or an Arrow table of
-    one row. as_of: a snapshot's
-    id, a tag, or a time; by default the newest snapshot. A file that a compaction made has one record of the key: how
-    that came about is told as of a snapshot before it.
+    one row. as_of: a snapshot's id, a tag, or a time; by default the newest snapshot. A file that a compaction made has
+    one record of the key: how that came about is told as of a snapshot before it. Raises InvalidError for anything but
+    one whole key, NotFoundError for a snapshot that is not there.
     """
     chosen = chosen_state(table, **_choice(as_of))
     given = _one_key(key, chosen.state.schema)
@@ -119,12 +120,8 @@ def _merged(
     if snapshot is None:
         return [], []
     live_files = table._committer.live_files
-
-    def buckets_of(partition: bytes) -> int | None:
-        entries = live_files.live_entries(snapshot, frozenset([partition]))
-        return entries[0].total_buckets if entries else None
-
-    asked = asked_keys(given, schema, buckets_of if chosen.is_rescaled else None)
+    counts = partial(live_files.bucket_count, snapshot) if chosen.is_rescaled else None
+    asked = asked_keys(given, schema, counts)
     if not asked.buckets:
         return [], []
     (bucket,) = asked.buckets

@@ -52,10 +52,14 @@ def origins(committer: Committer) -> Mapping[str, Origin]:
 
 
 class _Content(NamedTuple):
-    """What files of the same bytes have in common, and others not: no two commits give the same sequence numbers."""
+    """What a copy has in common with its file, and two others have not: an overwrite of Java's may begin anew with
+    sequence numbers, but not in the past.
+    """
 
     bucket: BucketId
     sequence_numbers: tuple[int, int]
+    keys: tuple[bytes, bytes]
+    created_millis: int | None
     rows: int
     bytes: int
 
@@ -63,7 +67,9 @@ class _Content(NamedTuple):
     def of(entry: ManifestEntry) -> _Content:
         file = entry.file
         numbers = file.min_sequence_number, file.max_sequence_number
-        return _Content(entry.bucket_id, numbers, file.row_count, file.file_size)
+        keys = file.min_key, file.max_key
+        created = file.creation_time_millis
+        return _Content(entry.bucket_id, numbers, keys, created, file.row_count, file.file_size)
 
 
 def _follow(

@@ -25,8 +25,6 @@ from widetable.operations.lookup_view import LookupView
 
 # Of all calls together.
 MOST_KEYS: Final = 1024
-
-
 # What a call gives keeps the rows of all in memory, if they are no more than this; else it is copied.
 _MOST_SHARED_BYTES: Final = 1 << 20
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -172,7 +173,11 @@ class LookupView:
         self._buckets.clear()
 
     def _asked(self, given: pa.RecordBatch) -> AskedKeys:
-        count = self._bucket_count if self.chosen.is_rescaled else None
+        count = (
+            partial(self._live_files.bucket_count, self.chosen.snapshot)
+            if self.chosen.is_rescaled
+            else None
+        )
         return asked_keys(given, self.schema, count)
 
     def _found(
@@ -259,10 +264,6 @@ class LookupView:
         return {
             bucket: [entry.file for entry in members] for bucket, members in placed(entries).items()
         }
-
-    def _bucket_count(self, partition: bytes) -> int | None:
-        entries = self._live_files.live_entries(self.chosen.snapshot, frozenset([partition]))
-        return entries[0].total_buckets if entries else None
 
     def _close_some(self) -> None:
         """The least recently used files, where there are too many; they are opened again when keys come."""

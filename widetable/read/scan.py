@@ -154,6 +154,13 @@ class TableScan:
         duckdb = _library("duckdb") if connection is None else connection
         if not hasattr(duckdb, "from_arrow"):
             raise refused(connection, "connection", "a connection of DuckDB")
+        if not self._columns:
+            raise UnsupportedError(
+                "to_duckdb",
+                found="a scan of no columns",
+                expected="at least one column, as DuckDB has no relation without",
+                action="Choose a column, or use `count()`.",
+            )
         return duckdb.from_arrow(self)
 
     def to_arrow(self) -> pa.Table:

@@ -179,7 +179,7 @@ def test_explain_says_where_values_are_from(make: Callable[..., wt.Table]) -> No
         (("x",), "column 'k': found 'x'; expected a value of type int64"),
         (("k=1", "k=2"), "the column 'k' twice"),
         (("v=1",), "column 'k': found 'v=1'"),
-        (("1", "2"), "the column '1'"),
+        (("1", "2"), "'1' without a column"),
         ((), "required: KEY"),
         (("1", "--snapshot", "1", "--tag", "t"), "found both"),
         (("1", "--snapshot", "9"), "no such snapshot"),

@@ -104,17 +104,21 @@ def test_a_wrong_limit_is_refused(table: wt.Table, rows: Any) -> None:
         table.scan().head(rows)
 
 
-def test_a_count_reads_only_what_has_to_be_merged(
-    table: wt.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The buckets that have been read, from now on."""
+    found: list[int] = []
     to_batches = SplitRead.to_batches
 
     def counted(one: SplitRead, **how: Any) -> Any:
-        read.append(one.split.bucket.number)
+        found.append(one.split.bucket.number)
         return to_batches(one, **how)
 
     monkeypatch.setattr(SplitRead, "to_batches", counted)
+    return found
+
+
+def test_a_count_reads_only_what_has_to_be_merged(table: wt.Table, read: list[int]) -> None:
     merged = {split.bucket.number for split in table.scan().splits() if split.needs_merge}
     assert table.scan().count() == 99
     assert set(read) == merged
@@ -127,18 +131,15 @@ def test_a_count_reads_only_what_has_to_be_merged(
     assert read
 
 
-def test_a_limit_reads_no_further(table: wt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    to_batches = SplitRead.to_batches
-
-    def counted(one: SplitRead, **how: Any) -> Any:
-        read.append(one.split.bucket.number)
-        return to_batches(one, **how)
-
-    monkeypatch.setattr(SplitRead, "to_batches", counted)
+def test_a_limit_reads_no_further(table: wt.Table, read: list[int]) -> None:
     assert table.scan().head(3).num_rows == 3
     assert table.scan().head(0).num_rows == 0
     assert len(read) == 1
+
+
+def test_no_columns_are_no_relation_of_duckdb(table: wt.Table) -> None:
+    with pytest.raises(wt.UnsupportedError, match="no columns"):
+        table.scan([]).to_duckdb()
 
 
 def test_a_limit_of_a_limit_is_the_smaller_one(table: wt.Table) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -114,6 +115,8 @@ FORMS: Mapping[str, Callable[[pa.Table], Any]] = {
     "dataset": ds.dataset,
     "scanner": lambda rows: ds.dataset(rows).scanner(batch_size=7),
     "DuckDB": lambda rows: duckdb.from_arrow(rows),
+    "polars": polars.from_arrow,
+    "dict of polars": lambda rows: polars.DataFrame(rows).to_dict(),
     "frame": frame_of,
     "filtered frame": lambda rows: filtered(frame_of(rows)),
     "frame with text as index": lambda rows: frame_of(rows).set_axis(
@@ -205,6 +208,7 @@ VALUES: Mapping[str, Callable[[list[Any]], Any]] = {
     "C array": lambda keys: OnlyArray(pa.array(keys)),
     "C stream": lambda keys: OnlyStream(pa.chunked_array([keys])),
     "runs": lambda keys: pc.run_end_encode(pa.array(keys)),
+    "polars": polars.Series,
     "generator": lambda keys: (key for key in keys),
     "set": dict.fromkeys,
     "levels": lambda keys: pd.MultiIndex.from_arrays([keys], names=["k"]),
