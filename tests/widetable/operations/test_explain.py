@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -96,6 +97,7 @@ def test_a_delete_removes_the_row(tmp_path: Path) -> None:
         "clears: -D removes the row",
     ]
     found = table.explain(7)
+    assert pickle.loads(pickle.dumps(found)) == found
     assert not found.is_there
     assert [record.is_there for record in found.records] == [True, False]
     write(table, k=7, clicks=6)
