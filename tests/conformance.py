@@ -9,8 +9,8 @@ compaction, with the universal pick after each commit, with a full compaction af
 a producer then in four more, where rows and changelog of every commit are checked: compacted by the writer or
 by a compactor after it (`full-compaction` always by one), before-images found by scans or by lookups.
 
-A case passes, fails, or is not yet supported: then the reason is listed. Prints failures with what was
-expected and what was got, and ends with the line `N passed, N failed`. Exit status 1 on failures.
+A case passes or fails. Prints failures with what was expected and what was got, and ends with the line
+`N passed, N failed`. Exit status 1 on failures.
 """
 
 from __future__ import annotations
@@ -33,19 +33,15 @@ from tests.conformance_values import (
     Row,
     case_schema,
     changes_of,
+    column_types,
     plain_rows,
     plain_value,
     rows_of,
 )
 
-PASSED, FAILED, UNSUPPORTED = "passed", "failed", "not yet supported"
+PASSED, FAILED = "passed", "failed"
 
 _PRODUCER: Final = "changelog-producer"
-_AGGREGATES: Final = re.compile(
-    r"^fields\..+\.(aggregate-function|ignore-retract|distinct|list-agg-delimiter|nested-key"
-    r"|nested-sequence-field|nested-key-null-strategy|count-limit|ts-field)$"
-    r"|^fields\.default-aggregate-function$|^aggregation\."
-)
 
 
 @dataclass(frozen=True)
@@ -120,7 +116,7 @@ class Run:
         options = {"widetable.fsync": "false", **self._mode.options, **options}
         return self._catalog.create_table(
             "db.t",
-            self._schema,
+            column_types(self._case),
             primary_key=self._case["primary_key"],
             partition_by=self._case["partition_keys"],
             options=options,
@@ -212,7 +208,7 @@ def _run_commits(case: Case, run: Run) -> Outcome:
     try:
         table = run.create()
     except wt.UnsupportedError as refused:
-        return _refused(case, refused)
+        return Outcome(FAILED, f"refused: {refused}")
     for number in range(1, len(case["batches"]) + 1):
         try:
             wrong = run.check_commit(table, number)
@@ -241,8 +237,6 @@ def _run_error(case: Case, run: Run) -> Outcome:
 
 
 def _rejected(case: Case, error: wt.WidetableError, *, at: str) -> Outcome:
-    if isinstance(error, wt.UnsupportedError) and _needs_aggregates(case):
-        return _refused(case, error)
     if not isinstance(error, wt.InvalidError | wt.UnsupportedError):
         return Outcome(
             FAILED, f"expected a rejection: {case['error']}\n  got {type(error).__name__}: {error}"
@@ -253,17 +247,6 @@ def _rejected(case: Case, error: wt.WidetableError, *, at: str) -> Outcome:
             f"expected an error in phase {case['phase']}: {case['error']}\n  got at create: {error}",
         )
     return Outcome(PASSED)
-
-
-def _needs_aggregates(case: Case) -> bool:
-    engine = case["options"].get("merge-engine", "deduplicate")
-    return engine in ("aggregation", "first-row") or any(map(_AGGREGATES.match, case["options"]))
-
-
-def _refused(case: Case, refused: wt.UnsupportedError) -> Outcome:
-    if _needs_aggregates(case):
-        return Outcome(UNSUPPORTED, str(refused))
-    return Outcome(FAILED, f"refused: {refused}")
 
 
 # The report
@@ -286,11 +269,8 @@ def report(cases: Sequence[Case], *, verbose: bool = False) -> int:
             print(f"passed {case['id']}")
         if outcome.verdict == FAILED:
             print(f"FAILED {case['area']} {case['id']} ({case['feature']})\n  {outcome.detail}")
-    left_out = [(c, o.detail) for c, o in outcomes if o.verdict == UNSUPPORTED]
-    _print_list("not yet supported", left_out)
     passed = sum(outcome.verdict == PASSED for _, outcome in outcomes)
     failed = sum(outcome.verdict == FAILED for _, outcome in outcomes)
-    print(f"{len(left_out)} not yet supported")
     print(f"{passed} passed, {failed} failed")
     return failed
 
@@ -301,13 +281,6 @@ def _guarded(case: Case) -> Outcome:
         return run_case(case)
     except Exception as error:  # noqa: BLE001
         return Outcome(FAILED, f"{type(error).__name__}: {error}")
-
-
-def _print_list(title: str, listed: Sequence[tuple[Case, str]]) -> None:
-    if listed:
-        print(f"{title}:")
-    for case, text in listed:
-        print(f"  {case['area']} {case['id']}: {text}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -110,6 +110,17 @@ def plain_value(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
+def column_types(case: Case) -> list[pa.Field | tuple[str, str]]:
+    """The columns of a case's table, as `create_table` takes them: what Arrow has no type for by its text."""
+    schema = case_schema(case)
+    return [
+        (c["name"], c["type"] + ("" if c["nullable"] else " NOT NULL"))
+        if c["type"].startswith(("VARCHAR(", "CHAR("))
+        else schema.field(c["name"])
+        for c in case["schema"]
+    ]
+
+
 def case_schema(case: Case) -> pa.Schema:
     """The Arrow schema of a case's table."""
     return pa.schema(

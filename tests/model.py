@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.aggregate_model import ColumnFold
 from tests.plain_rows import plain
 from widetable.schema import SequenceGroup, TableSchema
 
@@ -200,7 +201,38 @@ class Model:
         in_order = self._in_order(records)
         if not in_order:
             return None
-        return (_deduplicate if self._engine == "deduplicate" else self._partial_update)(in_order)
+        if self._engine == "deduplicate":
+            return _deduplicate(in_order)
+        if self._engine == "first-row":
+            return next((row for kind, row in in_order if kind in ADDS), None)
+        fold = self._aggregate if self._engine == "aggregation" else self._partial_update
+        return fold(in_order)
+
+    def _aggregate(self, records: list[Record]) -> Row | None:
+        removes = self._flag("aggregation.remove-record-on-delete")
+        folds = {name: self._column_fold(name) for name in self.schema.names}
+        last, is_there = dict.fromkeys(self.schema.names), False
+        for kind, row in records:
+            last = row
+            if removes and kind == "-D":
+                folds = {name: self._column_fold(name) for name in self.schema.names}
+                is_there = False
+                continue
+            is_there = True
+            for name, fold in folds.items():
+                if fold is not None:
+                    fold.apply("add" if kind in ADDS else "retract", row[name])
+        if not is_there:
+            return None
+        found = {n: last[n] if f is None else f.value for n, f in folds.items()}
+        # What is NOT NULL has the last record's value where the function gives none.
+        lacks = [n for n in self.schema.required_names if found[n] is None]
+        return {**found, **{name: last[name] for name in lacks}}
+
+    def _column_fold(self, name: str) -> ColumnFold | None:
+        if name in self.schema.primary_keys or name in self.schema.sequence_fields:
+            return None
+        return column_fold(self.schema, name, "last_non_null_value")
 
     def _in_order(self, records: list[Record]) -> list[Record]:
         order = self.schema.sequence_fields
@@ -252,6 +284,18 @@ def _deduplicate(records: list[Record]) -> Row | None:
     return row if kind in ADDS else None
 
 
+def column_fold(schema: TableSchema, name: str, default: str | None) -> ColumnFold | None:
+    """What fills a column; default: where nothing is said."""
+    options = schema.options
+    start = f"fields.{name}."
+    default = options.get("fields.default-aggregate-function", default)
+    function = options.get(f"{start}aggregate-function", default)
+    if function is None:
+        return None
+    own = {key.removeprefix(start): text for key, text in options.items() if key.startswith(start)}
+    return ColumnFold(schema.field(name).type, function, own, compare)
+
+
 @dataclass
 class _State:
     """One key of a partial-update table while its records are applied in order."""
@@ -259,9 +303,28 @@ class _State:
     schema: TableSchema
     row: Row = field(default_factory=dict)
     visible: bool = False
+    folds: dict[str, ColumnFold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.row = dict.fromkeys(self.schema.names)
+        self._begin_folds()
+
+    def _begin_folds(self) -> None:
+        protected = {
+            name
+            for group in self.schema.sequence_groups
+            for name in group.protected
+            if name not in group.sequence
+        }
+        found = ((name, column_fold(self.schema, name, None)) for name in protected)
+        self.folds = {name: fold for name, fold in found if fold is not None}
+
+    def _fill(self, group: SequenceGroup, row: Row, step: str) -> None:
+        """The columns of a group that functions fill."""
+        for name in group.protected:
+            if name in self.folds:
+                self.folds[name].apply(step, row[name])
+                self.row[name] = self.folds[name].value
 
     def accepts(self, group: SequenceGroup, row: Row) -> bool:
         incoming = [row[name] for name in group.sequence]
@@ -291,22 +354,34 @@ class _State:
             name: row[name] if name in kept | required else None for name in self.schema.names
         }
         self.visible = False
+        self._begin_folds()
 
     def _add(self, row: Row) -> None:
         self.visible = True
         grouped: set[str] = set()
         for group in self.schema.sequence_groups:
             grouped.update(group.columns)
-            if self.accepts(group, row):
-                self.row.update({name: row[name] for name in group.columns})
+            has_sequence = any(row[name] is not None for name in group.sequence)
+            step = "add" if self.accepts(group, row) else "late"
+            if step == "add":
+                self.row.update(
+                    {name: row[name] for name in group.columns if name not in self.folds}
+                )
+            if has_sequence:
+                self._fill(group, row, step)
         for name in self.schema.names:
             if name not in grouped and row[name] is not None:
                 self.row[name] = row[name]
 
     def _retract(self, row: Row) -> None:
         for group in self.schema.sequence_groups:
-            if not self.accepts(group, row):
+            accepts = self.accepts(group, row)
+            if self.visible and any(row[name] is not None for name in group.sequence):
+                self._fill(group, row, "retract")
+            if not accepts:
                 continue
             for name in group.columns:
+                if name in self.folds:
+                    continue
                 stays = name in group.sequence or not self._is_nullable(name)
                 self.row[name] = row[name] if stays else None

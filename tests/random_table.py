@@ -19,6 +19,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import widetable as wt
+from tests.aggregates import function_of
 from tests.model import ADDS, Model, Record, Row
 from tests.plain_rows import plain, python_rows
 from tests.strategies import Commit, commits, keys_of, tables, values_of
@@ -145,7 +146,20 @@ def base_commits(draw: st.DrawFn, spec: TableSpec) -> Commit:
 
 def may_have_changelog(schema: TableSchema, producer: str) -> bool:
     """Whether a table with this producer can be made: rows that are merged when they are read only have no images."""
-    is_ordered = schema.options.get("merge-engine") == "partial-update" and schema.sequence_fields
+    engine = schema.options.get("merge-engine")
+    if engine == "first-row":
+        return producer == "lookup"
+    by_order = {"max", "min", "bool_and", "bool_or", "last_value"}
+    functions = {function_of(schema, name) for name in schema.names} - {None}
+    values = [
+        name for name in schema.names if name not in (*schema.primary_keys, *schema.sequence_fields)
+    ]
+    is_free = (
+        engine == "aggregation"
+        and all(function_of(schema, name) is not None for name in values)
+        and functions <= by_order
+    )
+    is_ordered = bool(schema.sequence_fields) and engine != "deduplicate" and not is_free
     return not is_ordered or producer == "input"
 
 

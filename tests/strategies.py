@@ -15,6 +15,13 @@ from typing import Any, Final
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from tests.aggregates import (
+    collected,
+    filled_field,
+    filled_values,
+    function_of,
+    has_irreversible,
+)
 from tests.model import Record
 from widetable.schema import TableSchema, new_schema
 
@@ -60,6 +67,13 @@ _VALUES: Final = {**ORDERED, **UNORDERED}
 _SEQUENCES: Final = (pa.int32(), pa.int64(), pa.string(), pa.timestamp("us"), pa.decimal128(12, 2))
 
 
+# Of a table without a word of it.
+ENGINES: Final = (
+    *("deduplicate", "partial-update", "partial-update", "partial-update"),
+    *("aggregation", "aggregation", "first-row"),
+)
+
+
 @dataclass(frozen=True)
 class Commit:
     """What one writer commits: records in arrival order, which carry these columns."""
@@ -73,7 +87,7 @@ def tables(
     draw: st.DrawFn, engine: str | None = None, *, may_have_rowkind_field: bool = False
 ) -> TableSchema:
     """A table of any engine that is there (or of the named one), with any options that go together."""
-    chosen = engine or draw(st.sampled_from(["deduplicate", "partial-update", "partial-update"]))
+    chosen = engine or draw(st.sampled_from(ENGINES))
     keys = [
         pa.field(f"k{i}", draw(st.sampled_from(list(ORDERED))), nullable=False)
         for i in range(draw(st.integers(1, 3)))
@@ -86,11 +100,18 @@ def tables(
     ]
     options = {"merge-engine": chosen}
     grouped: list[pa.Field] = []
+    if chosen == "aggregation":
+        retracts = draw(st.booleans())
+        names = [f"a{i}" for i in range(draw(st.integers(1, 4)))]
+        grouped = [draw(filled_field(name, options, retracts=retracts)) for name in names]
+        if draw(st.integers(0, 3)) == 0 and "ignore-retract" not in str(options):
+            options["aggregation.remove-record-on-delete"] = "true"
     if chosen == "partial-update":
         grouped = draw(_groups(options))
         draw(_removal(options, bool(grouped)))
-    orders = draw(_sequence_field(options)) if draw(st.integers(0, 2)) == 0 else []
-    if "partial-update.remove-record-on-delete" not in options and not any(
+    may_order = chosen != "first-row"
+    orders = draw(_sequence_field(options)) if may_order and draw(st.integers(0, 2)) == 0 else []
+    if "remove-record-on-delete" not in str(options) and not any(
         "sequence-group" in o for o in options
     ):
         draw(_filters(options))
@@ -109,6 +130,11 @@ def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[pa.Field]:
             pa.field(f"g{g}s{i}", draw(st.sampled_from(_SEQUENCES)))
             for i in range(draw(st.sampled_from([1, 1, 2])))
         ]
+        retracts = draw(st.booleans())
+        filled = [
+            draw(filled_field(f"g{g}f{i}", options, retracts=retracts))
+            for i in range(draw(st.sampled_from([0, 0, 1, 2])))
+        ]
         protected = [
             pa.field(
                 f"g{g}v{i}",
@@ -117,11 +143,11 @@ def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[pa.Field]:
             )
             for i in range(draw(st.integers(1, 3)))
         ]
-        listed = [f.name for f in protected] + (
+        listed = [f.name for f in protected + filled] + (
             [sequence[0].name] if draw(st.integers(0, 4)) == 0 else []
         )
         options[f"fields.{','.join(f.name for f in sequence)}.sequence-group"] = ",".join(listed)
-        columns += sequence + protected
+        columns += sequence + protected + filled
     return columns
 
 
@@ -169,6 +195,10 @@ def drawn_snapshot(data: st.DataObject, ids: Iterable[int]) -> int:
 def has_meaningless_retractions(schema: TableSchema) -> bool:
     """Whether a retraction that meets another record is an error there."""
     options = schema.options
+    if options.get("ignore-delete") != "true" and (
+        options["merge-engine"] == "first-row" or has_irreversible(schema)
+    ):
+        return True
     return options["merge-engine"] == "partial-update" and not (
         schema.sequence_groups
         or options.get("partial-update.remove-record-on-delete") == "true"
@@ -207,13 +237,27 @@ def commits(
         kinds = ["+I"]
     record = st.tuples(st.sampled_from(kinds), st.sampled_from(keys), st.fixed_dictionaries(values))
     drawn = draw(st.lists(record, max_size=max_records))
-    return Commit(owned, tuple((kind, {**key, **row}) for kind, key, row in drawn))
+    records = tuple((kind, {**key, **row}) for kind, key, row in drawn)
+    return Commit(owned, tuple(_collectable(schema, records)))
+
+
+def _collectable(schema: TableSchema, records: Sequence[Record]) -> Iterable[Record]:
+    """What `collect` is to take back in a commit that has more of the key, is null."""
+    names = collected(schema)
+    keys = [[repr(row[name]) for name in schema.primary_keys] for _, row in records]
+    for (kind, row), key in zip(records, keys, strict=True):
+        said = row.get(schema.options.get("rowkind.field", ""), kind).upper()
+        is_shared = said in ("-U", "-D") and keys.count(key) > 1
+        yield kind, {**row, **{n: None for n in names if n in row}} if is_shared else row
 
 
 @st.composite
 def owned_columns(draw: st.DrawFn, schema: TableSchema) -> tuple[str, ...]:
     """Columns that one writer may carry: `check_columns` lets them pass."""
     owned = {*schema.required_names, *schema.sequence_fields}
+    if schema.options["merge-engine"] == "aggregation":
+        counting = ("last_value", "first_value")
+        owned.update(name for name in schema.names if function_of(schema, name) in counting)
     grouped: set[str] = set()
     for group in schema.sequence_groups:
         grouped.update(group.columns)
@@ -226,4 +270,5 @@ def owned_columns(draw: st.DrawFn, schema: TableSchema) -> tuple[str, ...]:
 
 def values_of(schema: TableSchema, name: str) -> st.SearchStrategy[Any]:
     """The values of a column, but null."""
-    return _VALUES[schema.arrow_schema([name]).field(0).type]
+    filled = filled_values(schema, name)
+    return _VALUES[schema.arrow_schema([name]).field(0).type] if filled is None else filled

@@ -61,7 +61,9 @@ class Catalog:
     def create_table(
         self,
         name: str,
-        schema: pa.Schema | Mapping[str, pa.DataType] | Sequence[pa.Field],
+        schema: pa.Schema
+        | Mapping[str, pa.DataType | str]
+        | Sequence[pa.Field | tuple[str, pa.DataType | str]],
         *,
         primary_key: Sequence[str],
         partition_by: Sequence[str] = (),
@@ -72,6 +74,7 @@ class Catalog:
         """Make the table `db.name`. schema: its columns in order; key columns become NOT NULL. A type that Paimon does
         not have gets the next wider one: uint8, uint16 and uint32 the next signed integer, half floats FLOAT, lists of
         a fixed size (embeddings) ARRAY, whose size is not kept. uint64 is refused: int64 or decimal128(20, 0) is meant.
+        A type may be a text of Paimon's SQL as well: `VARCHAR(100)`, `TIMESTAMP(3) NOT NULL`.
 
         options: docs/options.md. if_not_exists: a table that is there is returned as it is,
         whatever its schema.

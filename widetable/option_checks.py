@@ -137,7 +137,8 @@ def check_honoured(options: Mapping[str, str], *, made_here: bool) -> None:
 
 
 def _is_of_columns(key: str) -> bool:
-    return any(pattern.match(key) for pattern in (FIELD_OPTION, DERIVED_OPTION))
+    of_all = key == "fields.default-aggregate-function"
+    return of_all or any(pattern.match(key) for pattern in (FIELD_OPTION, DERIVED_OPTION))
 
 
 def check_alter(

@@ -48,7 +48,8 @@ MERGE_ENGINE: Final = Option[str](
     "enum",
     "deduplicate",
     "",
-    "What rows of equal key become. `first-row` and `aggregation` are refused in this version.",
+    "What rows of equal key become: the last one, the last value of each column, what a function of each column makes "
+    "of them, the first one.",
     immutable=True,
     choices=("deduplicate", "partial-update", "aggregation", "first-row"),
 )
@@ -95,6 +96,14 @@ REMOVE_RECORD_ON_SEQUENCE_GROUP: Final = Option[tuple[str, ...]](
     (),
     "",
     "Sequence columns; a -D that one of their groups accepts removes the whole row. Blanks count as part of a name.",
+    immutable=True,
+)
+AGGREGATION_REMOVE_RECORD_ON_DELETE: Final = Option[bool](
+    "aggregation.remove-record-on-delete",
+    "boolean",
+    False,
+    "",
+    "A -D removes the whole row (aggregation); what is written after it begins anew.",
     immutable=True,
 )
 ABSENT_GROUP_COLUMNS: Final = Option[str](

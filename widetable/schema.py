@@ -12,7 +12,7 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,9 +29,11 @@ from widetable.types import (
     DataField,
     DataType,
     arrow_field,
+    arrow_type,
     assign_field_ids,
     field_from_json,
     field_to_json,
+    parse_type,
     type_from_arrow,
 )
 
@@ -40,6 +42,8 @@ SCHEMA_VERSION: Final = 3
 UUID_KEY: Final = "widetable.uuid"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
+# Of an Arrow field that was given by a type's text; never on disk.
+_TYPE_TEXT: Final = "widetable.type"
 SYSTEM_FIELD_ID: Final = 1073741823
 RESERVED_NAMES: Final = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID"})
 KEY_PREFIX: Final = "_KEY_"
@@ -232,17 +236,36 @@ def new_schema(
 
 
 def arrow_schema(value: Any, name: str) -> pa.Schema:
-    """An Arrow schema, or what makes one: fields, (name, type) pairs, a dict of names to types."""
+    """An Arrow schema, or what makes one: fields, (name, type) pairs, a dict of names to types. A type may be a text of
+    Paimon's SQL, such as VARCHAR(100) NOT NULL.
+    """
     try:
-        return value if isinstance(value, pa.Schema) else pa.schema(value)
+        if isinstance(value, pa.Schema):
+            return value
+        columns = value.items() if isinstance(value, Mapping) else value
+        return pa.schema([_arrow_column(column) for column in columns])
     except (pa.ArrowException, TypeError, ValueError):
         raise refused(
             value, name, "a pyarrow.Schema, fields, or a dict of names to types"
         ) from None
 
 
+def _arrow_column(column: Any) -> Any:
+    """What `pa.schema` takes. A type that was given as text goes along with its field."""
+    if isinstance(column, pa.Field):
+        return column
+    name, kind = column
+    if not isinstance(kind, str):
+        return column
+    parsed = parse_type(kind)
+    return pa.field(name, arrow_type(parsed), parsed.nullable, {_TYPE_TEXT: kind})
+
+
 def column_type(column: pa.Field, *, nullable: bool) -> DataType:
     """The type of a new column. Raises UnsupportedError naming it."""
+    asked = (column.metadata or {}).get(_TYPE_TEXT.encode())
+    if asked is not None:
+        return replace(parse_type(asked.decode()), nullable=nullable)
     try:
         return type_from_arrow(column.type, nullable=nullable)
     except UnsupportedError as cause:

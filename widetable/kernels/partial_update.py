@@ -21,6 +21,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from widetable.kernels.aggregate import ADD, LATE, RETRACT
 from widetable.kernels.jit import kernel
 
 Lanes: TypeAlias = npt.NDArray[np.uint64]
@@ -95,6 +96,62 @@ def _sequence_winners(
                 stored = np.int64(position)
                 valued = np.int64(position) if adds[position] else np.int64(-1)
         winner[key], value[key] = stored, valued
+
+
+def sequence_steps(
+    starts: Positions,
+    floor: Positions,
+    counts: Mask,
+    adds: Mask,
+    has_sequence: Mask,
+    lanes: Lanes,
+    *,
+    composes: bool,
+) -> npt.NDArray[np.int8]:
+    """What each row does to the columns of one sequence group that functions fill (kernels.aggregate): an add that is
+    refused comes late; a retraction counts behind the first add. composes: where there is no add, retractions are added
+    up to one.
+    """
+    steps = np.zeros(len(counts), np.int8)
+    _sequence_steps(starts, floor, counts, adds, has_sequence, lanes, composes, steps)
+    return steps
+
+
+@kernel
+def _sequence_steps(
+    starts: Positions,
+    floor: Positions,
+    counts: Mask,
+    adds: Mask,
+    has_sequence: Mask,
+    lanes: Lanes,
+    composes: bool,
+    steps: npt.NDArray[np.int8],
+) -> None:
+    width = lanes.shape[1]
+    for key in range(len(starts) - 1):
+        stored = np.int64(-1)
+        first = starts[key]
+        if floor[key] >= first:
+            if has_sequence[floor[key]]:
+                stored = floor[key]
+            first = floor[key] + 1
+        has_add = False
+        for position in range(int(first), int(starts[key + 1])):
+            has_add = has_add or (counts[position] and adds[position])
+            if not (counts[position] and has_sequence[position]):
+                continue
+            is_accepted = _accepts(lanes, 0, width, int(stored), position)
+            if is_accepted:
+                stored = np.int64(position)
+            if adds[position]:
+                steps[position] = ADD if is_accepted else LATE
+            elif has_add:
+                steps[position] = RETRACT
+        if composes and not has_add:
+            for position in range(int(first), int(starts[key + 1])):
+                if counts[position] and has_sequence[position]:
+                    steps[position] = ADD
 
 
 def last_removal(

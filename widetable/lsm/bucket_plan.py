@@ -7,6 +7,7 @@
     none, input         universal                                  -                           -
     full-compaction     universal                                  rows of the oldest run      when all runs are taken
     lookup              universal, else all of level 0 (`forced`)  rows at level >= 1          of the level-0 files
+    first-row, any      the same                                   the same                    with lookup the same
 
 With `lookup` a record at level >= 1 is the fully merged row of its key (law 5). For engines whose rows mix records this
 shows in the sequence numbers, decision 0008: a level above the deepest has one number, FULL_ROW_NUMBER plus its place.
@@ -37,7 +38,7 @@ from typing import Final, TypeAlias
 
 from widetable import options as opt
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.levels import Levels, division_of, levels_of
+from widetable.lsm.levels import Levels, division_of, levels_of, looks_up
 from widetable.lsm.sorted_run import SortedRun
 from widetable.lsm.universal_compaction import (
     RunPick,
@@ -90,12 +91,13 @@ class MergeWithChangelog(Merge):
 
     before: where such rows are looked up below the files, oldest first: of a group of runs, newest first, the row of
     the newest one that has the key; the rows of several groups are merged. repairs: the rows at level >= 1 were not
-    full rows.
+    full rows. emits: False where rows are looked up, and nothing is emitted.
     """
 
     known_level: int
     before: tuple[tuple[SortedRun, ...], ...]
     repairs: bool
+    emits: bool
 
 
 # In the order in which they are carried out; empty when there is nothing to do.
@@ -136,7 +138,7 @@ def plan_bucket(
     if any(file.schema_id > schema.id for file in files):
         return ()
     bucket = _Bucket(schema, engine, levels_of(files, schema.typed_options))
-    if bucket.options.get(opt.CHANGELOG_PRODUCER) == "lookup":
+    if looks_up(bucket.options):
         return _with_lookup(bucket, scope)
     return () if scope is Scope.REST else _without_lookup(bucket, scope)
 
@@ -306,6 +308,7 @@ def _steps(
         newest_wins = engine.mixes_records or (not schema.sequence_fields and _ascend(pick.below))
         groups = (pick.below,) if newest_wins else tuple((run,) for run in reversed(pick.below))
         before = groups if pick.below else ()
-        step = MergeWithChangelog(*merge, known_level, before, repairs)
+        emits = bucket.options.get(opt.CHANGELOG_PRODUCER) != "none"
+        step = MergeWithChangelog(*merge, known_level, before, repairs, emits)
     moves = ((file, level) for run, level in pick.moves for file in run.files)
     return (step, *(Move((file,), level, frozenset((file,))) for file, level in moves))

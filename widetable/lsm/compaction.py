@@ -163,7 +163,7 @@ class _Task:
             for section in merged:
                 for merged_range in self._merged(step, section):
                     data.write(_with_number(merged_range.rows, step.sequence_number))
-                    if isinstance(step, MergeWithChangelog):
+                    if isinstance(step, MergeWithChangelog) and step.emits:
                         # Gathered here: the writers' threads are what the commit waits for in the end.
                         changelog.write_rows(merged_range.changes())
             new_files, new_changelog = data.finish(), changelog.finish()
@@ -195,6 +195,7 @@ class _Task:
         before = step.before if isinstance(step, MergeWithChangelog) else ()
         new = [run for run in section.runs if run.level < known_level]
         known = [self._looked_up(runs, new, batch_bytes) for runs in before if new]
+        staying_runs = len(known)
         known += [self._rows(run, read_bytes) for run in section.runs if run.level >= known_level]
         return merge_with_changes(
             known,
@@ -203,6 +204,8 @@ class _Task:
             self._state.engine,
             keep_deletes=step.keep_deletes,
             batch_bytes=batch_bytes,
+            full_runs=staying_runs + sum(run.level > 0 for run in section.runs),
+            staying_runs=staying_runs,
         )
 
     def _looked_up(

@@ -69,17 +69,23 @@ class Levels:
 def levels_of(files: Iterable[DataFileMeta], options: TableOptions) -> Levels:
     """The levels of a bucket with these live files.
 
-    `num-levels` defaults to the compaction trigger + 1, with `changelog-producer=lookup` to as many as `division_of`
+    `num-levels` defaults to the compaction trigger + 1, where rows are looked up to as many as `division_of`
     divides; a bucket that already reaches deeper keeps its depth.
     """
     files = frozenset(files)
     wanted = options.get(opt.NUM_LEVELS)
     if wanted is None:
         wanted = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER) + 1
-        if options.get(opt.CHANGELOG_PRODUCER) == "lookup":
+        if looks_up(options):
             wanted = 1 + _MOST_COMMIT_LEVELS + _old_levels(options)
     deepest = max((file.level for file in files), default=0)
     return Levels(min(max(wanted, deepest + 1, 2), _MOST_LEVELS), files)
+
+
+def looks_up(options: TableOptions) -> bool:
+    """Whether level 0 moves up with what lies below looked up: for the changelog, or so that a key is in one file."""
+    is_first_row = options.get(opt.MERGE_ENGINE) == "first-row"
+    return bool(is_first_row or options.get(opt.CHANGELOG_PRODUCER) == "lookup")
 
 
 @dataclass(frozen=True)

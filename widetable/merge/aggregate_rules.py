@@ -1,4 +1,4 @@
-"""Aggregate functions: their names, and the columns that they take. No engine here runs them yet.
+"""Aggregate functions: their names, and the columns and options that they take.
 
 Source: Paimon `FieldAggregators` and its factories. Wrong options are reported as such, before the engine is refused.
 """
@@ -9,7 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, UnsupportedError
+from widetable.merge.aggregate_function import (
+    NESTED_KEY,
+    NESTED_SEQUENCE,
+    TS_FIELD,
+    AggregateColumn,
+)
 from widetable.schema import TableSchema
 from widetable.types import MAX_LENGTH, DataType
 
@@ -84,6 +90,10 @@ FUNCTIONS: Final[dict[str, tuple[str, Callable[[DataType], bool]]]] = {
 }
 
 
+# Functions of binary sketches and bitmaps: known, and not honoured.
+REFUSED: Final = ("rbm32", "rbm64", "hll_sketch", "theta_sketch")
+
+
 @dataclass(frozen=True)
 class AggregateFunction:
     """A function that reaches a column, and the option that says so."""
@@ -132,6 +142,7 @@ def functions_take_their_columns(schema: TableSchema) -> None:
                 action="Use another function or another column.",
             )
         _check_nested_key(schema, field.name, found.function)
+        _check_options(AggregateColumn(schema, field, found.function))
 
 
 def _check_nested_key(schema: TableSchema, column: str, function: str) -> None:
@@ -148,3 +159,43 @@ def _check_nested_key(schema: TableSchema, column: str, function: str) -> None:
                 expected=f"the option 'fields.{column}.nested-key'",
                 action="Add it.",
             )
+
+
+def functions_are_honoured(schema: TableSchema) -> None:
+    """Raises UnsupportedError for a function whose values only its library can read."""
+    for field in schema.fields:
+        found = aggregate_function(schema, field.name)
+        if found is not None and found.function in REFUSED:
+            raise UnsupportedError(
+                f"option {found.option!r}",
+                found=f"{found.function!r} for the column {field.name!r}",
+                expected="a function that this version has: all but " + ", ".join(REFUSED),
+                action="Use another function, or another client.",
+            )
+
+
+def _check_options(column: AggregateColumn) -> None:
+    """Values that are none, and fields that the column's rows do not have."""
+    column.values()
+    kind = column.field.type
+    rows = kind.element if kind.root == "ARRAY" else kind.value
+    fields = {} if rows is None else {field.name: field.type for field in rows.fields}
+    asked = [*column.get(NESTED_KEY), *column.get(NESTED_SEQUENCE)]
+    by_time = column.function == "merge_map_with_keytime"
+    if by_time:
+        asked.append(column.get(TS_FIELD) or list(fields)[-1])
+    for name in asked:
+        if name not in fields:
+            raise InvalidError(
+                f"column {column.name!r}, function {column.function!r}",
+                found=f"the field {name!r} in its options",
+                expected=f"one of {', '.join(fields) or 'no fields'}",
+                action="Correct the name.",
+            )
+    if by_time and fields[asked[-1]].root not in ("VARCHAR", "CHAR"):
+        raise InvalidError(
+            f"column {column.name!r}, function {column.function!r}",
+            found=f"the time field {asked[-1]!r} of type {fields[asked[-1]]}",
+            expected="STRING",
+            action="Name another field by 'ts-field'.",
+        )

@@ -39,14 +39,19 @@ _Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ChangelogRule:
-    """compared: columns of which one must differ for an update to be emitted; None: updates always are."""
+    """compared: columns of which one must differ for an update to be emitted; None: updates always are. only_new: rows
+    never change, so only new ones are emitted, each with its own kind.
+    """
 
     compared: tuple[str, ...] | None = None
+    only_new: bool = False
 
 
 def changelog_rule(schema: TableSchema) -> ChangelogRule:
     """As the options `changelog-producer.row-deduplicate` and `..-ignore-fields` say."""
     options = schema.typed_options
+    if options.get(opt.MERGE_ENGINE) == "first-row":
+        return ChangelogRule(only_new=True)
     if not options.get(opt.ROW_DEDUPLICATE):
         return ChangelogRule()
     ignored: tuple[str, ...] = options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS)
@@ -71,11 +76,14 @@ def changelog(
     present_after = ~is_retraction(after.kinds)
     rows = _Images(window, before, after)
     emitted = touched & (before.present | present_after)
+    if rule.only_new:
+        emitted = touched & ~before.present & present_after
     updated = np.flatnonzero(emitted & before.present & present_after)
     if rule.compared is not None and len(updated):
         emitted[updated[rows.are_equal(updated, rule.compared)]] = False
     keys = np.flatnonzero(emitted)
-    return rows.gather(keys, before.present[keys], present_after[keys], columns)
+    new_kinds = after.kinds[keys] if rule.only_new else np.full(len(keys), INSERT, np.int8)
+    return rows.gather(keys, before.present[keys], present_after[keys], columns, new_kinds)
 
 
 def _any_per_key(window: Window, rows: _Mask) -> _Mask:
@@ -137,9 +145,16 @@ class _Images:
         return equal
 
     def gather(
-        self, keys: _Rows, was: _Mask, now: _Mask, columns: Sequence[str]
+        self,
+        keys: _Rows,
+        was: _Mask,
+        now: _Mask,
+        columns: Sequence[str],
+        new_kinds: npt.NDArray[np.int8],
     ) -> pa.RecordBatch | None:
-        """The rows of these keys. was, now: whether each has a row before, after."""
+        """The rows of these keys. was, now: whether each has a row before, after; new_kinds: of those that have none
+        before.
+        """
         per_key = was.astype(np.int64) + now
         rows = int(per_key.sum())
         if not rows:
@@ -148,7 +163,7 @@ class _Images:
         first = np.concatenate([[0], np.cumsum(per_key)[:-1]])
         is_old = np.zeros(rows, np.bool_)
         is_old[first[was]] = True
-        kinds = np.full(rows, INSERT, np.int8)
+        kinds = np.repeat(new_kinds, per_key)
         kinds[first[was]] = np.where(now[was], UPDATE_BEFORE, DELETE)
         kinds[first[was & now] + 1] = UPDATE_AFTER
         numbers = self._window.sequence_numbers[self._window.last_rows[key]]

@@ -29,6 +29,8 @@ class Deduplicate:
 
     name = "deduplicate"
     mixes_records = False
+    merges_retractions = False
+    looks_up = False
 
     def validate(self, schema: TableSchema) -> None:
         check_rules(schema)
@@ -55,9 +57,15 @@ class Deduplicate:
         pick = Pick(tuple(columns), winners)
         return MergePlan(window.kinds[winners], window.sequence_numbers[winners], (pick,))
 
+    def collapse_plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        return self.plan(window, columns)
+
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
         return PartialMerge.ALWAYS
 
     def keeps_deletes(self, schema: TableSchema) -> bool:
         """An older insert may arrive after a delete only where the user's sequence says what is older."""
         return bool(schema.sequence_fields) and not schema.typed_options.get(opt.IGNORE_DELETE)
+
+    def counts_newest_full_row(self, schema: TableSchema) -> bool:
+        return False

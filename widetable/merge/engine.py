@@ -11,12 +11,15 @@ import pyarrow as pa
 
 from widetable import options as opt
 from widetable.errors import UnsupportedError
+from widetable.merge.aggregation import Aggregation
 from widetable.merge.deduplicate import Deduplicate
+from widetable.merge.first_row import FirstRow
 from widetable.merge.option_rules import check_rules
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.partial_update import PartialUpdate
 from widetable.merge.plan import MergePlan, unmerged
 from widetable.merge.window import Window
+from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
 
 __all__ = ["ENGINES", "MergeEngine", "PartialMerge", "engine_of"]
@@ -28,6 +31,10 @@ class MergeEngine(Protocol):
     """
 
     name: str
+    # Whether a key that has nothing but a retraction is there.
+    merges_retractions: bool
+    # Whether compaction always looks up what lies below, and leaves out keys that are there: a key is in one file only.
+    looks_up: bool
     # Whether a merged row may hold values of several records, so that its one sequence number cannot stand for all
     # of them (docs/decisions/0007).
     mixes_records: bool
@@ -50,7 +57,12 @@ class MergeEngine(Protocol):
         """
 
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
-        """One row per key, for these columns. Raises InvalidError for a retraction that has no meaning."""
+        """One row per key, for these columns, from all that there is of it. Raises InvalidError for a retraction that
+        has no meaning.
+        """
+
+    def collapse_plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        """The same of a commit's rows, which will be merged with what is older (docs/decisions/0031)."""
 
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
         """Which runs compaction may merge (docs/decisions/0002). has_deletes: the files hold -U or -D."""
@@ -58,9 +70,14 @@ class MergeEngine(Protocol):
     def keeps_deletes(self, schema: TableSchema) -> bool:
         """Whether a delete still means something when nothing older is left (docs/decisions/0002)."""
 
+    def counts_newest_full_row(self, schema: TableSchema) -> bool:
+        """Whether rows at level >= 1 are whole rows, of which only the newest of a key may be merged: what is older is
+        in it (docs/decisions/0031).
+        """
+
 
 ENGINES: Final[dict[str, MergeEngine]] = {
-    engine.name: engine for engine in (Deduplicate(), PartialUpdate())
+    engine.name: engine for engine in (Deduplicate(), PartialUpdate(), Aggregation(), FirstRow())
 }
 
 
@@ -83,7 +100,18 @@ def engine_of(schema: TableSchema) -> MergeEngine:
 
 
 def plan_of(window: Window, engine: MergeEngine, columns: Sequence[str]) -> MergePlan:
-    """The engine's plan; a row that is alone stands as it is."""
-    if window.has_single_rows_only:
+    """The engine's plan; a row that is alone stands as it is, but for a retraction that an engine makes a row of."""
+    if window.has_single_rows_only and not (engine.merges_retractions and _retracts(window)):
         return unmerged(window, columns)
     return engine.plan(window, columns)
+
+
+def collapse_plan_of(window: Window, engine: MergeEngine, columns: Sequence[str]) -> MergePlan:
+    """The engine's plan of a commit's rows; a row that is alone stands as it is."""
+    if window.has_single_rows_only:
+        return unmerged(window, columns)
+    return engine.collapse_plan(window, columns)
+
+
+def _retracts(window: Window) -> bool:
+    return bool(is_retraction(window.kinds[window.order]).any())

@@ -6,6 +6,8 @@ record comes in the order. Key and other NOT NULL columns keep theirs too.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -13,26 +15,33 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.kernels.arrow_buffers import fixed_values, validity
 from widetable.kernels.gather import take
+from widetable.merge.aggregate_function import IGNORE_RETRACT
+from widetable.merge.aggregate_functions import columns_of_group
 from widetable.row_kind import DELETE, is_retraction
 from widetable.schema import VALUE_KIND, SequenceGroup, TableSchema
 
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
-def partial_update_normal_form(schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same records; the batch itself when nothing changes."""
+
+def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) -> dict[str, Mask]:
+    """By column, the rows whose value has no meaning. What a function takes back keeps the value of a retraction."""
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
     retractions = is_retraction(kinds)
-    cleared: dict[str, npt.NDArray[np.bool_]] = {}
+    cleared: dict[str, Mask] = {}
     if schema.sequence_groups:
         for group in schema.sequence_groups:
-            without_values = retractions | ~_has_sequence(row_batch, group)
+            without_sequence = ~_has_sequence(row_batch, group)
+            without_values = retractions | without_sequence
+            filled = columns_of_group(schema, group)
             for name in group.protected:
+                takes_back = name in filled and not filled[name].get(IGNORE_RETRACT)
                 if name not in group.sequence:
-                    cleared[name] = without_values
+                    cleared[name] = without_sequence if takes_back else without_values
         grouped = {name for group in schema.sequence_groups for name in group.columns}
         cleared.update({name: retractions for name in schema.names if name not in grouped})
     elif schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE):
         cleared.update({name: kinds == DELETE for name in schema.names})
-    return _clear(schema, row_batch, cleared)
+    return cleared
 
 
 def _has_sequence(row_batch: pa.RecordBatch, group: SequenceGroup) -> npt.NDArray[np.bool_]:
@@ -50,9 +59,10 @@ def _has_value(array: pa.Array, rows: npt.NDArray[np.bool_]) -> bool:
     return bool((rows if valid is None else valid & rows).any())
 
 
-def _clear(
+def clear(
     schema: TableSchema, row_batch: pa.RecordBatch, cleared: dict[str, npt.NDArray[np.bool_]]
 ) -> pa.RecordBatch:
+    """The batch with nulls where a column's mask says so; the key, what orders records and NOT NULL columns stay."""
     arrays = []
     rows = np.arange(row_batch.num_rows)
     for name, array in zip(row_batch.schema.names, row_batch.columns, strict=True):

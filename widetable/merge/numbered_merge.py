@@ -40,10 +40,12 @@ def merge_numbered(
     engine: MergeEngine,
     columns: Sequence[str],
     below: Sequence[str] = (),
+    full_runs: int = 0,
 ) -> list[NumberedRows]:
     """The rows that are there, in pieces, by number, with these columns at least. runs: oldest first, with
     `engine.needed_columns(schema, columns)` as far as files have them; the numbers of a run ascend. below: key columns
-    that tell keys of one number apart; then a number has all its keys, in their order.
+    that tell keys of one number apart; then a number has all its keys, in their order. full_runs: so many, the oldest,
+    are at level >= 1.
     """
     names = in_schema_order(schema, columns)
     found = [each for run in runs for each in run]
@@ -58,7 +60,8 @@ def merge_numbered(
     if below:
         rest = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in below]
         lanes = key_lanes([pa.chunked_array([pa.array(numbers)]), *rest])
-    window = window_of_runs(KeyOrder(schema), pieces, run_offsets, lanes)
+    full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
+    window = window_of_runs(KeyOrder(schema), pieces, run_offsets, lanes, full_runs)
     plan = plan_of(window, engine, names)
     there = np.flatnonzero(~is_retraction(plan.kinds))
     rows = gather(window, plan.without_deletes(), names)

@@ -14,6 +14,7 @@ from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.aggregate_rules import (
     aggregate_function,
+    functions_are_honoured,
     functions_are_known,
     functions_take_their_columns,
 )
@@ -211,15 +212,7 @@ def check_honoured_groups(schema: TableSchema) -> None:
                 expected="a column whose value no group clears",
                 action=f"Take {name!r} out of the group.",
             )
-    for name in schema.names:
-        found = aggregate_function(schema, name)
-        if found is not None and (name in roles or found.function != LAST_NON_NULL_VALUE):
-            raise UnsupportedError(
-                f"option {found.option!r}",
-                found=f"{found.function!r} for the column {name!r}",
-                expected="no aggregate function",
-                action="Remove the function, or use another client.",
-            )
+    functions_are_honoured(schema)
 
 
 RULES: Final[dict[str, tuple[Rule, ...]]] = {

@@ -18,7 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.merge.normal_form import partial_update_normal_form
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.merge.aggregate_function import AggregateColumn, Grouping
+from widetable.merge.aggregate_functions import AGGREGATES, columns_of_groups
+from widetable.merge.aggregate_normal_form import aggregate_normal_form, refuse_retractions
+from widetable.merge.normal_form import cleared_of_partial_update
 from widetable.merge.option_rules import check_honoured_groups, check_rules
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.partial_update_barriers import partial_update_barriers
@@ -26,7 +30,8 @@ from widetable.merge.partial_update_plan import partial_update_plan
 from widetable.merge.plan import MergePlan
 from widetable.merge.window import Window
 from widetable.merge.written_columns import check_required, missing_columns
-from widetable.schema import TableSchema
+from widetable.row_kind import DELETE, is_retraction
+from widetable.schema import VALUE_KIND, TableSchema
 
 
 class PartialUpdate:
@@ -34,6 +39,8 @@ class PartialUpdate:
 
     name = "partial-update"
     mixes_records = True
+    merges_retractions = False
+    looks_up = False
 
     def validate(self, schema: TableSchema) -> None:
         check_rules(schema)
@@ -65,7 +72,16 @@ class PartialUpdate:
         return tuple(name for name in schema.names if name in needed)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-        return partial_update_normal_form(schema, row_batch)
+        cleared = cleared_of_partial_update(schema, row_batch)
+        filled = columns_of_groups(schema)
+        if filled:
+            retractions = is_retraction(fixed_values(row_batch.column(VALUE_KIND), np.int8))
+            if _removing(schema):  # which -D removes is known only with what is older
+                kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
+                retractions = retractions & (kinds != DELETE)
+            for name, column in filled.items():
+                refuse_retractions(row_batch, retractions & ~cleared[name], [column])
+        return aggregate_normal_form(schema, row_batch, filled.values(), cleared)
 
     def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
         return partial_update_barriers(window)
@@ -73,17 +89,36 @@ class PartialUpdate:
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
         return partial_update_plan(window, columns)
 
+    def collapse_plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        return partial_update_plan(window, columns, collapses=True)
+
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
         """A row merged over several values of `sequence.field` would have one place in the order, so NEVER there."""
         if schema.sequence_fields:
             return PartialMerge.NEVER
-        options = schema.typed_options
-        removes = options.get(opt.REMOVE_RECORD_ON_DELETE) or options.get(
-            opt.REMOVE_RECORD_ON_SEQUENCE_GROUP
-        )
-        return PartialMerge.WITH_BASE if removes and has_deletes else PartialMerge.ALWAYS
+        filled = columns_of_groups(schema).values()
+        if filled and (has_deletes or not all(map(_is_free, filled))):
+            return PartialMerge.WITH_BASE
+        return PartialMerge.WITH_BASE if has_deletes and _removing(schema) else PartialMerge.ALWAYS
 
     def keeps_deletes(self, schema: TableSchema) -> bool:
         """The sequences of a delete hold back older records that arrive later."""
         is_ordered = bool(schema.sequence_groups or schema.sequence_fields)
         return is_ordered and not schema.typed_options.get(opt.IGNORE_DELETE)
+
+    def counts_newest_full_row(self, schema: TableSchema) -> bool:
+        producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
+        return bool(producer == "lookup" and columns_of_groups(schema))
+
+
+def _is_free(column: AggregateColumn) -> bool:
+    """Whether adds may be merged in any grouping, late ones among them."""
+    free = (Grouping.ANY, Grouping.ADDS, Grouping.LAST)
+    return AGGREGATES[column.function].grouping(column) in free
+
+
+def _removing(schema: TableSchema) -> bool:
+    """Whether a -D may remove a row."""
+    options = schema.typed_options
+    on_delete = options.get(opt.REMOVE_RECORD_ON_DELETE)
+    return bool(on_delete or options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP))

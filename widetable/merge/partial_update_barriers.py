@@ -4,6 +4,8 @@
 * remove-record-on-delete: the first add behind the last -D of a key; together they would be an add that forgets the
   removal.
 * remove-record-on-sequence-group: a -D that may remove stands alone; whether it does is known only with what is older.
+* Retractions of what functions fill, before the first add of the commit: whether they count is known only with what is
+  older, too. Not of `collect`, which takes nothing back in a commit that adds, as in Paimon (docs/decisions/0031).
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from widetable import options as opt
-from widetable.kernels.partial_update import last_marked
-from widetable.merge.key_order import KeyOrder
+from widetable.merge.aggregate_barriers import aggregate_barriers, goes_by_order
+from widetable.merge.aggregate_functions import columns_of_group, columns_of_groups, takes_back
+from widetable.merge.barriers import behind_last_delete, between_sequences, kept
+from widetable.merge.fold import valid_of
 from widetable.merge.partial_update_plan import removing_groups, sequences_of
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, is_retraction
@@ -23,38 +27,19 @@ def partial_update_barriers(window: Window) -> npt.NDArray[np.bool_] | None:
     """bool[m] by position in `window.order`; None when no record is kept apart."""
     if window.has_single_rows_only:
         return None
-    barriers = _between_sequences(window)
+    barriers = between_sequences(window)
     kinds = window.kinds[window.order]
     deletes = kinds == DELETE
+    retractions = is_retraction(kinds)
+    if retractions.any():
+        barriers |= _behind_first_retractions(window, retractions)
+        barriers |= aggregate_barriers(window, columns_of_groups(window.schema).values())
+    barriers |= _between_ordered(window)
     if deletes.any():
         if window.schema.typed_options.get(opt.REMOVE_RECORD_ON_DELETE):
-            barriers |= _behind_last_delete(window, deletes, ~is_retraction(kinds))
+            barriers |= behind_last_delete(window)
         barriers |= _around_removals(window, deletes)
-    barriers[window.starts[:-1]] = False
-    return barriers if barriers.any() else None
-
-
-def _between_sequences(window: Window) -> npt.NDArray[np.bool_]:
-    barriers = np.zeros(len(window.order), np.bool_)
-    lanes = KeyOrder(window.schema).sequence_lanes(window.pieces)
-    if lanes is not None:
-        lanes = lanes[window.order]
-        barriers[1:] = (lanes[1:] != lanes[:-1]).any(axis=1)
-    return barriers
-
-
-def _behind_last_delete(
-    window: Window, deletes: npt.NDArray[np.bool_], adds: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
-    keys = len(window.starts) - 1
-    sizes = np.diff(window.starts)
-    removal = np.repeat(last_marked(window.starts, np.full(keys, -1, np.int64), deletes), sizes)
-    behind = adds & (removal >= 0) & (np.arange(len(adds)) > removal)
-    positions = np.flatnonzero(behind)
-    _, firsts = np.unique(np.repeat(np.arange(keys), sizes)[positions], return_index=True)
-    barriers = np.zeros(len(adds), np.bool_)
-    barriers[positions[firsts]] = True
-    return barriers
+    return kept(window, barriers)
 
 
 def _around_removals(window: Window, deletes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -63,4 +48,46 @@ def _around_removals(window: Window, deletes: npt.NDArray[np.bool_]) -> npt.NDAr
         may_remove |= deletes & sequences_of(window, group, window.order).has_sequence
     barriers = may_remove.copy()
     barriers[1:] |= may_remove[:-1]
+    return barriers
+
+
+def _between_ordered(window: Window) -> npt.NDArray[np.bool_]:
+    """Records of a sequence group in which functions go by order, where one before is of the group, too; and around
+    retractions of it, whose sequence an add would take for its own.
+    """
+    barriers = np.zeros(len(window.order), np.bool_)
+    retractions = is_retraction(window.kinds[window.order])
+    for group in window.schema.sequence_groups:
+        if goes_by_order(columns_of_group(window.schema, group).values()):
+            has_sequence = sequences_of(window, group, window.order).has_sequence
+            count = np.cumsum(has_sequence)
+            firsts = window.starts[:-1]
+            before: npt.NDArray[np.int64] = np.repeat(
+                count[firsts] - has_sequence[firsts], np.diff(window.starts)
+            )
+            apart = has_sequence & retractions
+            barriers |= (has_sequence & (count - before > 1)) | apart
+            barriers[1:] |= apart[:-1]
+    return barriers
+
+
+def _behind_first_retractions(
+    window: Window, retractions: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """The first add of each key that has such a retraction before it."""
+    barriers = np.zeros(len(retractions), np.bool_)
+    taken_back = [
+        name
+        for name, column in columns_of_groups(window.schema).items()
+        if takes_back(column) and column.function != "collect" and any(window.presence(name))
+    ]
+    if not taken_back:
+        return barriers
+    values = (valid_of(window.take(name, window.order)) for name in taken_back)
+    held = retractions & np.logical_or.reduce(list(values))
+    places = np.arange(len(held))
+    firsts = np.minimum.reduceat(np.where(retractions, len(held), places), window.starts[:-1])
+    before = held & (places < np.repeat(firsts, np.diff(window.starts)))
+    keys = np.logical_or.reduceat(before, window.starts[:-1]) & (firsts < len(held))
+    barriers[firsts[keys]] = True
     return barriers

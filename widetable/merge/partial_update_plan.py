@@ -6,7 +6,7 @@ where columns stand alone, but columns without nulls that the same pieces hold s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,37 +15,54 @@ import numpy.typing as npt
 from widetable import options as opt
 from widetable.derived_value import derived_value
 from widetable.errors import InvalidError
-from widetable.format.printed_value import printed
+from widetable.kernels.aggregate import SKIP
 from widetable.kernels.arrow_buffers import validity
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.partial_update import (
     last_marked,
     last_removal,
+    sequence_steps,
     sequence_winners,
 )
 from widetable.kernels.patched_take import take_patched
+from widetable.merge.aggregate_function import AggregateColumn
+from widetable.merge.aggregate_functions import (
+    AGGREGATES,
+    columns_of_group,
+    refuses_retractions,
+    takes_back,
+)
+from widetable.merge.aggregate_normal_form import refuse_retraction
+from widetable.merge.fold import Fold
 from widetable.merge.key_order import Lanes
-from widetable.merge.plan import MergePlan, PickList
+from widetable.merge.plan import Computed, MergePlan, PickList
 from widetable.merge.window import Window
 from widetable.row_kind import DELETE, INSERT, TEXTS, UPDATE_BEFORE, is_retraction
 from widetable.schema import SequenceGroup, TableSchema
 
 
-def partial_update_plan(window: Window, columns: Sequence[str]) -> MergePlan:
-    """One row per key, for these columns. Raises InvalidError for a retraction in a table that gives it no meaning."""
+def partial_update_plan(
+    window: Window, columns: Sequence[str], *, collapses: bool = False
+) -> MergePlan:
+    """One row per key, for these columns. collapses: of a commit's rows, which meet what is older later. Raises
+    InvalidError for a retraction in a table that gives it no meaning.
+    """
     records = _Records(window)
     records.check()
-    picks = PickList()
+    picks, computed = PickList(), list[Computed]()
     wanted = set(columns)
     grouped: set[str] = set()
     for group in window.schema.sequence_groups:
         grouped.update(group.columns)
         if not wanted.isdisjoint(group.columns):
-            _pick_group(records, group, wanted, picks)
+            filled = columns_of_group(window.schema, group)
+            _pick_group(records, group, wanted - filled.keys(), picks)
+            asked = [column for name, column in filled.items() if name in wanted]
+            computed += _fill(records, group, asked, picks, collapses=collapses)
     _pick_plain(records, [name for name in columns if name not in grouped], picks)
     # The number of the first record: what was started after it still sorts after the row (docs/decisions/0007).
     numbers = window.sequence_numbers[window.first_rows]
-    return MergePlan(records.merged_kinds(), numbers, picks.picks())
+    return MergePlan(records.merged_kinds(), numbers, (*picks.picks(), *computed))
 
 
 @dataclass(frozen=True)
@@ -180,6 +197,47 @@ def _pick_group(records: _Records, group: SequenceGroup, wanted: set[str], picks
             picks.add(name, of_values if is_nullable else of_required)
 
 
+def _fill(
+    records: _Records,
+    group: SequenceGroup,
+    columns: Sequence[AggregateColumn],
+    picks: PickList,
+    *,
+    collapses: bool,
+) -> Iterator[Computed]:
+    """The columns of a group that functions fill: those that choose go to the picks."""
+    if not columns:
+        return
+    window, contested, sequences = (
+        records.window,
+        records.window.contested,
+        records.sequences(group),
+    )
+    steps = sequence_steps(
+        records.starts,
+        records.floor,
+        records.counts,
+        records.adds,
+        sequences.has_sequence,
+        sequences.lanes,
+        composes=collapses,
+    )
+    rows, starts, floor = records.rows, records.starts, records.floor
+    fold = Fold(window, contested.keys, rows, starts, floor, steps, composes=collapses)
+    without = fold.doing(np.where(records.retractions, SKIP, steps).astype(np.int8))
+    for column in columns:
+        if not any(window.presence(column.name)):
+            continue
+        if refuses_retractions(column):
+            refuse_retraction(fold, column)
+        how = fold if takes_back(column) else without
+        found = AGGREGATES[column.function].found(how, column)
+        if isinstance(found, Computed):
+            yield found
+        else:
+            picks.add(column.name, fold.indices(found, or_last=not column.field.type.nullable))
+
+
 def _pick_plain(records: _Records, columns: Sequence[str], picks: PickList) -> None:
     """Columns outside groups: the last value among the adds behind the last removal."""
     schema, window = records.schema, records.window
@@ -212,13 +270,9 @@ def _last_value(records: _Records, name: str) -> npt.NDArray[np.int64]:
 
 
 def _meaningless_retraction(window: Window, row: int) -> InvalidError:
-    rows = np.array([row])
-    values = []
-    for name in window.schema.trimmed_primary_key:
-        values.append(f"{name}={printed(window.take(name, rows).slice(0, 1))[0]!r}")
     return InvalidError(
         "merge-engine partial-update",
-        found=f"a {TEXTS[window.kinds[row]]} record of the key {', '.join(values)}",
+        found=f"a {TEXTS[window.kinds[row]]} record of the key {window.printed_key(row)}",
         expected="+I and +U only, as no option gives retractions a meaning",
         action=f"Set {opt.IGNORE_DELETE.key!r} or {opt.REMOVE_RECORD_ON_DELETE.key!r}, define sequence groups, "
         "or filter the records.",

@@ -69,9 +69,10 @@ class MergePlan:
     def without_deletes(self) -> MergePlan:
         """The plan without keys that are not there: those whose kind is -U or -D."""
         gone = is_retraction(self.kinds)
-        if not gone.any():
-            return self
-        kept = np.flatnonzero(~gone)
+        return self.of_keys(np.flatnonzero(~gone)) if gone.any() else self
+
+    def of_keys(self, kept: npt.NDArray[np.int64]) -> MergePlan:
+        """The plan of these keys, by their places."""
         return MergePlan(
             self.kinds[kept],
             self.sequence_numbers[kept],

@@ -31,7 +31,7 @@ from widetable.format.row_batch import in_schema_order
 from widetable.format.row_budget import MOST_ROWS, pieces, row_bytes, rows_within
 from widetable.kernels.run_cut import first_disorder, rows_before_cut
 from widetable.merge.changelog import changelog, changelog_rule
-from widetable.merge.engine import MergeEngine, plan_of
+from widetable.merge.engine import MergeEngine, collapse_plan_of, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.key_order import KeyOrder
 from widetable.merge.plan import MergePlan, Pick
@@ -49,14 +49,17 @@ def merge_runs(
     *,
     keep_deletes: bool,
     batch_bytes: int,
+    full_runs: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """Merge sorted runs, oldest first. The runs must hold `engine.needed_columns(schema, columns)`, as far as files do.
+    """Merge sorted runs, oldest first, of which the first `full_runs` are at level >= 1. The runs must hold
+    `engine.needed_columns(schema, columns)`, as far as files do.
 
     Gives row batches with these columns in table order, by key, one row per key, of about batch_bytes.
     keep_deletes: keys whose row is -U or -D come too.
     """
     names = in_schema_order(schema, columns)
-    for window, _ in _windows(runs, schema, batch_bytes):
+    full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
+    for window, _ in _windows(runs, schema, batch_bytes, full_runs):
         yield from pieces(_merge(window, engine, names, keep_deletes=keep_deletes), batch_bytes)
 
 
@@ -77,16 +80,25 @@ def merge_with_changes(
     *,
     keep_deletes: bool,
     batch_bytes: int,
+    full_runs: int = 0,
+    staying_runs: int = 0,
 ) -> Iterator[Merged]:
     """As `merge_runs` for all columns, and what it changed. known: runs that readers of changes have seen; new: others.
 
-    Both oldest first; every run of `known` is older than those of `new`.
+    Both oldest first; every run of `known` is older than those of `new`. staying_runs: so many, the oldest, stay where
+    they are; an engine that keeps a key in one file only (`looks_up`) gives no row of theirs.
     """
+    full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
+    staying_runs = staying_runs if engine.looks_up else 0
     rule = changelog_rule(schema)
-    for window, run_offsets in _windows([*known, *new], schema, batch_bytes):
+    for window, run_offsets in _windows([*known, *new], schema, batch_bytes, full_runs):
         plan = plan_of(window, engine, schema.names)
         first_new_row = int(run_offsets[len(known)])
         kept = plan if keep_deletes else plan.without_deletes()
+        if staying_runs:
+            stays = window.order < run_offsets[staying_runs]
+            has_row = np.logical_or.reduceat(stays, window.starts[:-1])
+            kept = plan.of_keys(np.flatnonzero(~has_row))
         yield Merged(
             partial(gather, window, kept, schema.names),
             partial(changelog, window, first_new_row, engine, plan, schema.names, rule),
@@ -118,7 +130,10 @@ def interleave_runs(
 
 
 def _windows(
-    runs: Sequence[Iterator[pa.RecordBatch]], schema: TableSchema, batch_bytes: int
+    runs: Sequence[Iterator[pa.RecordBatch]],
+    schema: TableSchema,
+    batch_bytes: int,
+    full_runs: int = 0,
 ) -> Iterator[tuple[Window, npt.NDArray[np.int64]]]:
     """Key range by key range: its window, and the row numbers at which the runs start in it (and its end)."""
     key_order = KeyOrder(schema)
@@ -131,7 +146,7 @@ def _windows(
             run.load(rows)
         if not any(run.rows for run in heads):
             return
-        found = _next_window(key_order, heads)
+        found = _next_window(key_order, heads, full_runs)
         if found is not None:
             yield found
 
@@ -150,7 +165,8 @@ def collapse(
     held = {name for batch in filled for name in batch.schema.names}
     names = tuple(name for name in schema.names if name in held)
     window = window_of_arrivals(KeyOrder(schema), filled)
-    return [_merge(layer, engine, names, keep_deletes=True) for layer in _layers(window, engine)]
+    layers = _layers(window, engine)
+    return [gather(layer, collapse_plan_of(layer, engine, names), names) for layer in layers]
 
 
 def _layers(window: Window, engine: MergeEngine) -> Iterator[Window]:
@@ -245,7 +261,7 @@ class _Run:
 
 
 def _next_window(
-    key_order: KeyOrder, runs: Sequence[_Run]
+    key_order: KeyOrder, runs: Sequence[_Run], full_runs: int
 ) -> tuple[Window, npt.NDArray[np.int64]] | None:
     """The rows before the next cut, taken out of the runs; None when the heads must grow first."""
     pieces = [piece for run in runs for piece in run.head(run.seen_rows)]
@@ -264,7 +280,8 @@ def _next_window(
     for run, rows in zip(runs, counts, strict=True):
         run.drop(int(rows))
     run_offsets = np.concatenate([[0], np.cumsum(counts)])
-    return window_of_runs(key_order, taken, run_offsets, lanes[chosen]), run_offsets
+    window = window_of_runs(key_order, taken, run_offsets, lanes[chosen], full_runs)
+    return window, run_offsets
 
 
 def _check_key_order(

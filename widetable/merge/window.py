@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.derived_value import derived_value
+from widetable.format.printed_value import printed
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import group_starts, merge_order, sort_order
 from widetable.kernels.patched_take import PatchChoice, take_patched
@@ -152,6 +153,11 @@ class Window:
         column = self.column(name)
         return take_patched(column.large, column.rest, self.choice(self.presence(name), rows))
 
+    def printed_key(self, row: int) -> str:
+        """The key of a row, for messages."""
+        found = ((n, self.take(n, np.array([row]))) for n in self.schema.trimmed_primary_key)
+        return ", ".join(f"{name}={printed(value)[0]!r}" for name, value in found)
+
     def _layout(self, presence: tuple[bool, ...]) -> _Layout:
         layout = self._layouts.get(presence)
         if layout is None:
@@ -170,9 +176,22 @@ def window_of_runs(
     pieces: Sequence[pa.RecordBatch],
     run_offsets: npt.NDArray[np.int64],
     lanes: Lanes,
+    full_runs: int = 0,
 ) -> Window:
-    """A window of sorted runs. run_offsets: the rows where runs start, and n; lanes: of the keys of all rows."""
-    return _window(key_order, pieces, lanes, run_offsets)
+    """A window of sorted runs. run_offsets: the rows where runs start, and n; lanes: of the keys of all rows.
+    full_runs: so many, the oldest, hold whole rows, and of a key's only the newest counts.
+    """
+    window = _window(key_order, pieces, lanes, run_offsets)
+    return window if full_runs < 2 else _of_newest(window, run_offsets, full_runs)
+
+
+def _of_newest(window: Window, run_offsets: npt.NDArray[np.int64], full_runs: int) -> Window:
+    """Without whole rows of keys that a newer run has."""
+    is_full = window.order < run_offsets[full_runs]
+    runs = np.searchsorted(run_offsets, window.order, side="right") - 1
+    newest = np.maximum.reduceat(np.where(is_full, runs, -1), window.starts[:-1])
+    counts = ~is_full | (runs == np.repeat(newest, np.diff(window.starts)))
+    return window if counts.all() else window.layer(counts)
 
 
 def window_of_arrivals(key_order: KeyOrder, batches: Sequence[pa.RecordBatch]) -> Window:

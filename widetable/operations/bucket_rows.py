@@ -37,6 +37,8 @@ class BucketRows:
         self._loaded: tuple[str, ...] | None = None
         self._files: OpenFiles | None = None
         self._runs: list[RunRows] = []
+        # Of the runs, those at level >= 1; the others are at level 0.
+        self.levels = 0
 
     @property
     def open_files(self) -> int:
@@ -62,6 +64,7 @@ class BucketRows:
         self._files.keep_only({file.file_name for file in live})
         newest_first = levels_of(live, table.options).sorted_runs()
         self._runs = [RunRows(self._files, run, schema) for run in reversed(newest_first)]
+        self.levels = sum(run.level > 0 for run in newest_first)
         self._live = frozenset(live)
 
     def find(self, keys: pa.RecordBatch, expected_keys: int, threads: int = 1) -> list[list[Found]]:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from widetable import options as opt
 from widetable.arguments import flag
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
@@ -24,6 +23,7 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.lsm.compaction_job import RunWorks, compact_table, one_by_one
+from widetable.lsm.levels import looks_up
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_caches import caches_of
@@ -105,8 +105,8 @@ def newest_entries(
 
 
 def makes_lookups(state: TableState) -> bool:
-    """Whether compactions make the table's changelog."""
-    return state.options.get(opt.CHANGELOG_PRODUCER) == "lookup"
+    """Whether each commit's rows move up, with what lies below looked up."""
+    return looks_up(state.options)
 
 
 def due_plans(state: TableState, entries: Sequence[ManifestEntry], scope: Scope) -> list[Plan]:

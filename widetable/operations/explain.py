@@ -149,7 +149,9 @@ def _merged(
     sizes = [sum(found.rows.num_rows for _, found in run) for run in runs]
     run_offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     lanes = np.zeros((len(stored), 1), np.uint64)
-    window = window_of_runs(KeyOrder(schema), pieces, run_offsets, lanes)
+    is_full = state.engine.counts_newest_full_row(schema)
+    full_runs = rows.levels if is_full else 0
+    window = window_of_runs(KeyOrder(schema), pieces, run_offsets, lanes, full_runs)
     return stored, merge_steps(window, state.engine, schema.names)
 
 

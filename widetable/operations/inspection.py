@@ -20,6 +20,7 @@ from widetable.commit.snapshot_holds import kept_snapshots
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.lsm.levels import looks_up
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.file_damage import DamagedFile, damaged_files
 from widetable.operations.newest_snapshot import newest_files
@@ -267,7 +268,7 @@ def _backlog_warnings(state: TableState, backlog: Backlog) -> Iterator[str]:
         )
         yield f"{backlog.most_in_a_bucket} level-0 files in one bucket make reads slow: {who}"
     is_due_at_once = (
-        options.get(opt.CHANGELOG_PRODUCER) == "lookup"
+        looks_up(options)
         and options.get(opt.LOOKUP_COMPACT) == "radical"
         and not options.get(opt.WRITE_ONLY)
     )

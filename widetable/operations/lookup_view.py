@@ -197,21 +197,22 @@ class LookupView:
             self._budget.expect(_EXPANSION * widest)
             try:
                 for part in _pieces(all_work, budget):
-                    found = self._in_runs(asked.keys, part)
+                    found, full_runs = self._in_runs(asked.keys, part)
                     keys = sum(work.end - work.first for work in part)
                     if keys > _FEW_TO_LEARN_FROM or keys < asked.keys.num_rows:
                         for each in chain.from_iterable(found):
                             budget.saw(each.rows, keys if below else each.rows.num_rows)
                     engine = self.chosen.state.engine
-                    yield from merge_numbered(found, schema, engine, columns, below)
+                    yield from merge_numbered(found, schema, engine, columns, below, full_runs)
             finally:
                 for bucket in used:
                     bucket.end_call()
                 self._close_some()
 
-    def _in_runs(self, keys: pa.RecordBatch, part: Sequence[_Work]) -> list[list[NumberedRows]]:
-        """What all buckets have, by the age of their runs, the oldest first."""
-
+    def _in_runs(
+        self, keys: pa.RecordBatch, part: Sequence[_Work]
+    ) -> tuple[list[list[NumberedRows]], int]:
+        """What all buckets have, by the age of their runs, the oldest first; and how many of these are levels >= 1."""
         asked = sum(work.end - work.first for work in part)
         threads = _THREADS if asked >= _KEYS_FOR_THREADS else 1
         in_bucket = threads if len(part) == 1 else 1
@@ -221,16 +222,18 @@ class LookupView:
             return work.bucket.find(keys.slice(work.first, count), count, in_bucket)
 
         of_buckets = in_threads(find, part, threads, "lookup")
-        runs = []
-        for of_run in zip_longest(*of_buckets, fillvalue=[]):
-            runs.append(
-                [
-                    NumberedRows(work.first + hits, rows)
-                    for work, found in zip(part, of_run, strict=True)
-                    for hits, rows in found
-                ]
-            )
-        return runs
+        levels = [found[: work.bucket.levels] for work, found in zip(part, of_buckets, strict=True)]
+        fresh = [found[work.bucket.levels :] for work, found in zip(part, of_buckets, strict=True)]
+        of_runs = [*zip_longest(*levels, fillvalue=[]), *zip_longest(*fresh, fillvalue=[])]
+        runs = [
+            [
+                NumberedRows(work.first + hits, rows)
+                for work, found in zip(part, of_run, strict=True)
+                for hits, rows in found
+            ]
+            for of_run in of_runs
+        ]
+        return runs, max(map(len, levels))
 
     def _work(self, asked: AskedKeys) -> list[_Work]:
         """The keys of each bucket that has files."""

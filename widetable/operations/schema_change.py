@@ -22,6 +22,7 @@ from widetable.errors import InvalidError, UnsupportedError, WidetableError
 from widetable.field_options import FIELD_OPTION
 from widetable.format.column_cast import column_cast
 from widetable.merge.engine import engine_of
+from widetable.operations.function_change import check_functions
 from widetable.option_checks import check_alter, check_honoured
 from widetable.schema import TableSchema, check_schema, column_type
 from widetable.types import (
@@ -80,6 +81,7 @@ def changed_schema(
     check_derived(new)
     _check_orders(schema, new)
     _check_groups(schema, new)
+    check_functions(schema, new)
     return new
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from widetable import join_options
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.merge.engine import engine_of
+from widetable.merge.engine import PartialMerge, engine_of
 from widetable.option_checks import check_honoured, check_values
 from widetable.schema import TableSchema, check_fixed_buckets
 
@@ -111,18 +111,20 @@ def check_given_rows(schema: TableSchema) -> None:
 
 
 def check_changelog_producer(schema: TableSchema) -> None:
-    """Refuse a changelog that cannot be right. Rows of partial-update that `sequence.field` orders stay unmerged until
-    they are read (docs/decisions/0002), so no compaction knows the row before. Raises InvalidError for ignored fields
-    that are no columns.
+    """Refuse a changelog that cannot be right. Rows that `sequence.field` orders stay unmerged until they are read,
+    where a merged row has no one place in the order (docs/decisions/0002), so no compaction knows the row before.
+    Raises InvalidError for ignored fields that are no columns.
     """
     options = schema.typed_options
     producer = options.get(opt.CHANGELOG_PRODUCER)
-    is_ordered = options.get(opt.MERGE_ENGINE) == "partial-update" and schema.sequence_fields
-    if producer in ("lookup", "full-compaction") and is_ordered:
+    stays_apart = engine_of(schema).partial_merge(schema, has_deletes=False) is PartialMerge.NEVER
+    if producer in ("lookup", "full-compaction") and stays_apart:
+        engine = options.get(opt.MERGE_ENGINE)
         raise UnsupportedError(
             f"option {opt.CHANGELOG_PRODUCER.key!r}",
-            found=f"{producer!r} in a partial-update table with {opt.SEQUENCE_FIELD.key!r}",
-            expected="a table without 'sequence.field', or the producer 'none' or 'input'",
+            found=f"{producer!r} in a table with {opt.SEQUENCE_FIELD.key!r} and the merge engine {engine!r}",
+            expected="a table without 'sequence.field', or functions to which the order is nothing (sum of integers, "
+            "max, min, bool_and, bool_or, last_value), or the producer 'none' or 'input'",
             action="Order the columns by sequence groups (fields.<column>.sequence-group) instead.",
         )
     for name in options.get(opt.ROW_DEDUPLICATE_IGNORE_FIELDS):

@@ -19,7 +19,7 @@ from widetable.format.data_file_reader import open_data_file
 from widetable.format.parquet_statistics import KeyRange
 from widetable.format.row_batch import project
 from widetable.format.row_budget import BATCH_BYTES
-from widetable.lsm.sorted_run import SortedRun, sections
+from widetable.lsm.sorted_run import Section, SortedRun, sections
 from widetable.merge.sorted_merge import merge_runs
 from widetable.read.literal import comparable_of
 from widetable.read.predicate import Bound, Predicate
@@ -50,7 +50,7 @@ def read_bucket(
     for section in sections(files, table.schema):
         if not merge:
             found = bucket_read.raw(section.files)
-        elif len(section.runs) == 1:
+        elif len(section.runs) == 1 and not _merges_alone(table, section):
             found = _without_retractions(bucket_read.raw(section.files))
         else:
             found = bucket_read.merged(section.runs)
@@ -58,6 +58,12 @@ def read_bucket(
             shaped = shape.of(batch)
             if shaped.num_rows:
                 yield shaped
+
+
+def _merges_alone(table: TableState, section: Section) -> bool:
+    """Whether a run by itself has retractions of which the engine makes rows."""
+    may_retract = any(file.delete_row_count != 0 for file in section.files)
+    return table.engine.merges_retractions and may_retract
 
 
 def _without_retractions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -97,7 +103,13 @@ class _BucketRead:
         loaded = engine.needed_columns(schema, self._needed)
         inputs = [self._run(run, loaded, BATCH_BYTES // len(runs)) for run in runs]
         return merge_runs(
-            inputs, schema, engine, self._needed, keep_deletes=False, batch_bytes=BATCH_BYTES
+            inputs,
+            schema,
+            engine,
+            self._needed,
+            keep_deletes=False,
+            batch_bytes=BATCH_BYTES,
+            full_runs=sum(run.level > 0 for run in runs),
         )
 
     def _run(self, run: SortedRun, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from tests.strategies import commits, keys_of, tables
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.schema import TableSchema
 
-ENGINES = ["deduplicate", "partial-update"]
+ENGINES = ["deduplicate", "partial-update", "aggregation", "first-row"]
 
 
 def run_history(data: st.DataObject, schema: TableSchema) -> None:

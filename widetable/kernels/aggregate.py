@@ -1,0 +1,314 @@
+"""What becomes of a column that adds up or chooses: one pass over the records of each key.
+
+Positions count records in merge order: key c has starts[c] to starts[c + 1], and what lies before floor[c], or at it,
+is forgotten. steps[p] says what a record does to the column:
+
+    SKIP     nothing
+    ADD      it comes behind all that was applied so far
+    LATE     it is applied now, and counts as if it had come first
+    RETRACT  its value is taken back
+
+Nothing is raised: where a result does not fit, the position of the record is given. Lengths are the caller's promise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable.kernels.jit import kernel
+
+SKIP: Final = 0
+ADD: Final = 1
+LATE: Final = 2
+RETRACT: Final = 3
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+Steps: TypeAlias = npt.NDArray[np.int8]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Lanes: TypeAlias = npt.NDArray[np.uint64]
+Values: TypeAlias = npt.NDArray[Any]
+
+_MIN64 = np.int64(-(1 << 63))
+
+
+def last_values(starts: Positions, floor: Positions, steps: Steps) -> Positions:
+    """The record whose value, null included, is the newest; -1 after a retraction, and where there is none."""
+    found = np.empty(len(starts) - 1, np.int64)
+    _last_values(starts, floor, steps, found)
+    return found
+
+
+@kernel
+def _last_values(starts: Positions, floor: Positions, steps: Steps, found: Positions) -> None:
+    for key in range(len(found)):
+        found[key] = -1
+        for position in range(starts[key + 1] - 1, max(starts[key], floor[key] + 1) - 1, -1):
+            if steps[position] == ADD:
+                found[key] = position
+            if steps[position] == ADD or steps[position] == RETRACT:
+                break
+
+
+def last_non_nulls(starts: Positions, floor: Positions, steps: Steps, valid: Mask) -> Positions:
+    """The newest record with a value. A late one counts where there is none; a retraction of a value leaves none."""
+    found = np.empty(len(starts) - 1, np.int64)
+    _last_non_nulls(starts, floor, steps, valid, found)
+    return found
+
+
+@kernel
+def _last_non_nulls(
+    starts: Positions, floor: Positions, steps: Steps, valid: Mask, found: Positions
+) -> None:
+    for key in range(len(found)):
+        chosen = np.int64(-1)
+        for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
+            if not valid[position] or steps[position] == SKIP:
+                continue
+            if steps[position] == RETRACT:
+                chosen = np.int64(-1)
+            elif steps[position] == ADD or chosen < 0:
+                chosen = np.int64(position)
+        found[key] = chosen
+
+
+def first_values(
+    starts: Positions, floor: Positions, steps: Steps, valid: Mask, *, nulls_count: bool
+) -> Positions:
+    """The oldest record, or the oldest with a value; the latest late one comes before all, null included."""
+    found = np.empty(len(starts) - 1, np.int64)
+    _first_values(starts, floor, steps, valid, nulls_count, found)
+    return found
+
+
+@kernel
+def _first_values(
+    starts: Positions,
+    floor: Positions,
+    steps: Steps,
+    valid: Mask,
+    nulls_count: bool,
+    found: Positions,
+) -> None:
+    for key in range(len(found)):
+        chosen = np.int64(-1)
+        for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
+            if steps[position] == LATE:
+                chosen = np.int64(position) if nulls_count or valid[position] else np.int64(-1)
+            elif steps[position] == ADD and chosen < 0 and (nulls_count or valid[position]):
+                chosen = np.int64(position)
+        found[key] = chosen
+
+
+def greatest(
+    starts: Positions, floor: Positions, steps: Steps, valid: Mask, lanes: Lanes
+) -> Positions:
+    """The record with the greatest value by lanes, of equal ones the first."""
+    found = np.empty(len(starts) - 1, np.int64)
+    _greatest(starts, floor, steps, valid, lanes, found)
+    return found
+
+
+@kernel
+def _greatest(
+    starts: Positions,
+    floor: Positions,
+    steps: Steps,
+    valid: Mask,
+    lanes: Lanes,
+    found: Positions,
+) -> None:
+    width = lanes.shape[1]
+    for key in range(len(found)):
+        chosen = np.int64(-1)
+        for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
+            if steps[position] == SKIP or not valid[position]:
+                continue
+            is_greater = chosen < 0
+            if not is_greater:
+                for lane in range(width):
+                    if lanes[position, lane] != lanes[chosen, lane]:
+                        is_greater = lanes[position, lane] > lanes[chosen, lane]
+                        break
+            if is_greater:
+                chosen = np.int64(position)
+        found[key] = chosen
+
+
+@kernel
+def sum_integers(
+    starts: Positions,
+    floor: Positions,
+    steps: Steps,
+    valid: Mask,
+    values: Positions,
+    lowest: int,
+    highest: int,
+    sums: Positions,
+    sums_valid: Mask,
+) -> int:
+    """Fills `sums`. Gives the position of the first record with which a sum is not within the bounds, else -1."""
+    for key in range(len(sums)):
+        total, has_total = np.int64(0), False
+        for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
+            if steps[position] == SKIP or not valid[position]:
+                continue
+            value, before = values[position], total
+            if steps[position] == RETRACT:
+                total = before - value
+                wraps = (value < 0) != (total > before) and value != 0
+            else:
+                total = before + value
+                wraps = (value > 0) != (total > before) and value != 0
+            has_total = True
+            if wraps or total < lowest or total > highest:
+                return int(position)
+        sums[key], sums_valid[key] = total, has_total
+    return -1
+
+
+@kernel
+def sum_floats(
+    starts: Positions,
+    floor: Positions,
+    steps: Steps,
+    valid: Mask,
+    values: Values,
+    sums: Values,
+    sums_valid: Mask,
+) -> None:
+    """From left to right, in the width of the values. A first value is itself, so that -0.0 stays what it is."""
+    for key in range(len(sums)):
+        sums[key], sums_valid[key] = 0, False
+        for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
+            if steps[position] == SKIP or not valid[position]:
+                continue
+            if not sums_valid[key]:
+                sums[key] = -values[position] if steps[position] == RETRACT else values[position]
+            elif steps[position] == RETRACT:
+                sums[key] = sums[key] - values[position]
+            else:
+                sums[key] = sums[key] + values[position]
+            sums_valid[key] = True
+
+
+@kernel
+def sum_wide(
+    starts: Positions,
+    floor: Positions,
+    steps: Steps,
+    valid: Mask,
+    words: Lanes,
+    bound: Lanes,
+    sums: Lanes,
+    sums_valid: Mask,
+) -> int:
+    """Integers of 128 bits, low word first. A sum that is not below the bound, nor above its negative, is null, and the
+    next value starts anew. Gives how often that happened.
+    """
+    sign = np.uint64(1 << 63)
+    zero, one = np.uint64(0), np.uint64(1)
+    passed = 0
+    for key in range(len(sums_valid)):
+        low, high, has_total = zero, zero, False
+        for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
+            if steps[position] == SKIP or not valid[position]:
+                continue
+            low2, high2 = words[2 * position], words[2 * position + 1]
+            if steps[position] == RETRACT:
+                low2 = ~low2 + one
+                high2 = ~high2 + (one if low2 == zero else zero)
+            total_low = low + low2
+            total_high = high + high2 + (one if total_low < low2 else zero)
+            size_low, size_high = total_low, total_high
+            if total_high & sign:
+                size_low = ~total_low + one
+                size_high = ~total_high + (one if size_low == zero else zero)
+            same_signs = (high & sign) == (high2 & sign)
+            wraps = same_signs and (total_high & sign) != (high & sign)
+            is_below = size_high < bound[1] or (size_high == bound[1] and size_low < bound[0])
+            has_total = bool(is_below and not wraps)
+            if has_total:
+                low, high = total_low, total_high
+            else:
+                low, high = zero, zero
+                passed += 1
+        sums[2 * key], sums[2 * key + 1], sums_valid[key] = low, high, has_total
+    return passed
+
+
+@kernel
+def multiply_integers(
+    starts: Positions,
+    floor: Positions,
+    steps: Steps,
+    valid: Mask,
+    values: Positions,
+    lowest: int,
+    highest: int,
+    products: Positions,
+    products_valid: Mask,
+) -> int:
+    """Fills `products`; a retraction divides and cuts off the fraction, of nothing it leaves nothing. Gives the
+    position of the first record with which a result is not within the bounds, or that divides by zero; else -1.
+    """
+    for key in range(len(products)):
+        total, has_total = np.int64(0), False
+        for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
+            if steps[position] == SKIP or not valid[position]:
+                continue
+            value = values[position]
+            if steps[position] == RETRACT:
+                if not has_total:
+                    continue
+                if value == 0 or (value == -1 and total == _MIN64):
+                    return int(position)
+                quotient = total // value
+                if quotient * value != total and (total < 0) != (value < 0):
+                    quotient += 1
+                total = quotient
+            elif not has_total:
+                total, has_total = value, True
+            elif value == 0 or total == 0:
+                total = np.int64(0)
+            elif value == -1 and total == _MIN64:
+                return int(position)
+            else:
+                product = total * value
+                if value != -1 and product // value != total:
+                    return int(position)
+                total = product
+            if total < lowest or total > highest:
+                return int(position)
+        products[key], products_valid[key] = total, has_total
+    return -1
+
+
+@kernel
+def multiply_floats(
+    starts: Positions,
+    floor: Positions,
+    steps: Steps,
+    valid: Mask,
+    values: Values,
+    products: Values,
+    products_valid: Mask,
+) -> None:
+    """As `sum_floats`; a retraction divides, of nothing it leaves nothing."""
+    for key in range(len(products)):
+        products[key], products_valid[key] = 0, False
+        for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
+            if steps[position] == SKIP or not valid[position]:
+                continue
+            if steps[position] == RETRACT:
+                if products_valid[key]:
+                    products[key] = products[key] / values[position]
+                continue
+            if products_valid[key]:
+                products[key] = products[key] * values[position]
+            else:
+                products[key] = values[position]
+            products_valid[key] = True

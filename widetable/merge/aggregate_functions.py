@@ -1,0 +1,96 @@
+"""Which function fills which column: the table from names to functions, and from a schema to its columns.
+
+Source: Paimon `FieldAggregatorFactory`, `AggregateMergeFunction.Factory`; semantics.md sections 6.4 and 7. Pure; raises
+InvalidError for option values that are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from widetable.merge.aggregate_function import IGNORE_RETRACT, Aggregate, AggregateColumn, Grouping
+from widetable.merge.aggregate_rules import aggregate_function
+from widetable.merge.choosing_functions import (
+    Choice,
+    first_non_null_value,
+    first_value,
+    last_non_null_value,
+    last_value,
+    maximum,
+    minimum,
+)
+from widetable.merge.element_functions import (
+    COLLECT,
+    MERGE_MAP,
+    MERGE_MAP_BY_TIME,
+    NESTED_PARTIAL_UPDATE,
+    NESTED_UPDATE,
+)
+from widetable.merge.number_functions import PRODUCT, SUM
+from widetable.merge.text_functions import ListAgg
+from widetable.schema import SequenceGroup, TableSchema
+
+LAST_NON_NULL_VALUE: Final = "last_non_null_value"
+
+AGGREGATES: Final[Mapping[str, Aggregate]] = {
+    "last_value": Choice(last_value, Grouping.LAST, retracts=True),
+    LAST_NON_NULL_VALUE: Choice(last_non_null_value, Grouping.IN_ORDER, retracts=True),
+    "first_value": Choice(first_value, Grouping.IN_ORDER),
+    "first_non_null_value": Choice(first_non_null_value, Grouping.IN_ORDER),
+    "first_not_null_value": Choice(first_non_null_value, Grouping.IN_ORDER),
+    "max": Choice(maximum, Grouping.ADDS),
+    "min": Choice(minimum, Grouping.ADDS),
+    "bool_and": Choice(minimum, Grouping.ADDS),
+    "bool_or": Choice(maximum, Grouping.ADDS),
+    "sum": SUM,
+    "product": PRODUCT,
+    "listagg": ListAgg(),
+    "collect": COLLECT,
+    "merge_map": MERGE_MAP,
+    "merge_map_with_keytime": MERGE_MAP_BY_TIME,
+    "nested_update": NESTED_UPDATE,
+    "nested_partial_update": NESTED_PARTIAL_UPDATE,
+}
+
+
+def columns_of_aggregation(schema: TableSchema) -> dict[str, AggregateColumn]:
+    """All columns of an `aggregation` table that a function fills: not the key, nor what orders records."""
+    fixed = {*schema.primary_keys, *schema.sequence_fields}
+    return {
+        field.name: AggregateColumn(schema, field, _function(schema, field.name))
+        for field in schema.fields
+        if field.name not in fixed
+    }
+
+
+def columns_of_groups(schema: TableSchema) -> dict[str, AggregateColumn]:
+    """The columns of a `partial-update` table that a function fills: protected ones. Alone, a column may have none but
+    the function that it has anyhow.
+    """
+    groups = (columns_of_group(schema, group) for group in schema.sequence_groups)
+    return {name: column for group in groups for name, column in group.items()}
+
+
+def columns_of_group(schema: TableSchema, group: SequenceGroup) -> dict[str, AggregateColumn]:
+    """The same of one sequence group."""
+    return {
+        name: AggregateColumn(schema, schema.field(name), found.function)
+        for name in group.protected
+        if (found := aggregate_function(schema, name)) is not None
+    }
+
+
+def takes_back(column: AggregateColumn) -> bool:
+    """Whether a retraction does something to the column."""
+    return AGGREGATES[column.function].retracts and not column.get(IGNORE_RETRACT)
+
+
+def refuses_retractions(column: AggregateColumn) -> bool:
+    """Whether a retraction cannot be merged."""
+    return not AGGREGATES[column.function].retracts and not column.get(IGNORE_RETRACT)
+
+
+def _function(schema: TableSchema, name: str) -> str:
+    found = aggregate_function(schema, name)
+    return LAST_NON_NULL_VALUE if found is None else found.function

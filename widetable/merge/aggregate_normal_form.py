@@ -1,0 +1,104 @@
+"""The normal form of records that functions merge (docs/decisions/0001, 0031): a record alone is what merging it gives.
+
+Lists and maps lose what their function would drop: elements that come twice, rows beyond a limit. A retraction that
+could never be merged is refused here, for once it is stored the table cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.errors import InvalidError
+from widetable.format.printed_value import printed
+from widetable.kernels.aggregate import ADD, RETRACT, SKIP
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.merge.aggregate_function import DISTINCT, AggregateColumn
+from widetable.merge.aggregate_functions import AGGREGATES, refuses_retractions
+from widetable.merge.element_functions import ElementFunction
+from widetable.merge.fold import Fold
+from widetable.merge.normal_form import clear
+from widetable.merge.window import Window
+from widetable.row_kind import TEXTS, is_retraction
+from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+
+Mask = npt.NDArray[np.bool_]
+
+
+def aggregate_normal_form(
+    schema: TableSchema,
+    row_batch: pa.RecordBatch,
+    columns: Iterable[AggregateColumn],
+    cleared: Mapping[str, Mask],
+) -> pa.RecordBatch:
+    """The same records. cleared: by column, the rows that lose their value."""
+    kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
+    steps = np.where(is_retraction(kinds), SKIP, ADD).astype(np.int8)
+    for column in columns:
+        function = AGGREGATES[column.function]
+        at = row_batch.schema.get_field_index(column.name)
+        if at < 0 or not isinstance(function, ElementFunction):
+            continue
+        if column.function == "collect" and not column.get(DISTINCT):
+            continue
+        alone = _alone(schema, row_batch, steps)
+        if column.function == "merge_map_with_keytime":
+            alone = replace(alone, composes=True)  # an entry without a value removes what is older
+        values = function.values(alone, column, row_batch.column(at))
+        row_batch = row_batch.set_column(
+            at, row_batch.schema.field(at), _where(steps == ADD, values, row_batch.column(at))
+        )
+    return clear(schema, row_batch, dict(cleared))
+
+
+def refuse_retractions(
+    row_batch: pa.RecordBatch, retractions: Mask, columns: Iterable[AggregateColumn]
+) -> None:
+    """Raises InvalidError for the first of these rows where a function cannot take it back."""
+    for column in columns:
+        if retractions.any() and refuses_retractions(column):
+            row = int(retractions.argmax())
+            names = column.schema.trimmed_primary_key
+            key = ((name, row_batch.column(name).slice(row, 1)) for name in names)
+            shown = ", ".join(f"{name}={printed(value)[0]!r}" for name, value in key)
+            raise _irreversible(
+                column, fixed_values(row_batch.column(VALUE_KIND), np.int8)[row], shown
+            )
+
+
+def refuse_retraction(fold: Fold, column: AggregateColumn) -> None:
+    """The same where records of another client are merged."""
+    found = np.flatnonzero(fold.steps == RETRACT)
+    if len(found):
+        row = int(fold.rows[found[0]])
+        raise _irreversible(column, fold.window.kinds[row], fold.window.printed_key(row))
+
+
+def _irreversible(column: AggregateColumn, kind: int, key: str) -> InvalidError:
+    return InvalidError(
+        f"column {column.name!r}, function {column.function!r}",
+        found=f"a {TEXTS[kind]} record of the key {key}",
+        expected="+I and +U only, as the function cannot take a value back",
+        action=f"Set 'fields.{column.name}.ignore-retract' or 'ignore-delete', or filter the records.",
+    )
+
+
+def _alone(schema: TableSchema, row_batch: pa.RecordBatch, steps: npt.NDArray[np.int8]) -> Fold:
+    """Each record as a key of its own."""
+    count = row_batch.num_rows
+    places = np.arange(count + 1)
+    kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
+    numbers = fixed_values(row_batch.column(SEQUENCE_NUMBER), np.int64)
+    window = Window(schema, (row_batch,), places[:-1], places, kinds, numbers)
+    return Fold(window, places[:-1], places[:-1], places, np.full(count, -1, np.int64), steps)
+
+
+def _where(chosen: Mask, values: pa.Array, others: pa.Array) -> pa.Array:
+    if chosen.all():
+        return values
+    places = np.where(chosen, np.arange(len(values)), len(values) + np.arange(len(others)))
+    return pa.concat_arrays([values, others]).take(pa.array(places))

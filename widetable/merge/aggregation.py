@@ -1,0 +1,209 @@
+"""The engine `aggregation`: each column by a function of its own; what nothing is said of, by last_non_null_value.
+
+Source: Paimon `AggregateMergeFunction`; semantics.md sections 7 and 8. A retraction takes back from every column, and
+the row stays, also where it is the only record of its key. With `aggregation.remove-record-on-delete` a -D removes the
+row, and what follows begins anew. A column of `sequence.field` has the value of the last record.
+Raises InvalidError for options, columns and records that break a rule, UnsupportedError for functions that this version
+does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.kernels.aggregate import ADD, RETRACT, SKIP
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.kernels.partial_update import last_marked
+from widetable.merge.aggregate_barriers import aggregate_barriers
+from widetable.merge.aggregate_function import AggregateColumn, Grouping
+from widetable.merge.aggregate_functions import (
+    AGGREGATES,
+    columns_of_aggregation,
+    refuses_retractions,
+    takes_back,
+)
+from widetable.merge.aggregate_normal_form import (
+    aggregate_normal_form,
+    refuse_retraction,
+    refuse_retractions,
+)
+from widetable.merge.aggregate_rules import functions_are_honoured
+from widetable.merge.barriers import between_sequences, first_behind, kept
+from widetable.merge.fold import Fold, Mask, Rows
+from widetable.merge.option_rules import check_rules
+from widetable.merge.partial_merge import PartialMerge
+from widetable.merge.plan import Computed, MergePlan, PickList
+from widetable.merge.window import Window
+from widetable.merge.written_columns import check_required, missing_columns
+from widetable.row_kind import DELETE, INSERT, is_retraction
+from widetable.schema import VALUE_KIND, TableSchema
+
+# Functions for which null is a value like any other.
+_NULL_COUNTS = ("last_value", "first_value")
+
+
+class Aggregation:
+    """See the module text, and `MergeEngine` for the contract of each method."""
+
+    name = "aggregation"
+    mixes_records = True
+    merges_retractions = True
+    looks_up = False
+
+    def validate(self, schema: TableSchema) -> None:
+        check_rules(schema)
+        functions_are_honoured(schema)
+
+    def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
+        """A batch without a column whose nulls count would set it to null."""
+        check_required(schema, columns)
+        counting = [
+            name
+            for name, column in columns_of_aggregation(schema).items()
+            if column.function in _NULL_COUNTS
+        ]
+        missing = [name for name in counting if name not in columns]
+        if missing:
+            expected = "all columns of the functions last_value and first_value, whose nulls count"
+            raise missing_columns(columns, missing, expected)
+
+    def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
+        needed = {*columns, *schema.trimmed_primary_key, *schema.sequence_fields}
+        return tuple(name for name in schema.names if name in needed)
+
+    def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = columns_of_aggregation(schema)
+        kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
+        removals = kinds == DELETE if _removes(schema) else np.zeros(len(kinds), np.bool_)
+        retractions = is_retraction(kinds) & ~removals
+        if retractions.any():
+            refuse_retractions(row_batch, retractions, columns.values())
+        cleared = dict.fromkeys(schema.names, removals) if removals.any() else {}
+        return aggregate_normal_form(schema, row_batch, columns.values(), cleared)
+
+    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
+        if window.has_single_rows_only:
+            return None
+        barriers = aggregate_barriers(window, columns_of_aggregation(window.schema).values())
+        if self.partial_merge(window.schema, has_deletes=False) is PartialMerge.NEVER:
+            barriers |= between_sequences(window)
+        if _removes(window.schema):
+            deletes = window.kinds[window.order] == DELETE
+            barriers |= first_behind(window, ~deletes, deletes)
+        return kept(window, barriers)
+
+    def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        return _plan(window, columns, collapses=False)
+
+    def collapse_plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        return _plan(window, columns, collapses=True)
+
+    def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
+        columns = columns_of_aggregation(schema).values()
+        groupings = {AGGREGATES[column.function].grouping(column) for column in columns}
+        if schema.sequence_fields and not groupings <= {Grouping.ANY, Grouping.ADDS, Grouping.LAST}:
+            return PartialMerge.NEVER
+        if Grouping.NEVER in groupings or (has_deletes and self._minds_deletes(schema, columns)):
+            return PartialMerge.WITH_BASE
+        return PartialMerge.ALWAYS
+
+    def keeps_deletes(self, schema: TableSchema) -> bool:
+        """An older record may arrive after a removal only where the user's sequence says what is older."""
+        return bool(schema.sequence_fields) and _removes(schema)
+
+    def counts_newest_full_row(self, schema: TableSchema) -> bool:
+        return bool(schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "lookup")
+
+    def _minds_deletes(self, schema: TableSchema, columns: Collection[AggregateColumn]) -> bool:
+        exact = (Grouping.ANY, Grouping.LAST)
+        return _removes(schema) or any(
+            takes_back(column) and AGGREGATES[column.function].grouping(column) not in exact
+            for column in columns
+        )
+
+
+def _removes(schema: TableSchema) -> bool:
+    return bool(schema.typed_options.get(opt.AGGREGATION_REMOVE_RECORD_ON_DELETE))
+
+
+def _plan(window: Window, columns: Sequence[str], *, collapses: bool) -> MergePlan:
+    """collapses: the records of a commit, before what is older is known: then one record alone stays what it is, and
+    retractions alone become one.
+    """
+    folded = _Folded(window, collapses=collapses)
+    filled = columns_of_aggregation(window.schema)
+    picks, computed = PickList(), []
+    for name in columns:
+        column = filled.get(name)
+        if column is None or not any(window.presence(name)):
+            picks.add(name, window.last_rows)
+            continue
+        fold = folded.of(column)
+        found = AGGREGATES[column.function].found(fold, column)
+        if isinstance(found, Computed):
+            computed.append(found)
+        else:
+            picks.add(name, fold.indices(found, or_last=not column.field.type.nullable))
+    numbers = window.sequence_numbers[window.first_rows]  # docs/decisions/0007
+    return MergePlan(folded.kinds(), numbers, (*picks.picks(), *computed))
+
+
+class _Folded:
+    """The keys of a window that are merged: those with several records, and lone retractions when all is known."""
+
+    def __init__(self, window: Window, *, collapses: bool) -> None:
+        sizes = np.diff(window.starts)
+        chosen = sizes > 1
+        if not collapses:
+            chosen |= is_retraction(window.kinds[window.first_rows])
+        self._window = window
+        keys = np.flatnonzero(chosen)
+        starts = np.zeros(len(keys) + 1, np.int64)
+        np.cumsum(sizes[keys], out=starts[1:])
+        rows = window.order[np.repeat(chosen, sizes)]
+        kinds = window.kinds[rows]
+        floor = np.full(len(keys), -1, np.int64)
+        if _removes(window.schema):
+            floor = last_marked(starts, floor, kinds == DELETE)
+        retractions = is_retraction(kinds)
+        self._retracted = self._only(starts, floor, retractions)
+        steps = np.where(retractions, RETRACT, ADD).astype(np.int8)
+        if window.schema.typed_options.get(opt.IGNORE_DELETE):
+            steps[retractions] = SKIP
+        elif collapses:
+            steps[np.repeat(self._retracted, np.diff(starts))] = ADD
+        self._collapses = collapses
+        self.fold = Fold(window, keys, rows, starts, floor, steps, composes=collapses)
+        without = np.where(retractions, SKIP, ADD).astype(np.int8)
+        self._without_retractions = self.fold.doing(without)
+
+    def of(self, column: AggregateColumn) -> Fold:
+        """What the records do to a column."""
+        if takes_back(column):
+            return self.fold
+        if refuses_retractions(column):
+            refuse_retraction(self.fold, column)
+        return self._without_retractions
+
+    def _only(self, starts: Rows, floor: Rows, retractions: Mask) -> Mask:
+        """bool[c]: keys with nothing but retractions behind the floor."""
+        return last_marked(starts, floor, ~retractions) < 0
+
+    def kinds(self) -> npt.NDArray[np.int8]:
+        fold = self.fold
+        kinds = self._window.kinds[self._window.last_rows]
+        last = kinds[fold.keys]
+        is_removed = fold.floor == fold.starts[1:] - 1
+        stays_gone = is_removed | (self._retracted & self._stay_retractions())
+        kinds[fold.keys] = np.where(stays_gone, np.where(is_removed, DELETE, last), INSERT)
+        return kinds
+
+    def _stay_retractions(self) -> bool:
+        """Whether a key of retractions alone is not there: when they take nothing back, or still wait for the rest."""
+        ignores = self._window.schema.typed_options.get(opt.IGNORE_DELETE)
+        return bool(ignores or self._collapses)

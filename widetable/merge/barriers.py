@@ -1,0 +1,51 @@
+"""Rows of a commit that engines keep apart from the row before them (docs/decisions/0003): what several engines ask.
+
+Masks are bool[m] by position in `Window.order`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable.kernels.partial_update import last_marked
+from widetable.merge.key_order import KeyOrder
+from widetable.merge.window import Window
+from widetable.row_kind import DELETE, is_retraction
+
+Mask = npt.NDArray[np.bool_]
+
+
+def kept(window: Window, barriers: Mask) -> Mask | None:
+    """The barriers, of which none stands before the first row of a key; None when there is none."""
+    barriers[window.starts[:-1]] = False
+    return barriers if barriers.any() else None
+
+
+def between_sequences(window: Window) -> Mask:
+    """Rows whose `sequence.field` is not that of the row before: a later commit may put one between them."""
+    barriers = np.zeros(len(window.order), np.bool_)
+    lanes = KeyOrder(window.schema).sequence_lanes(window.pieces)
+    if lanes is not None:
+        lanes = lanes[window.order]
+        barriers[1:] = (lanes[1:] != lanes[:-1]).any(axis=1)
+    return barriers
+
+
+def behind_last_delete(window: Window) -> Mask:
+    """The first add behind the last -D of each key: together they would be an add that forgets the removal."""
+    kinds = window.kinds[window.order]
+    return first_behind(window, ~is_retraction(kinds), kinds == DELETE)
+
+
+def first_behind(window: Window, marked: Mask, last: Mask) -> Mask:
+    """The first marked row of each key behind the last one of the others."""
+    keys = len(window.starts) - 1
+    sizes = np.diff(window.starts)
+    bound = np.repeat(last_marked(window.starts, np.full(keys, -1, np.int64), last), sizes)
+    behind = marked & (bound >= 0) & (np.arange(len(marked)) > bound)
+    positions = np.flatnonzero(behind)
+    _, firsts = np.unique(np.repeat(np.arange(keys), sizes)[positions], return_index=True)
+    barriers = np.zeros(len(marked), np.bool_)
+    barriers[positions[firsts]] = True
+    return barriers

@@ -1,0 +1,66 @@
+"""Aggregate functions that choose one of the values: last, first, greatest, smallest, and, or.
+
+Source: Paimon `FieldLastValueAgg`, `FieldLastNonNullValueAgg`, `FieldFirstValueAgg`, `FieldFirstNonNullValueAgg`,
+`FieldMaxAgg`, `FieldMinAgg`, `FieldBoolAndAgg`, `FieldBoolOrAgg`. They give record positions, so a value is gathered,
+never computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from widetable.kernels.aggregate import first_values, greatest, last_non_nulls, last_values
+from widetable.kernels.key_lanes import key_lanes
+from widetable.merge.aggregate_function import AggregateColumn, Grouping
+from widetable.merge.fold import Fold, Rows, valid_of
+
+
+@dataclass(frozen=True)
+class Choice:
+    """choose: the record of each key, from the fold and the column's values by record."""
+
+    choose: Callable[[Fold, pa.Array], Rows]
+    group: Grouping
+    retracts: bool = False
+
+    def grouping(self, column: AggregateColumn) -> Grouping:
+        return self.group
+
+    def found(self, fold: Fold, column: AggregateColumn) -> Rows:
+        return self.choose(fold, fold.column(column.name))
+
+
+def last_value(fold: Fold, values: pa.Array) -> Rows:
+    """The newest, null included."""
+    return last_values(fold.starts, fold.floor, fold.steps)
+
+
+def last_non_null_value(fold: Fold, values: pa.Array) -> Rows:
+    """The newest that is not null."""
+    return last_non_nulls(fold.starts, fold.floor, fold.steps, valid_of(values))
+
+
+def first_value(fold: Fold, values: pa.Array) -> Rows:
+    """The oldest, null included."""
+    valid = valid_of(values)
+    return first_values(fold.starts, fold.floor, fold.steps, valid, nulls_count=True)
+
+
+def first_non_null_value(fold: Fold, values: pa.Array) -> Rows:
+    """The oldest that is not null."""
+    valid = valid_of(values)
+    return first_values(fold.starts, fold.floor, fold.steps, valid, nulls_count=False)
+
+
+def maximum(fold: Fold, values: pa.Array) -> Rows:
+    """The greatest in the order of keys; true is greater than false."""
+    return greatest(fold.starts, fold.floor, fold.steps, valid_of(values), key_lanes([values]))
+
+
+def minimum(fold: Fold, values: pa.Array) -> Rows:
+    """The smallest."""
+    lanes = key_lanes([values], descending=[True])
+    return greatest(fold.starts, fold.floor, fold.steps, valid_of(values), lanes)

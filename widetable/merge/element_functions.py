@@ -1,0 +1,463 @@
+"""Aggregate functions of lists and maps: collect, merge_map, merge_map_with_keytime, nested_update,
+nested_partial_update.
+
+No element becomes a Python value. All elements of a column are numbered, end to end, and a function goes by numbers: of
+the element, of what it is equal by (value_codes), and of what it is ordered by. In the end the elements that each key
+has are gathered.
+
+    records    [x y]  null  [y z]          elements  0 1 | 2 3        equal by  0 1 | 1 2
+    collect    [0 1 2 3]  = x y y z        distinct  [0 1 3]  = x y z
+
+Source: Paimon `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldMergeMapWithKeyTimeAgg`, `FieldNestedUpdateAgg`,
+`FieldNestedPartialUpdateAgg`; semantics.md sections 6.4 and 8.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.kernels.aggregate import LATE, RETRACT, SKIP
+from widetable.kernels.gather import take
+from widetable.merge.aggregate_function import (
+    COUNT_LIMIT,
+    DISTINCT,
+    NESTED_KEY,
+    NESTED_SEQUENCE,
+    NULL_STRATEGY,
+    TS_FIELD,
+    AggregateColumn,
+    Grouping,
+    failed,
+)
+from widetable.merge.fold import Fold, spans, valid_of
+from widetable.merge.plan import Computed
+from widetable.merge.value_codes import offsets_of, ranks, value_codes
+
+Elements: TypeAlias = list[int]
+
+
+class _State(Protocol):
+    """What one key has. given: numbers of elements."""
+
+    def add(self, given: Elements) -> None:
+        """Behind what stands."""
+
+    def late(self, given: Elements) -> None:
+        """As if it had come first."""
+
+    def retract(self, given: Elements) -> None:
+        """Take it back."""
+
+    def elements(self) -> Iterable[int]:
+        """In their order."""
+
+
+class _Collected:
+    """collect. codes: what elements are equal by."""
+
+    def __init__(self, codes: list[int]) -> None:
+        self._codes = codes
+        self._stored: Elements = []
+
+    def add(self, given: Elements) -> None:
+        self._stored += given
+
+    def late(self, given: Elements) -> None:
+        self.add(given)
+
+    def retract(self, given: Elements) -> None:
+        gone = Counter(self._codes[each] for each in given)
+        left = []
+        for each in self._stored:
+            if gone[self._codes[each]] > 0:
+                gone[self._codes[each]] -= 1
+            else:
+                left.append(each)
+        self._stored = left
+
+    def elements(self) -> Elements:
+        return self._stored
+
+
+class _Keyed:
+    """merge_map: one element per key, the newer one. keys: of elements."""
+
+    def __init__(self, keys: list[int]) -> None:
+        self._keys = keys
+        self._stored: dict[int, int] = {}
+
+    def add(self, given: Elements) -> None:
+        for each in given:
+            self._stored[self._keys[each]] = each
+
+    def late(self, given: Elements) -> None:
+        stood = self._stored
+        self._stored = {}
+        self.add(given)
+        self._stored |= stood
+
+    def retract(self, given: Elements) -> None:
+        for each in given:
+            self._stored.pop(self._keys[each], None)
+
+    def elements(self) -> Iterable[int]:
+        return self._stored.values()
+
+
+class _Distinct(_Keyed):
+    """collect distinct: of equal elements the first; what is late comes behind, too."""
+
+    def add(self, given: Elements) -> None:
+        for each in given:
+            self._stored.setdefault(self._keys[each], each)
+
+    def late(self, given: Elements) -> None:
+        self.add(given)
+
+
+class _Timed(_Keyed):
+    """merge_map_with_keytime. times: of each entry, None where it has none; is_row: whether it has a value at all;
+    composes: an entry without a value stays, to remove what is older.
+    """
+
+    def __init__(
+        self, keys: list[int], times: list[int | None], is_row: list[bool], *, composes: bool
+    ) -> None:
+        super().__init__(keys)
+        self._times = times
+        self._is_row = is_row
+        self._composes = composes
+
+    def add(self, given: Elements) -> None:
+        self._merge(given, of_equal_newer=False)
+
+    def late(self, given: Elements) -> None:
+        kept = [each for each in given if self._is_row[each]]
+        self._merge(kept, of_equal_newer=True)
+
+    def _merge(self, given: Elements, *, of_equal_newer: bool) -> None:
+        for each in given:
+            key, time = self._keys[each], self._times[each]
+            if not self._is_row[each] and self._composes:
+                self._stored[key] = each
+            elif not self._is_row[each]:
+                self._stored.pop(key, None)
+            elif time is not None:
+                before = self._times[self._stored[key]] if key in self._stored else None
+                if before is None or time > before or (of_equal_newer and time == before):
+                    self._stored[key] = each
+
+
+@dataclass(frozen=True)
+class _Nested:
+    """Of the rows of a column. keys: what they are one row by, None: none are; order: by which a row is newer; values:
+    what they are equal by; counts: whether a row counts at all; most: that a list may have.
+    """
+
+    keys: list[int] | None
+    order: list[int] | None
+    values: list[int]
+    counts: list[bool]
+    most: int
+
+
+class _NestedRows:
+    """nested_update without keys."""
+
+    def __init__(self, rows: _Nested) -> None:
+        self._rows = rows
+        self._stored: Elements = []
+
+    def add(self, given: Elements) -> None:
+        room = max(0, self._rows.most - len(self._stored))
+        self._stored += [each for each in given if self._rows.counts[each]][:room]
+
+    def late(self, given: Elements) -> None:
+        stood, self._stored = self._stored, []
+        self.add(given)
+        self.add(stood)
+
+    def retract(self, given: Elements) -> None:
+        values = self._rows.values
+        gone = {values[each] for each in given}
+        self._stored = [each for each in self._stored if values[each] not in gone]
+
+    def elements(self) -> Elements:
+        return self._stored
+
+
+class _NestedByKey(_Keyed):
+    """nested_update by key. A list that is full lets no new key in."""
+
+    def __init__(self, rows: _Nested, keys: list[int]) -> None:
+        super().__init__(keys)
+        self._rows = rows
+
+    def add(self, given: Elements) -> None:
+        order = self._rows.order
+        for each in given:
+            stood = self._stored.get(self._keys[each])
+            if not self._rows.counts[each] or (stood is None and self._is_full):
+                continue
+            if stood is None or order is None or order[each] >= order[stood]:
+                self._stored[self._keys[each]] = each
+
+    def late(self, given: Elements) -> None:
+        stood, self._stored = self._stored, {}
+        self.add(given)
+        self.add(list(stood.values()))
+
+    def retract(self, given: Elements) -> None:
+        super().retract([each for each in given if self._rows.counts[each]])
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._stored) >= self._rows.most
+
+
+class _Patches:
+    """Rows that are put together of others get numbers of their own, behind those of the column's rows.
+
+    fields: of each row, the row that each of its fields is from; valid: for each field, where it has a value.
+    """
+
+    def __init__(self, keys: list[int], counts: list[bool], valid: list[list[bool]]) -> None:
+        self.keys = keys
+        self.counts = counts
+        self._valid = valid
+        self.fields: list[tuple[int, ...]] = [(each,) * len(valid) for each in range(len(keys))]
+
+    def patched(self, below: int, above: int) -> int:
+        """The row with the values of `above`, where it has some."""
+        pairs = zip(self.fields[below], self.fields[above], self._valid, strict=True)
+        self.fields.append(tuple(new if valid[new] else old for old, new, valid in pairs))
+        self.keys.append(self.keys[below])
+        self.counts.append(True)
+        return len(self.fields) - 1
+
+
+class _Patched(_Keyed):
+    """nested_partial_update."""
+
+    def __init__(self, patches: _Patches) -> None:
+        super().__init__(patches.keys)
+        self._patches = patches
+
+    def add(self, given: Elements) -> None:
+        for each in given:
+            if self._patches.counts[each]:
+                stood = self._stored.get(self._keys[each])
+                new = each if stood is None else self._patches.patched(stood, each)
+                self._stored[self._keys[each]] = new
+
+    def late(self, given: Elements) -> None:
+        stood, self._stored = self._stored, {}
+        self.add(given)
+        self.add(list(stood.values()))
+
+
+class _Rules(NamedTuple):
+    """Of one column in one fold. state: of a key, empty; patches: where rows are put together."""
+
+    state: Callable[[], _State]
+    patches: _Patches | None = None
+
+
+@dataclass(frozen=True)
+class _Items:
+    """The elements of the records of a column. offsets: where those of each record begin."""
+
+    offsets: list[int]
+    valid: list[bool]
+
+    def of(self, record: int) -> Elements | None:
+        if not self.valid[record]:
+            return None
+        return list(range(self.offsets[record], self.offsets[record + 1]))
+
+
+@dataclass(frozen=True)
+class ElementFunction:
+    """rules: of the elements of a column, for a fold; group: see `Aggregate.grouping`."""
+
+    rules: Callable[[Fold, AggregateColumn, pa.Array], _Rules]
+    retracts: bool
+    group: Callable[[AggregateColumn], Grouping]
+
+    def grouping(self, column: AggregateColumn) -> Grouping:
+        return self.group(column)
+
+    def found(self, fold: Fold, column: AggregateColumn) -> Computed:
+        values = self.values(fold, column, fold.column(column.name))
+        return fold.computed(column.name, values, or_last=not column.field.type.nullable)
+
+    def values(self, fold: Fold, column: AggregateColumn, records: pa.Array) -> pa.Array:
+        """By key, from the values by record."""
+        items = _Items(offsets_of(records).tolist(), valid_of(records).tolist())
+        rules = self.rules(fold, column, records)
+        folded = [_folded(rules, items, fold.steps, span) for span in spans(fold)]
+        return _gathered(records, rules, folded)
+
+
+def _folded(
+    rules: _Rules, items: _Items, steps: npt.NDArray[np.int8], span: tuple[int, int]
+) -> Elements | None:
+    state: _State | None = None
+    for record in range(*span):
+        step, given = int(steps[record]), items.of(record)
+        if step == SKIP or given is None:
+            continue
+        if step == RETRACT:
+            if state is not None:
+                state.retract(given)
+            continue
+        is_first = state is None
+        state = state or rules.state()
+        (state.late if step == LATE and not is_first else state.add)(given)
+    return None if state is None else list(state.elements())
+
+
+def _gathered(records: pa.Array, rules: _Rules, folded: list[Elements | None]) -> pa.Array:
+    """Lists or maps of these elements."""
+    kind = records.type
+    chosen = np.array([each for row in folded for each in row or ()], np.int64)
+    ends = np.cumsum([0, *(len(row or ()) for row in folded)])
+    wide = pa.types.is_large_list(kind)
+    offsets = pa.array(ends, pa.int64() if wide else pa.int32())
+    mask = pa.array([row is None for row in folded], pa.bool_())
+    nulls = mask if any(row is None for row in folded) else None
+    if pa.types.is_map(kind):
+        parts = take(records.keys, chosen), take(records.items, chosen)
+        return _masked_map(pa.MapArray.from_arrays(offsets, *parts, type=kind), nulls)
+    values = _rows(records.values, rules, chosen)
+    lists = pa.LargeListArray if wide else pa.ListArray
+    return lists.from_arrays(offsets, values, type=kind, mask=nulls)
+
+
+def _masked_map(maps: pa.Array, nulls: pa.Array | None) -> pa.Array:
+    if nulls is None:
+        return maps
+    valid = np.packbits(~np.asarray(nulls), bitorder="little")
+    buffers = [pa.py_buffer(valid), maps.buffers()[1]]
+    entries = pa.StructArray.from_arrays(
+        [maps.keys, maps.items], fields=[maps.type.key_field, maps.type.item_field]
+    )
+    return pa.Array.from_buffers(maps.type, len(maps), buffers, children=[entries])
+
+
+def _rows(values: pa.Array, rules: _Rules, chosen: npt.NDArray[np.int64]) -> pa.Array:
+    patches = rules.patches
+    if patches is None:
+        return take(values, chosen)
+    sources = np.array([patches.fields[each] for each in chosen], np.int64).reshape(
+        len(chosen), values.type.num_fields
+    )
+    fields = [take(values.field(at), sources[:, at]) for at in range(values.type.num_fields)]
+    return pa.StructArray.from_arrays(fields, fields=list(values.type))
+
+
+# The rules of a column
+
+
+def _collect(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules:
+    codes = value_codes(records.values).tolist()
+    return _Rules(partial(_Distinct if column.get(DISTINCT) else _Collected, codes))
+
+
+def _merge_map(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules:
+    return _Rules(partial(_Keyed, value_codes(records.keys).tolist()))
+
+
+def _merge_map_by_time(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules:
+    rows = records.items
+    name = column.get(TS_FIELD) or rows.type.field(rows.type.num_fields - 1).name
+    times = rows.field(name)
+    pairs = zip(ranks([times]).tolist(), valid_of(times).tolist(), strict=True)
+    found = [time if is_known else None for time, is_known in pairs]
+    keys = value_codes(records.keys).tolist()
+    is_row = valid_of(rows).tolist()
+    return _Rules(partial(_Timed, keys, found, is_row, composes=fold.composes))
+
+
+def _nested_update(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules:
+    rows = records.values
+    order = column.get(NESTED_SEQUENCE)
+    keys, counts = _nested_keys(fold, column, records)
+    nested = _Nested(
+        keys,
+        ranks([rows.field(name) for name in order]).tolist() if order else None,
+        value_codes(rows).tolist(),
+        counts,
+        len(rows) if fold.composes else column.get(COUNT_LIMIT),
+    )
+    return _Rules(
+        partial(_NestedRows, nested) if keys is None else partial(_NestedByKey, nested, keys)
+    )
+
+
+def _nested_partial_update(fold: Fold, column: AggregateColumn, records: pa.Array) -> _Rules:
+    rows = records.values
+    keys, counts = _nested_keys(fold, column, records)
+    valid = [valid_of(rows.field(at)).tolist() for at in range(rows.type.num_fields)]
+    patches = _Patches(keys or [], counts, valid)
+    return _Rules(partial(_Patched, patches), patches)
+
+
+def _nested_keys(
+    fold: Fold, column: AggregateColumn, records: pa.Array
+) -> tuple[list[int] | None, list[bool]]:
+    """The key of each row, None where rows have none; and whether it counts: null rows do not, nor those that the null
+    strategy leaves out. Raises InvalidError where it allows no null.
+    """
+    rows, names = records.values, column.get(NESTED_KEY)
+    counts = valid_of(rows)
+    if not names:
+        return None, counts.tolist()
+    parts = [rows.field(name) for name in names]
+    strategy = column.get(NULL_STRATEGY)
+    if strategy != "merge":
+        whole = np.logical_and.reduce([valid_of(part) for part in parts])
+        if strategy == "error":
+            _refuse_nulls(fold, column, records, counts & ~whole)
+        counts = counts & whole
+    fields = [pa.field(name, part.type) for name, part in zip(names, parts, strict=True)]
+    return value_codes(pa.StructArray.from_arrays(parts, fields=fields)).tolist(), counts.tolist()
+
+
+def _refuse_nulls(
+    fold: Fold, column: AggregateColumn, records: pa.Array, wrong: npt.NDArray[np.bool_]
+) -> None:
+    offsets, valid = offsets_of(records), valid_of(records)
+    for record in np.flatnonzero(valid & (fold.steps != SKIP)).tolist():
+        if wrong[offsets[record] : offsets[record + 1]].any():
+            raise failed(fold, column, record, "null in the nested key")
+
+
+def _in_order(column: AggregateColumn) -> Grouping:
+    return Grouping.IN_ORDER
+
+
+def _of_nested_update(column: AggregateColumn) -> Grouping:
+    """A list that is full lets nothing in, so it counts what came before."""
+    is_limited = column.get(COUNT_LIMIT) != COUNT_LIMIT.default
+    return Grouping.NEVER if is_limited else Grouping.IN_ORDER
+
+
+def _never(column: AggregateColumn) -> Grouping:
+    """A null that removes an entry must be there when the entry is."""
+    return Grouping.NEVER
+
+
+COLLECT: Final = ElementFunction(_collect, True, _in_order)
+MERGE_MAP: Final = ElementFunction(_merge_map, True, _in_order)
+MERGE_MAP_BY_TIME: Final = ElementFunction(_merge_map_by_time, False, _never)
+NESTED_UPDATE: Final = ElementFunction(_nested_update, True, _of_nested_update)
+NESTED_PARTIAL_UPDATE: Final = ElementFunction(_nested_partial_update, False, _in_order)

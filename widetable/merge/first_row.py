@@ -1,0 +1,88 @@
+"""The engine `first-row`: the first record of a key wins as a whole, nulls included; others change nothing.
+
+Source: Paimon `FirstRowMergeFunction`; semantics.md section 5. Paimon's clients read levels >= 1 without merging them,
+so compaction leaves out what has its key further below (`looks_up`). What is older by its number but came later, of a
+writer that was overtaken, comes too late once others have been compacted. Raises InvalidError for options that break a
+rule, and for retractions, which mean nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.errors import InvalidError
+from widetable.kernels.aggregate import first_values
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.merge.option_rules import check_rules
+from widetable.merge.partial_merge import PartialMerge
+from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.window import Window
+from widetable.merge.written_columns import check_required
+from widetable.row_kind import TEXTS, is_retraction
+from widetable.schema import VALUE_KIND, TableSchema
+
+
+class FirstRow:
+    """See the module text, and `MergeEngine` for the contract of each method."""
+
+    name = "first-row"
+    mixes_records = True
+    merges_retractions = False
+    looks_up = True
+
+    def validate(self, schema: TableSchema) -> None:
+        check_rules(schema)
+
+    def check_columns(self, schema: TableSchema, columns: Collection[str]) -> None:
+        check_required(schema, columns)
+
+    def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
+        needed = {*columns, *schema.trimmed_primary_key}
+        return tuple(name for name in schema.names if name in needed)
+
+    def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+        kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
+        wrong = np.flatnonzero(is_retraction(kinds))
+        if len(wrong):
+            raise _meaningless(int(kinds[wrong[0]]))
+        return row_batch
+
+    def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
+        return None
+
+    def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        starts, rows = window.starts, window.order
+        adds = ~is_retraction(window.kinds[rows])
+        if not adds.all() and not window.schema.typed_options.get(opt.IGNORE_DELETE):
+            raise _meaningless(int(window.kinds[rows[(~adds).argmax()]]))
+        none = np.full(len(starts) - 1, -1, np.int64)
+        first = first_values(starts, none, adds.astype(np.int8), adds, nulls_count=True)
+        winners = np.where(first >= 0, rows[first], window.last_rows)
+        pick = Pick(tuple(columns), winners)
+        return MergePlan(window.kinds[winners], window.sequence_numbers[winners], (pick,))
+
+    def collapse_plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        return self.plan(window, columns)
+
+    def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
+        return PartialMerge.ALWAYS
+
+    def keeps_deletes(self, schema: TableSchema) -> bool:
+        return False
+
+    def counts_newest_full_row(self, schema: TableSchema) -> bool:
+        return False
+
+
+def _meaningless(kind: int) -> InvalidError:
+    return InvalidError(
+        "merge-engine first-row",
+        found=f"a {TEXTS[kind]} record",
+        expected="+I and +U only",
+        action=f"Set {opt.IGNORE_DELETE.key!r}, or filter the records.",
+    )

@@ -1,0 +1,86 @@
+"""The records of some keys of a window, and what each of them does to the columns that one rule fills.
+
+    rows     0 5 3 | 1 4       records side by side, oldest first (Window); keys with one record are not here
+    steps    A A R | A L       what each does: kernels.aggregate
+    floor      -1  |  -1       the record that removed a key; it and what is older are forgotten
+
+Values only. `of_positions` and `with_values` turn what was found for these keys into a source of the whole window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.kernels.aggregate import Steps
+from widetable.kernels.arrow_buffers import validity
+from widetable.kernels.gather import take
+from widetable.merge.plan import Computed
+from widetable.merge.window import Window
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """keys int64[c]: their numbers in the window; rows int64[m]; starts int64[c + 1]; floor int64[c]; steps int8[m].
+
+    composes: the steps make one retraction of several, which takes back what each of them does.
+    """
+
+    window: Window
+    keys: Rows
+    rows: Rows
+    starts: Rows
+    floor: Rows
+    steps: Steps
+    composes: bool = False
+
+    def column(self, name: str) -> pa.Array:
+        """The values of a column that some piece has, by record."""
+        return self.window.take(name, self.rows)
+
+    def doing(self, steps: Steps) -> Fold:
+        return replace(self, steps=steps)
+
+    def indices(self, positions: Rows, *, or_last: bool) -> Rows:
+        """int64[g] row numbers from int64[c] records; other keys are their only record. Where nothing was found: -1, or
+        the last record where `or_last`.
+        """
+        none = self.rows[self.starts[1:] - 1] if or_last else -1
+        indices = self.window.last_rows.copy()
+        indices[self.keys] = np.where(positions >= 0, self.rows[positions], none)
+        return indices
+
+    def computed(self, name: str, values: pa.Array, *, or_last: bool) -> Computed:
+        """The source of a column from its values for these keys. or_last: no null, but the last record's value."""
+        if or_last and values.null_count:
+            values = _filled(values, self.window.take(name, self.rows[self.starts[1:] - 1]))
+        places = np.arange(len(self.window.starts) - 1)
+        places[self.keys] = len(places) + np.arange(len(self.keys))
+        others = self.window.take(name, self.window.last_rows)
+        return Computed(name, take(pa.concat_arrays([others, values.cast(others.type)]), places))
+
+
+def valid_of(array: pa.Array) -> Mask:
+    """bool[n]: where a value is."""
+    valid = validity(array)
+    return np.ones(len(array), np.bool_) if valid is None else valid
+
+
+def spans(fold: Fold) -> zip[tuple[int, int]]:
+    """For each key its first record behind the floor, and the end of its records."""
+    first: npt.NDArray[Any] = np.maximum(fold.starts[:-1], fold.floor + 1)
+    return zip(first.tolist(), fold.starts[1:].tolist(), strict=True)
+
+
+def _filled(values: pa.Array, others: pa.Array) -> pa.Array:
+    places = np.where(
+        valid_of(values), np.arange(len(values)), len(values) + np.arange(len(others))
+    )
+    return take(pa.concat_arrays([values, others.cast(values.type)]), places)

@@ -1,0 +1,177 @@
+"""Aggregate functions that compute numbers: sum and product.
+
+Source: Paimon `FieldSumAgg`, `FieldProductAgg`; semantics.md section 8. Integers that leave their type are an error.
+Floats go from left to right in their own width. DECIMAL, sum: up to 18 digits the precision is not looked at, above it
+a sum that does not fit is null, and the next value starts anew. DECIMAL, product: rounded half up to the scale after
+each step, null when it does not fit; a retraction divides, and a quotient without an end is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.kernels.aggregate import (
+    RETRACT,
+    SKIP,
+    multiply_floats,
+    multiply_integers,
+    sum_floats,
+    sum_integers,
+    sum_wide,
+)
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.merge.aggregate_function import AggregateColumn, Grouping, failed
+from widetable.merge.fold import Fold, spans, valid_of
+from widetable.merge.plan import Computed
+
+_Loop: TypeAlias = Callable[..., Any]
+# Digits that Paimon keeps in a long.
+_LONG_DIGITS: Final = 18
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """integers, floats: the kernels; decimals: of the values by record, the values by key."""
+
+    integers: _Loop
+    floats: _Loop
+    decimals: Callable[[Fold, AggregateColumn, pa.Array], pa.Array]
+    is_product: bool
+
+    @property
+    def retracts(self) -> bool:
+        return True
+
+    def grouping(self, column: AggregateColumn) -> Grouping:
+        """Sums of integers are the same in any order, unless one on the way leaves the type."""
+        root, digits = column.field.type.root, column.field.type.precision or 0
+        is_exact = root not in ("FLOAT", "DOUBLE") and digits <= _LONG_DIGITS
+        return Grouping.NEVER if self.is_product or not is_exact else Grouping.ANY
+
+    def found(self, fold: Fold, column: AggregateColumn) -> Computed:
+        values = fold.column(column.name)
+        if pa.types.is_decimal(values.type):
+            computed = self.decimals(fold, column, values)
+        elif pa.types.is_floating(values.type):
+            computed = self._of_floats(fold, values)
+        else:
+            computed = _of_integers(self.integers, fold, column, values)
+        return fold.computed(column.name, computed, or_last=not column.field.type.nullable)
+
+    def _of_floats(self, fold: Fold, values: pa.Array) -> pa.Array:
+        kind = np.dtype(values.type.to_pandas_dtype())
+        results = np.zeros(len(fold.keys), kind)
+        valid = np.zeros(len(fold.keys), np.bool_)
+        records = fixed_values(values, kind)
+        self.floats(fold.starts, fold.floor, fold.steps, valid_of(values), records, results, valid)
+        return pa.array(results, values.type, mask=~valid)
+
+
+def _of_integers(loop: _Loop, fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
+    kind = np.dtype(values.type.to_pandas_dtype())
+    bounds = np.iinfo(kind)
+    records = fixed_values(values, kind).astype(np.int64)
+    records.flags.writeable = False
+    return pa.array(*_integers(loop, fold, column, values, records, bounds.min, bounds.max)).cast(
+        values.type
+    )
+
+
+def _integers(
+    loop: _Loop,
+    fold: Fold,
+    column: AggregateColumn,
+    values: pa.Array,
+    records: npt.NDArray[np.int64],
+    lowest: int,
+    highest: int,
+) -> tuple[npt.NDArray[np.int64], pa.DataType, npt.NDArray[np.bool_]]:
+    """What `pa.array` takes."""
+    results, valid = np.zeros(len(fold.keys), np.int64), np.zeros(len(fold.keys), np.bool_)
+    bounds = int(lowest), int(highest)
+    args = fold.starts, fold.floor, fold.steps, valid_of(values), records, *bounds
+    wrong = loop(*args, results, valid)
+    if wrong >= 0:
+        raise failed(fold, column, wrong, "a result that does not fit, or a division by zero")
+    return results, pa.int64(), ~valid
+
+
+def sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
+    """Sums by key. Raises InvalidError where 64 bits do not hold one of up to 18 digits."""
+    digits = values.type.precision
+    words = fixed_values(values, np.uint64)
+    results = np.zeros(2 * len(fold.keys), np.uint64)
+    valid = np.zeros(len(fold.keys), np.bool_)
+    bound = 10**digits if digits > _LONG_DIGITS else 1 << 63
+    low_high = np.array([bound & (2**64 - 1), bound >> 64], np.uint64)
+    passed = sum_wide(
+        fold.starts, fold.floor, fold.steps, valid_of(values), words, low_high, results, valid
+    )
+    if passed and digits <= _LONG_DIGITS:
+        raise failed(fold, column, int(fold.starts[0]), "a sum of more than 18 digits, about")
+    return _of_words(results, valid, values.type)
+
+
+def multiply_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
+    """Products by key. Raises InvalidError for a division that has no result."""
+    scale, most = 10**values.type.scale, 10**values.type.precision
+    records, valid = _unscaled(values), valid_of(values).tolist()
+    steps = fold.steps.tolist()
+    results: list[int | None] = []
+    for first, end in spans(fold):
+        total: int | None = None
+        for record in range(first, end):
+            if steps[record] == SKIP or not valid[record]:
+                continue
+            value = records[record]
+            if steps[record] != RETRACT:
+                total = value if total is None else _fitting(Fraction(total * value, scale), most)
+            elif total is not None:
+                if not _ends(total, value):
+                    found = "a division by zero, or a quotient without an end"
+                    raise failed(fold, column, record, found)
+                total = _fitting(Fraction(total * scale, value), most)
+        results.append(total)
+    words = [(0 if r is None else r) & (2**128 - 1) for r in results]
+    pairs = np.array([(w & (2**64 - 1), w >> 64) for w in words], np.uint64).reshape(-1)
+    return _of_words(pairs, np.array([r is not None for r in results], np.bool_), values.type)
+
+
+def _fitting(exact: Fraction, most: int) -> int | None:
+    """Rounded half up, away from zero; None if it has too many digits."""
+    size = (2 * abs(exact.numerator) + exact.denominator) // (2 * exact.denominator)
+    return None if size >= most else (size if exact >= 0 else -size)
+
+
+def _ends(dividend: int, divisor: int) -> bool:
+    """Whether the quotient has an end in decimal digits."""
+    if divisor == 0:
+        return False
+    rest = Fraction(dividend, divisor).denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest == 1
+
+
+def _unscaled(values: pa.Array) -> list[int]:
+    words = fixed_values(values, np.uint64).reshape(-1, 2).tolist()
+    return [(high << 64 | low) - ((high >> 63) << 128) for low, high in words]
+
+
+def _of_words(
+    words: npt.NDArray[np.uint64], valid: npt.NDArray[np.bool_], kind: pa.DataType
+) -> pa.Array:
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(valid), [bits, pa.py_buffer(words)])
+
+
+SUM: Final = Arithmetic(sum_integers, sum_floats, sum_decimals, is_product=False)
+PRODUCT: Final = Arithmetic(multiply_integers, multiply_floats, multiply_decimals, is_product=True)

@@ -1,0 +1,102 @@
+"""The aggregate function listagg: texts end to end, with a delimiter.
+
+Source: Paimon `FieldListaggAgg`; semantics.md section 8. Blank texts are passed over, and one that stands first is
+replaced. `distinct`: of what comes the parts that are known, or blank, are dropped. What is late is put in front.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import pyarrow as pa
+
+from widetable.kernels.aggregate import LATE, SKIP
+from widetable.merge.aggregate_function import DELIMITER, DISTINCT, AggregateColumn, Grouping
+from widetable.merge.fold import Fold, spans
+from widetable.merge.plan import Computed
+
+# Java's `Character.isWhitespace`: some of Unicode's blanks are none there.
+_BLANKS: Final = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029"
+    "\u205f\u3000"
+)
+
+
+class ListAgg:
+    """See the module text."""
+
+    retracts = False
+
+    def grouping(self, column: AggregateColumn) -> Grouping:
+        return Grouping.IN_ORDER
+
+    def found(self, fold: Fold, column: AggregateColumn) -> Computed:
+        values, steps = fold.column(column.name).to_pylist(), fold.steps.tolist()
+        delimiter, is_distinct = column.get(DELIMITER), column.get(DISTINCT)
+        results: list[str | None] = []
+        for first, end in spans(fold):
+            listed = _Listed(delimiter, is_distinct)
+            for record in range(first, end):
+                if steps[record] != SKIP and values[record] is not None:
+                    (listed.late if steps[record] == LATE else listed.add)(values[record])
+            results.append(listed.text())
+        texts = pa.array(results, pa.large_string())
+        return fold.computed(column.name, texts, or_last=not column.field.type.nullable)
+
+
+class _Listed:
+    """The texts of one key; joined once, in the end."""
+
+    def __init__(self, delimiter: str, is_distinct: bool) -> None:
+        self._delimiter = delimiter
+        self._is_distinct = is_distinct
+        self._texts: deque[str] = deque()
+        self._known: set[str] = set()
+
+    def add(self, given: str) -> None:
+        """Behind what stands."""
+        if not self._texts:
+            self._begin(given)
+        elif _is_blank(given):
+            return
+        elif self._is_blank:
+            self._begin(given)
+        elif self._is_distinct:
+            for part in self._parts(given):
+                if part not in self._known and not _is_blank(part):
+                    self._known.add(part)
+                    self._texts.append(part)
+        else:
+            self._texts.append(given)
+
+    def late(self, given: str) -> None:
+        """In front of what stands: that is added to it."""
+        if not self._texts or self._is_blank:
+            self._begin(given)
+        elif _is_blank(given):
+            return
+        elif self._is_distinct:
+            stood = self._delimiter.join(self._texts)
+            self._begin(given)
+            self.add(stood)
+        else:
+            self._texts.appendleft(given)
+
+    def text(self) -> str | None:
+        return self._delimiter.join(self._texts) if self._texts else None
+
+    @property
+    def _is_blank(self) -> bool:
+        return len(self._texts) == 1 and _is_blank(self._texts[0])
+
+    def _begin(self, given: str) -> None:
+        self._texts = deque([given])
+        self._known = set(self._parts(given)) if self._is_distinct else set()
+
+    def _parts(self, text: str) -> list[str]:
+        return text.split(self._delimiter) if self._delimiter else [text]
+
+
+def _is_blank(text: str) -> bool:
+    return not text.strip(_BLANKS)
