@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from widetable import options as opt
+from widetable.merge.aggregate_functions import columns_of_aggregation, columns_of_groups
 from widetable.option import Option
 from widetable.schema import SequenceGroup, TableSchema
 
@@ -19,6 +20,7 @@ TAKES: Final = "takes"
 CLEARS: Final = "clears"
 LEAVES: Final = "leaves"
 RESTORES: Final = "restores"
+MAKES: Final = "makes"
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,10 @@ class _Case:
         return bool(self.schema.typed_options.get(option))
 
     @property
+    def engine(self) -> str:
+        return self.schema.typed_options.get(opt.MERGE_ENGINE)
+
+    @property
     def retracts(self) -> bool:
         return self.merged.kind.startswith("-")
 
@@ -123,6 +129,39 @@ def _short(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def function_of(schema: TableSchema, column: str) -> str | None:
+    """The function that fills the column, by itself or in its sequence group."""
+    is_aggregation = schema.typed_options.get(opt.MERGE_ENGINE) == "aggregation"
+    columns = (columns_of_aggregation if is_aggregation else columns_of_groups)(schema)
+    return columns[column].function if column in columns else None
+
+
+@dataclass(frozen=True)
+class FilledColumn:
+    """A column that a function fills, before and after a record of this kind: values as they are printed."""
+
+    name: str
+    function: str
+    kind: str
+    values: Mapping[str, Any]
+    before: Any
+    after: Any
+
+    @property
+    def effect(self) -> str:
+        if _short(self.before) == _short(self.after):
+            return LEAVES
+        return CLEARS if self.after is None else MAKES
+
+    @property
+    def reason(self) -> str:
+        """What made the effect."""
+        if self.name not in self.values:
+            return f"{self.kind}, written without this column"
+        by = "takes back" if self.kind.startswith("-") else "of"
+        return f"{self.function} {by} {_short(self.values[self.name])}, where {_short(self.before)} stood"
+
+
 _Rule = tuple[Callable[[_Case], bool], Callable[[_Case], str]]
 
 _LEAVES: Final[tuple[_Rule, ...]] = (
@@ -137,6 +176,10 @@ _LEAVES: Final[tuple[_Rule, ...]] = (
     (
         lambda case: not is_written(case.schema, case.merged.name, case.merged.values),
         lambda case: "written without this column",
+    ),
+    (
+        lambda case: case.engine == "first-row",
+        lambda case: f"{case.merged.kind} comes after the first record",
     ),
     (
         lambda case: case.group is not None and not case.has_sequence,
@@ -171,6 +214,10 @@ _CLEARS: Final[tuple[_Rule, ...]] = (
     ),
 )
 _TAKES: Final[tuple[_Rule, ...]] = (
+    (
+        lambda case: case.engine == "first-row",
+        lambda case: f"{case.merged.kind} wins as a whole, as the first record",
+    ),
     (
         lambda case: not _is_partial(case.schema),
         lambda case: f"{case.merged.kind} wins as a whole, as the last record",

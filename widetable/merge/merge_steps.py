@@ -11,11 +11,13 @@ In: a window of one key, with all of its columns. Out: steps. Pure. Raises what 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from widetable.format.printed_value import printed_rows
 from widetable.merge.engine import MergeEngine, plan_of
+from widetable.merge.gather import gather
 from widetable.merge.plan import Pick
 from widetable.merge.window import Window
 from widetable.row_kind import is_retraction
@@ -23,12 +25,13 @@ from widetable.row_kind import is_retraction
 
 class MergeStep(NamedTuple):
     """After the window's row number `row`: whether the key is there, and the row number that each column is from, -1
-    for null.
+    for null. values: of all columns, printed; those that functions compute are from no one row.
     """
 
     row: int
     is_there: bool
     sources: Mapping[str, int]
+    values: Mapping[str, Any]
 
 
 def merge_steps(window: Window, engine: MergeEngine, columns: Sequence[str]) -> list[MergeStep]:
@@ -39,8 +42,9 @@ def merge_steps(window: Window, engine: MergeEngine, columns: Sequence[str]) -> 
         plan = plan_of(window.layer(places <= last), engine, columns)
         sources: dict[str, int] = {}
         for source in plan.sources:
-            assert isinstance(source, Pick), "no engine computes values yet"
-            sources.update(dict.fromkeys(source.columns, int(source.indices[0])))
+            if isinstance(source, Pick):
+                sources.update(dict.fromkeys(source.columns, int(source.indices[0])))
         is_there = not bool(is_retraction(plan.kinds)[0])
-        steps.append(MergeStep(int(window.order[last]), is_there, sources))
+        values = next(printed_rows(gather(window, plan, columns)))
+        steps.append(MergeStep(int(window.order[last]), is_there, sources, values))
     return steps

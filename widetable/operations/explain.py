@@ -20,7 +20,15 @@ from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.printed_value import printed_rows
 from widetable.merge.key_order import KeyOrder
-from widetable.merge.merge_reasons import MergedColumn, group_of, is_source, reason
+from widetable.merge.merge_reasons import (
+    LEAVES,
+    FilledColumn,
+    MergedColumn,
+    function_of,
+    group_of,
+    is_source,
+    reason,
+)
 from widetable.merge.merge_steps import MergeStep, merge_steps
 from widetable.merge.window import window_of_runs
 from widetable.operations.asked_keys import asked_keys
@@ -180,6 +188,9 @@ def _column(
     numbers: Mapping[int, int],
 ) -> ExplainedColumn:
     """numbers: of the records, by row number."""
+    function = function_of(schema, name)
+    if function is not None:
+        return _filled_column(name, function, stored, steps)
     group = group_of(schema, name)
     before: int | None = None
     stored_sequence, sequence_after = None, None
@@ -205,6 +216,21 @@ def _column(
         before, stored_sequence = after, sequence_after
     value = None if before is None else _of(stored, steps, before).get(name)
     return ExplainedColumn(name, value, before, tuple(events))
+
+
+def _filled_column(
+    name: str, function: str, stored: Sequence[_Stored], steps: Sequence[MergeStep]
+) -> ExplainedColumn:
+    """The record is the last one that changed the value."""
+    before, record, events = None, None, []
+    for number, step in enumerate(steps, 1):
+        after = step.values.get(name) if step.is_there else None
+        at = stored[step.row].values
+        filled = FilledColumn(name, function, TEXTS[at[VALUE_KIND]], at, before, after)
+        events.append(ColumnEvent(number, filled.effect, filled.reason))
+        record = record if filled.effect == LEAVES else number
+        before = after
+    return ExplainedColumn(name, before, None if before is None else record, tuple(events))
 
 
 def _source(

@@ -38,8 +38,8 @@ class KeyRecord:
 @dataclass(frozen=True)
 class ColumnEvent:
     """What a record did to a column. effect: `takes` (the value is the record's from here on), `clears` (it is null
-    from here on), `leaves` (it stays what it was), `restores` (the row is there again, and the value is an older
-    record's).
+    from here on), `leaves` (it stays what it was), `makes` (the column's function makes another value of it), `restores`
+    (the row is there again, and the value is an older record's).
     """
 
     __module__ = "widetable"

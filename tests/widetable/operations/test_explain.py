@@ -249,7 +249,7 @@ def replayed(column: Any) -> int | None:
     """Which record a column is from, as its events say."""
     source: int | None = None
     for event in column.events:
-        if event.effect == "takes":
+        if event.effect in ("takes", "makes"):
             source = event.record
         elif event.effect == "clears":
             source = None
@@ -294,12 +294,14 @@ def check_reason(
     elif why.endswith("clears the group: it was empty"):
         assert record.kind in ("-U", "-D")
     elif " wins as a whole" in why:
-        assert schema.options["merge-engine"] == "deduplicate"
+        assert schema.options["merge-engine"] in ("deduplicate", "first-row")
     elif ", and the row is not there" in why:
         assert not record.is_there
     elif why.endswith("clears the group"):
         assert record.kind in ("-U", "-D")
-    assert effect in ("takes", "clears", "leaves", "restores")
+    elif why.endswith(" stood"):
+        assert effect in ("makes", "clears", "leaves")
+    assert effect in ("takes", "clears", "leaves", "restores", "makes")
 
 
 @settings(max_examples=max(5, settings().max_examples // 2))
