@@ -47,6 +47,7 @@ class Follower:
     ) -> None:
         self.schema = schema
         self.uncompared = frozenset(uncompared)
+        self.keeps_kinds = schema.options.get("merge-engine") == "first-row"
         self.rows: dict[Key, Row] = {self._key(row): row for row in rows}
 
     def apply(self, changes: Sequence[Record]) -> None:
@@ -60,7 +61,7 @@ class Follower:
                 assert (follower_kind, self._key(follower)) == ("+U", key), (
                     f"{kind} {row} is followed by {follower_kind} {follower}"
                 )
-            if kind == "+U":
+            if kind == "+U" and not (self.keeps_kinds and key not in self.rows):
                 before = changes[number - 1] if number else None
                 assert before is not None, f"{kind} {row} is the first change"
                 assert (before[0], self._key(before[1])) == ("-U", key), (

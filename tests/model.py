@@ -127,7 +127,11 @@ class Model:
         for key in self._touched_since(earlier):
             before = earlier._fold(earlier._records.get(key, []))
             after = self._fold(self._records[key])
-            if before is None and after is not None:
+            if self._engine == "first-row":
+                # Once it is there, a row never changes; it comes with its own kind.
+                first = next((kind for kind, _ in self._records[key] if kind in ADDS), "+I")
+                changes += [(first, after)] if before is None and after is not None else []
+            elif before is None and after is not None:
                 changes.append(("+I", after))
             elif before is not None and after is None:
                 changes.append(("-D", before))

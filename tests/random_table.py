@@ -267,7 +267,9 @@ def takes_late_records(schema: TableSchema) -> bool:
 
 def mixes_records(schema: TableSchema) -> bool:
     """Whether compaction makes rows of several records, so that they no longer have a place in the order of starts."""
-    return schema.options.get("merge-engine") == "partial-update" and not schema.sequence_fields
+    engine = schema.options.get("merge-engine")
+    is_merged = not schema.sequence_fields or may_have_changelog(schema, "lookup")
+    return engine != "deduplicate" and is_merged
 
 
 def check_levels(path: str, schema: TableSchema) -> None:

@@ -9,7 +9,7 @@ data files raises, but for files that are damaged or missing: those are findings
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -268,7 +268,8 @@ class _AuditedPart:
             step = emitted.step
             self._add_files(facts, TimelineSource.CHANGE, step.snapshot_id, step.changelog)
             self._add_files(facts, TimelineSource.WRITTEN, step.snapshot_id, span.written(emitted))
-        return facts.timeline(self._key, self._compared)
+        keeps_kinds = self._table.options.get(opt.MERGE_ENGINE) == "first-row"
+        return replace(facts.timeline(self._key, self._compared), keeps_kinds=keeps_kinds)
 
     def _add_files(
         self, facts: _Facts, source: TimelineSource, snapshot_id: int, files: Iterable[DataFileMeta]

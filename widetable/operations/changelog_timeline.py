@@ -63,6 +63,7 @@ class Breaches:
 class Timeline:
     """rows: the table's columns, oldest row first. snapshots int64[n]: ids, ascending. places int64[n]: of a CHANGE,
     its row in the snapshot's changelog. key: the key columns; compared: the columns in which equal rows agree.
+    keeps_kinds: a new row may be a +U (first-row).
     """
 
     rows: pa.Table
@@ -72,6 +73,7 @@ class Timeline:
     places: Rows
     key: tuple[str, ...]
     compared: tuple[str, ...]
+    keeps_kinds: bool = False
 
     def breaches(self) -> Iterator[Breaches]:
         """All that break a law; empty ones too."""
@@ -145,6 +147,8 @@ class _Sorted:
         is_completed = np.zeros(len(completes), np.bool_)
         is_completed[self._before[completes]] = True
         lone_after = is_change & (self._kinds == UPDATE_AFTER) & ~completes
+        if self._timeline.keeps_kinds:
+            lone_after &= self._has_live
         lone_before = is_change & (self._kinds == UPDATE_BEFORE) & ~is_completed
         yield self._breaches(CHAIN, lone_after, "the -U of its key right before +U", "none")
         yield self._breaches(CHAIN, lone_before, "the +U of its key right after -U", "none")

@@ -38,7 +38,7 @@ class KeyRecord:
 @dataclass(frozen=True)
 class ColumnEvent:
     """What a record did to a column. effect: `takes` (the value is the record's from here on), `clears` (it is null
-    from here on), `leaves` (it stays what it was), `makes` (the column's function makes another value of it), `restores`
+    from here on), `leaves` (it stays what it was), `makes` (the column's function makes another value), `restores`
     (the row is there again, and the value is an older record's).
     """
 
