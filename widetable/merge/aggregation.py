@@ -20,7 +20,7 @@ from widetable.kernels.aggregate import ADD, RETRACT, SKIP
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.partial_update import last_marked
 from widetable.merge.aggregate_barriers import aggregate_barriers
-from widetable.merge.aggregate_function import AggregateColumn, Grouping
+from widetable.merge.aggregate_function import IGNORE_RETRACT, AggregateColumn, Grouping
 from widetable.merge.aggregate_functions import (
     AGGREGATES,
     columns_of_aggregation,
@@ -122,7 +122,8 @@ class Aggregation:
     def _minds_deletes(self, schema: TableSchema, columns: Collection[AggregateColumn]) -> bool:
         exact = (Grouping.ANY, Grouping.LAST)
         return _removes(schema) or any(
-            takes_back(column) and AGGREGATES[column.function].grouping(column) not in exact
+            (column.function in _NULL_COUNTS and column.get(IGNORE_RETRACT))
+            or (takes_back(column) and AGGREGATES[column.function].grouping(column) not in exact)
             for column in columns
         )
 

@@ -58,17 +58,24 @@ def _between_ordered(window: Window) -> npt.NDArray[np.bool_]:
     barriers = np.zeros(len(window.order), np.bool_)
     retractions = is_retraction(window.kinds[window.order])
     for group in window.schema.sequence_groups:
-        if goes_by_order(columns_of_group(window.schema, group).values()):
-            has_sequence = sequences_of(window, group, window.order).has_sequence
-            count = np.cumsum(has_sequence)
-            firsts = window.starts[:-1]
-            before: npt.NDArray[np.int64] = np.repeat(
-                count[firsts] - has_sequence[firsts], np.diff(window.starts)
-            )
-            apart = has_sequence & retractions
-            barriers |= (has_sequence & (count - before > 1)) | apart
-            barriers[1:] |= apart[:-1]
+        columns = columns_of_group(window.schema, group).values()
+        by_order = goes_by_order(columns)
+        if not by_order and all(column.function != "last_value" for column in columns):
+            continue
+        has_sequence = sequences_of(window, group, window.order).has_sequence
+        apart = has_sequence & retractions
+        barriers |= apart
+        barriers[1:] |= apart[:-1]
+        if by_order:
+            barriers |= has_sequence & _has_one_before(window, has_sequence)
     return barriers
+
+
+def _has_one_before(window: Window, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether a row of the same key before a row is marked."""
+    count: npt.NDArray[np.int64] = np.cumsum(marked) - marked
+    firsts: npt.NDArray[np.int64] = np.repeat(count[window.starts[:-1]], np.diff(window.starts))
+    return np.asarray(count > firsts)
 
 
 def _behind_first_retractions(
