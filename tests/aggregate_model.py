@@ -23,6 +23,10 @@ def text(value: Value) -> str:
     return json.dumps(plain(value), sort_keys=True)
 
 
+class MeaninglessRetraction(Exception):
+    """A retraction met another record of its key in a table that gives it no meaning."""
+
+
 class Fold:
     """One column of one key. functions that need no more than `add` define nothing else."""
 
@@ -41,7 +45,7 @@ class Fold:
         self.add(value)
 
     def retract(self, value: Value) -> None:
-        raise ValueError("cannot be taken back")
+        raise MeaninglessRetraction(f"{value} cannot be taken back")
 
 
 class LastValue(Fold):
@@ -99,17 +103,26 @@ class Least(Best):
     sign = -1
 
 
-class Sum(Fold):
+class Number(Fold):
+    def _fitting(self, value: Value) -> Value:
+        """Raises OverflowError for an integer that the column's type cannot hold."""
+        bits = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}.get(self.kind.root)
+        if bits is not None and not -(1 << bits - 1) <= value < 1 << bits - 1:
+            raise OverflowError(f"{value} is no {self.kind.root}")
+        return value
+
+
+class Sum(Number):
     def add(self, value: Value) -> None:
         if value is not None:
-            self.value = value if self.value is None else self.value + value
+            self.value = value if self.value is None else self._fitting(self.value + value)
 
     def retract(self, value: Value) -> None:
         if value is not None:
-            self.value = -value if self.value is None else self.value - value
+            self.value = self._fitting(-value if self.value is None else self.value - value)
 
 
-class Product(Fold):
+class Product(Number):
     def add(self, value: Value) -> None:
         if value is not None:
             self.value = value if self.value is None else self._rounded(self.value * value)
@@ -119,13 +132,13 @@ class Product(Fold):
             return
         if isinstance(value, int):
             quotient = abs(self.value) // abs(value)
-            self.value = quotient if (self.value < 0) == (value < 0) else -quotient
+            self.value = self._fitting(quotient if (self.value < 0) == (value < 0) else -quotient)
         else:
             self.value = self._rounded(self.value / value)
 
     def _rounded(self, value: Value) -> Value:
         if not isinstance(value, Decimal):
-            return value
+            return self._fitting(value)
         found = value.quantize(Decimal(1).scaleb(-(self.kind.scale or 0)), ROUND_HALF_UP)
         return found if len(found.as_tuple().digits) <= (self.kind.precision or 0) else None
 

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.aggregate_model import ColumnFold
+from tests.aggregate_model import ColumnFold, MeaninglessRetraction
 from tests.plain_rows import plain
 from widetable.schema import SequenceGroup, TableSchema
 
@@ -37,10 +37,6 @@ Record = tuple[str, Row]
 Key = tuple[Any, ...]
 
 ADDS = ("+I", "+U")
-
-
-class MeaninglessRetraction(Exception):
-    """A retraction met another record of its key in a table that gives it no meaning."""
 
 
 def ordered(value: Any) -> Any:
@@ -129,7 +125,7 @@ class Model:
             after = self._fold(self._records[key])
             if self._engine == "first-row":
                 # Once it is there, a row never changes; it comes with its own kind.
-                first = next((kind for kind, _ in self._records[key] if kind in ADDS), "+I")
+                first = self._records[key][0][0]
                 changes += [(first, after)] if before is None and after is not None else []
             elif before is None and after is not None:
                 changes.append(("+I", after))
@@ -208,7 +204,9 @@ class Model:
         if self._engine == "deduplicate":
             return _deduplicate(in_order)
         if self._engine == "first-row":
-            return next((row for kind, row in in_order if kind in ADDS), None)
+            if any(kind not in ADDS for kind, _ in in_order):
+                raise MeaninglessRetraction(str(records))
+            return in_order[0][1]
         fold = self._aggregate if self._engine == "aggregation" else self._partial_update
         return fold(in_order)
 

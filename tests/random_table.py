@@ -30,9 +30,10 @@ from widetable.format.data_file_reader import open_data_file
 from widetable.format.snapshot import Snapshot
 from widetable.lsm.sorted_run import key_types, sort_key
 from widetable.merge.engine import engine_of
+from widetable.new_schema import new_schema
 from widetable.paths import TablePaths
 from widetable.row_kind import TEXTS
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema, new_schema
+from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.storage.local import LocalFileIO
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage

@@ -23,7 +23,8 @@ from tests.aggregates import (
     has_irreversible,
 )
 from tests.model import Record
-from widetable.schema import TableSchema, new_schema
+from widetable.new_schema import new_schema
+from widetable.schema import TableSchema
 
 _TEXTS = ("", "a", "A", "a\x00", "aa", "ä", "€", "𝄞", "z" * 20, "z" * 20 + "y")
 

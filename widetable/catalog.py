@@ -24,6 +24,7 @@ from widetable.derived_options import check_derived
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
+from widetable.new_schema import arrow_schema, new_schema
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange
 from widetable.operations.supported import check_changelog_producer
@@ -35,7 +36,7 @@ from widetable.paths import (
     database_dir,
     table_root,
 )
-from widetable.schema import TableSchema, arrow_schema, new_schema
+from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO, checked_file_io
 from widetable.storage.locate import locate
 from widetable.table import Table

@@ -18,8 +18,8 @@ from widetable.derive.delta_join import JoinRound, join_round
 from widetable.derive.join_progress import consumer_of
 from widetable.derive.joined_plan import JoinDefinition, check_joined, definition_of, join_plan
 from widetable.errors import InvalidError
+from widetable.new_schema import new_schema
 from widetable.option_checks import option_texts
-from widetable.schema import new_schema
 from widetable.table import Table
 
 

@@ -21,10 +21,9 @@ from widetable.options import (
     IGNORE_UPDATE_BEFORE,
     OLD_KEYS,
     OPTIONS,
-    SNAPSHOT_NUM_RETAINED_MAX,
-    SNAPSHOT_NUM_RETAINED_MIN,
     TableOptions,
 )
+from widetable.retention_options import SNAPSHOT_NUM_RETAINED_MAX, SNAPSHOT_NUM_RETAINED_MIN
 
 # Options of Paimon that change what only *other* clients do or how fast, never which rows a table has:
 # they may stand in a schema and need nothing from us (docs/facts/paimon-options.md).

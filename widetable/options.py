@@ -1,8 +1,8 @@
 """Every table option that is honoured, declared once: key, kind, default, unit, sentence.
 
 docs/options.md is generated from `OPTIONS`. A table's options are string to string, as in Paimon's schema
-files; `TableOptions` gives them typed. Options of tables that are made of others are in `join_options`,
-those of columns in `field_options`; what is refused, in `option_checks`.
+files; `TableOptions` gives them typed. Options of how long things stay are in `retention_options`, those of tables that
+are made of others in `join_options`, those of columns in `field_options`; what is refused, in `option_checks`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from widetable.join_options import OPTIONS_OF_MADE
 from widetable.option import Option, parse_value
+from widetable.retention_options import RETENTION_OPTIONS
 
 T = TypeVar("T")
 
@@ -350,66 +351,12 @@ LEVEL0_COLUMNS: Final = Option[str](
     "`all`: every column and the `_KEY_` columns (older readers).",
     choices=("written", "all"),
 )
-SNAPSHOT_NUM_RETAINED_MIN: Final = Option[int](
-    "snapshot.num-retained.min",
-    "integer",
-    10,
-    "snapshots",
-    "Expiry keeps at least so many snapshots.",
-    least=1,
-)
-SNAPSHOT_NUM_RETAINED_MAX: Final = Option[int](
-    "snapshot.num-retained.max",
-    "integer",
-    2**31 - 1,
-    "snapshots",
-    "Expiry keeps at most so many snapshots, however young.",
-    least=1,
-)
-SNAPSHOT_TIME_RETAINED: Final = Option[int](
-    "snapshot.time-retained",
-    "duration",
-    3_600_000,
-    "milliseconds",
-    "Expiry keeps snapshots that were the newest one within this time.",
-)
-SNAPSHOT_EXPIRE_LIMIT: Final = Option[int](
-    "snapshot.expire.limit",
-    "integer",
-    50,
-    "snapshots",
-    "Snapshots that one expiry removes at most.",
-    least=1,
-)
-CONSUMER_EXPIRATION_TIME: Final = Option[int | None](
-    "consumer.expiration-time",
-    "duration",
-    None,
-    "milliseconds",
-    "A consumer that made no progress for so long is forgotten; by default never.",
-)
-COMMIT_USER_RETENTION: Final = Option[int](
-    "widetable.commit-user-retention",
-    "duration",
-    604_800_000,
-    "milliseconds",
-    "A commit user is not forgotten before its last commit is so old; then only where there are more than 10,000.",
-)
 WIDEN_PIECE_ROWS: Final = Option[int](
     "widetable.widen-piece-rows",
     "integer",
     262_144,
     "",
     "How many rows a widener (`widen.<column>`) writes in one commit.",
-    least=1,
-)
-LOOKUP_PIN_RETENTION: Final = Option[int](
-    "widetable.lookup-pin-retention",
-    "duration",
-    86_400_000,
-    "milliseconds",
-    "For so long expiry keeps the snapshot that a micro-batch of a lookup join has pinned, unless the query's second "
-    "batch after it is there. A batch that is replayed later may find it expired, and fails.",
     least=1,
 )
 FSYNC: Final = Option[bool](
@@ -423,6 +370,7 @@ FSYNC: Final = Option[bool](
 # All of the above, in that order, and those that have a module of their own.
 OPTIONS: Final[tuple[Option[Any], ...]] = (
     *(value for value in tuple(globals().values()) if isinstance(value, Option)),
+    *RETENTION_OPTIONS,
     *OPTIONS_OF_MADE,
 )
 BY_KEY: Final[dict[str, Option[Any]]] = {option.key: option for option in OPTIONS}

@@ -187,8 +187,6 @@ def test_a_snapshot_of_a_newer_version(tmp_path: Path) -> None:
     "option",
     [
         {"deletion-vectors.enabled": "true"},
-        {"merge-engine": "first-row"},
-        {"merge-engine": "aggregation"},
         {"bucket": "-2"},
         {"bucket": "0"},
         {"type": "format-table"},

@@ -157,8 +157,6 @@ REFUSED: list[tuple[dict[str, Any], type[wt.WidetableError], str]] = [
     ({"options": {"buckets": "3"}}, wt.UnsupportedError, "buckets"),
     ({"options": {"bucket": "-1"}}, wt.UnsupportedError, "bucket"),
     ({"options": {"bucket": "x"}}, wt.InvalidError, "bucket"),
-    ({"options": {"merge-engine": "first-row"}}, wt.UnsupportedError, "merge-engine"),
-    ({"options": {"merge-engine": "aggregation"}}, wt.UnsupportedError, "merge-engine"),
     ({"options": {"merge-engine": "nope"}}, wt.InvalidError, "merge-engine"),
     (
         {"options": ORDERED | {"changelog-producer": "lookup"}},

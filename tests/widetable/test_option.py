@@ -153,6 +153,6 @@ def test_an_older_name_gives_way_to_the_option_itself() -> None:
 
 
 def wt_schema(options: dict[str, str]) -> Any:
-    from widetable.schema import new_schema
+    from widetable.new_schema import new_schema
 
     return new_schema(SCHEMA, primary_key=["k"], options=options)

@@ -66,6 +66,7 @@ from widetable.format.snapshot import (
     snapshot_from_json,
 )
 from widetable.paths import TablePaths
+from widetable.retention_options import COMMIT_USER_RETENTION
 from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
@@ -101,10 +102,7 @@ class CommitResult:
 
 
 class _Attempts:
-    """What one commit carries from attempt to attempt.
-
-    may_be_in: a publish has been tried and it is not known how it ended.
-    """
+    """What a commit carries from attempt to attempt. may_be_in: it is not known how a publish that was tried ended."""
 
     def __init__(
         self,
@@ -313,7 +311,7 @@ class Committer:
             now_millis=self._now_millis(latest),
             retries=run.retries,
             users=users,
-            user_retention_millis=schema.typed_options.get(opt.COMMIT_USER_RETENTION),
+            user_retention_millis=schema.typed_options.get(COMMIT_USER_RETENTION),
             highest_sequence_number=self._highest_sequence_number(latest),
         )
 
@@ -322,7 +320,7 @@ class Committer:
             _MANY_WARNINGS.warn(
                 self._paths.root,
                 f"every snapshot remembers the last commits of {users} commit users; past {MAX_USERS} those are "
-                f"forgotten that have been silent for {opt.COMMIT_USER_RETENTION.key}: let a job keep its commit "
+                f"forgotten that have been silent for {COMMIT_USER_RETENTION.key}: let a job keep its commit "
                 "user, instead of taking a new one in every run",
             )
 

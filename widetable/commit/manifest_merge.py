@@ -23,7 +23,7 @@ FULL_ENTRIES: Final = 2048
 
 
 @dataclass(frozen=True)
-class Fold:
+class ManifestFold:
     """Manifests [start, end) of the list become one or more new ones in their place."""
 
     start: int
@@ -32,7 +32,7 @@ class Fold:
 
 def choose_fold(
     metas: Sequence[ManifestFileMeta], *, target_size_bytes: int, min_count: int, reclaim: bool
-) -> Fold | None:
+) -> ManifestFold | None:
     """What to fold, None for nothing.
 
     metas: oldest first. reclaim: full manifests may be rewritten to drop what was deleted.
@@ -41,7 +41,7 @@ def choose_fold(
         return None
     added, deleted = sum(m.num_added_files for m in metas), sum(m.num_deleted_files for m in metas)
     if reclaim and 2 * deleted >= added:
-        return Fold(0, len(metas))
+        return ManifestFold(0, len(metas))
     start, entries, largest, at = None, 0, 0, len(metas)
     for meta in reversed(metas):
         if _is_full(meta, target_size_bytes):
@@ -51,7 +51,7 @@ def choose_fold(
         largest = max(largest, _entries(meta))
         if len(metas) - at >= min_count and entries >= 2 * largest:
             start = at
-    return None if start is None else Fold(start, len(metas))
+    return None if start is None else ManifestFold(start, len(metas))
 
 
 def folded(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from widetable import join_options
 from widetable import options as opt
+from widetable import retention_options as retention
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.commit.schema_store import SchemaStore
@@ -37,6 +38,7 @@ from widetable.derive.row_changes import changed_rows
 from widetable.derive.row_difference import equal_rows
 from widetable.derived_options import IndexOption
 from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.new_schema import new_schema
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import name_of, path_of
 from widetable.operations.newest_snapshot import held
@@ -44,7 +46,6 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages, discard, overwrite_by
 from widetable.operations.table_write import any_writer
 from widetable.paths import TablePaths
-from widetable.schema import new_schema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -93,8 +94,10 @@ def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
         join_options.INDEX_OF.key: name_of(base),
         opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
     }
-    if opt.LOOKUP_PIN_RETENTION.key in schema.options:
-        options[opt.LOOKUP_PIN_RETENTION.key] = schema.options[opt.LOOKUP_PIN_RETENTION.key]
+    if retention.LOOKUP_PIN_RETENTION.key in schema.options:
+        options[retention.LOOKUP_PIN_RETENTION.key] = schema.options[
+            retention.LOOKUP_PIN_RETENTION.key
+        ]
     made = new_schema(schema.arrow_schema(columns), primary_key=columns, options=options)
     path = path_of(base, option.table)
     while (index := find_index(base, option)) is None:

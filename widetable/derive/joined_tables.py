@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable import retention_options as retention
 from widetable.arguments import path
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.lookup_pin import (
@@ -58,9 +59,9 @@ class LookupJoin:
     def pin(self, batch: PinnedBatch) -> LookupPin:
         """What the micro-batch joins, now and whenever it comes again."""
         table = self.table
-        retention = table.schema.typed_options.get(opt.LOOKUP_PIN_RETENTION)
+        longest_millis = table.schema.typed_options.get(retention.LOOKUP_PIN_RETENTION)
         others, choose = self._others(), self._newest_of_all
-        return pin_batch(table._file_io, table._paths, batch, choose, retention, others=others)
+        return pin_batch(table._file_io, table._paths, batch, choose, longest_millis, others=others)
 
     def claim(self, batch: PinnedBatch, pin: LookupPin, token: str) -> bool:
         """Whether nobody has done so with this token, of 32 hex digits, for the rows that wait in this batch."""
@@ -162,5 +163,5 @@ def join_by(table: OpenTable, plan: JoinPlan) -> LookupJoin:
 
 
 def _other(role: str, table: OpenTable) -> OtherTable:
-    retention = table.schema.typed_options.get(opt.LOOKUP_PIN_RETENTION)
-    return OtherTable(role, table._paths, retention)
+    longest_millis = table.schema.typed_options.get(retention.LOOKUP_PIN_RETENTION)
+    return OtherTable(role, table._paths, longest_millis)

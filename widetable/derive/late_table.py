@@ -20,10 +20,11 @@ from widetable.arguments import path, text, whole_number
 from widetable.commit.commit_identity import Identity
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import InvalidError, NotFoundError
+from widetable.new_schema import new_schema
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.paths import TablePaths
-from widetable.schema import TableSchema, new_schema
+from widetable.schema import TableSchema
 from widetable.storage.locate import locate
 
 JOIN: Final = "_lookup_join"

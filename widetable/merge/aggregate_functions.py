@@ -12,7 +12,7 @@ from typing import Final
 from widetable.merge.aggregate_function import IGNORE_RETRACT, Aggregate, AggregateColumn, Grouping
 from widetable.merge.aggregate_rules import aggregate_function
 from widetable.merge.choosing_functions import (
-    Choice,
+    ChoosingFunction,
     first_non_null_value,
     first_value,
     last_non_null_value,
@@ -34,15 +34,15 @@ from widetable.schema import SequenceGroup, TableSchema
 LAST_NON_NULL_VALUE: Final = "last_non_null_value"
 
 AGGREGATES: Final[Mapping[str, Aggregate]] = {
-    "last_value": Choice(last_value, Grouping.LAST, retracts=True),
-    LAST_NON_NULL_VALUE: Choice(last_non_null_value, Grouping.IN_ORDER, retracts=True),
-    "first_value": Choice(first_value, Grouping.IN_ORDER),
-    "first_non_null_value": Choice(first_non_null_value, Grouping.IN_ORDER),
-    "first_not_null_value": Choice(first_non_null_value, Grouping.IN_ORDER),
-    "max": Choice(maximum, Grouping.ADDS),
-    "min": Choice(minimum, Grouping.ADDS),
-    "bool_and": Choice(minimum, Grouping.ADDS),
-    "bool_or": Choice(maximum, Grouping.ADDS),
+    "last_value": ChoosingFunction(last_value, Grouping.LAST, retracts=True),
+    LAST_NON_NULL_VALUE: ChoosingFunction(last_non_null_value, Grouping.IN_ORDER, retracts=True),
+    "first_value": ChoosingFunction(first_value, Grouping.IN_ORDER),
+    "first_non_null_value": ChoosingFunction(first_non_null_value, Grouping.IN_ORDER),
+    "first_not_null_value": ChoosingFunction(first_non_null_value, Grouping.IN_ORDER),
+    "max": ChoosingFunction(maximum, Grouping.ADDS),
+    "min": ChoosingFunction(minimum, Grouping.ADDS),
+    "bool_and": ChoosingFunction(minimum, Grouping.ADDS),
+    "bool_or": ChoosingFunction(maximum, Grouping.ADDS),
     "sum": SUM,
     "product": PRODUCT,
     "listagg": ListAgg(),

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.errors import InvalidError
-from widetable.format.printed_value import printed
 from widetable.kernels.aggregate import ADD, RETRACT, SKIP
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.aggregate_function import DISTINCT, AggregateColumn
@@ -22,6 +21,7 @@ from widetable.merge.aggregate_functions import AGGREGATES, refuses_retractions
 from widetable.merge.element_functions import ElementFunction
 from widetable.merge.fold import Fold
 from widetable.merge.normal_form import clear
+from widetable.merge.printed_key import printed_key_of
 from widetable.merge.window import Window
 from widetable.row_kind import TEXTS, is_retraction
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -62,12 +62,8 @@ def refuse_retractions(
     for column in columns:
         if retractions.any() and refuses_retractions(column):
             row = int(retractions.argmax())
-            names = column.schema.trimmed_primary_key
-            key = ((name, row_batch.column(name).slice(row, 1)) for name in names)
-            shown = ", ".join(f"{name}={printed(value)[0]!r}" for name, value in key)
-            raise _irreversible(
-                column, fixed_values(row_batch.column(VALUE_KIND), np.int8)[row], shown
-            )
+            kind = fixed_values(row_batch.column(VALUE_KIND), np.int8)[row]
+            raise _irreversible(column, kind, printed_key_of(column.schema, row_batch, row))
 
 
 def refuse_retraction(fold: Fold, column: AggregateColumn) -> None:

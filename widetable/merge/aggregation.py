@@ -136,7 +136,7 @@ def _plan(window: Window, columns: Sequence[str], *, collapses: bool) -> MergePl
     """collapses: the records of a commit, before what is older is known: then one record alone stays what it is, and
     retractions alone become one.
     """
-    folded = _Folded(window, collapses=collapses)
+    folded = _MergedKeys(window, collapses=collapses)
     filled = columns_of_aggregation(window.schema)
     picks, computed = PickList(), []
     for name in columns:
@@ -154,7 +154,7 @@ def _plan(window: Window, columns: Sequence[str], *, collapses: bool) -> MergePl
     return MergePlan(folded.kinds(), numbers, (*picks.picks(), *computed))
 
 
-class _Folded:
+class _MergedKeys:
     """The keys of a window that are merged: those with several records, and lone retractions when all is known."""
 
     def __init__(self, window: Window, *, collapses: bool) -> None:

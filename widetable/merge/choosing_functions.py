@@ -19,7 +19,7 @@ from widetable.merge.fold import Fold, Rows, valid_of
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChoosingFunction:
     """choose: the record of each key, from the fold and the column's values by record."""
 
     choose: Callable[[Fold, pa.Array], Rows]

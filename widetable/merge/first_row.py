@@ -21,6 +21,7 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.merge.option_rules import check_rules
 from widetable.merge.partial_merge import PartialMerge
 from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.printed_key import printed_key_of
 from widetable.merge.window import Window
 from widetable.merge.written_columns import check_required
 from widetable.row_kind import TEXTS, is_retraction
@@ -49,7 +50,8 @@ class FirstRow:
         kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
         wrong = np.flatnonzero(is_retraction(kinds))
         if len(wrong):
-            raise _meaningless(int(kinds[wrong[0]]))
+            row = int(wrong[0])
+            raise _meaningless(int(kinds[row]), printed_key_of(schema, row_batch, row))
         return row_batch
 
     def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
@@ -59,7 +61,8 @@ class FirstRow:
         starts, rows = window.starts, window.order
         adds = ~is_retraction(window.kinds[rows])
         if not adds.all() and not window.schema.typed_options.get(opt.IGNORE_DELETE):
-            raise _meaningless(int(window.kinds[rows[(~adds).argmax()]]))
+            row = int(rows[(~adds).argmax()])
+            raise _meaningless(int(window.kinds[row]), window.printed_key(row))
         none = np.full(len(starts) - 1, -1, np.int64)
         first = first_values(starts, none, adds.astype(np.int8), adds, nulls_count=True)
         winners = np.where(first >= 0, rows[first], window.last_rows)
@@ -79,10 +82,10 @@ class FirstRow:
         return False
 
 
-def _meaningless(kind: int) -> InvalidError:
+def _meaningless(kind: int, key: str) -> InvalidError:
     return InvalidError(
         "merge-engine first-row",
-        found=f"a {TEXTS[kind]} record",
+        found=f"a {TEXTS[kind]} record of the key {key}",
         expected="+I and +U only",
         action=f"Set {opt.IGNORE_DELETE.key!r}, or filter the records.",
     )

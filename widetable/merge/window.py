@@ -22,11 +22,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.derived_value import derived_value
-from widetable.format.printed_value import printed
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.merge_order import group_starts, merge_order, sort_order
 from widetable.kernels.patched_take import PatchChoice, take_patched
 from widetable.merge.key_order import KeyOrder, Lanes, arrival_keys
+from widetable.merge.printed_key import printed_key
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 
@@ -155,8 +155,7 @@ class Window:
 
     def printed_key(self, row: int) -> str:
         """The key of a row, for messages."""
-        found = ((n, self.take(n, np.array([row]))) for n in self.schema.trimmed_primary_key)
-        return ", ".join(f"{name}={printed(value)[0]!r}" for name, value in found)
+        return printed_key(self.schema, lambda name: self.take(name, np.array([row])))
 
     def _layout(self, presence: tuple[bool, ...]) -> _Layout:
         layout = self._layouts.get(presence)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from widetable import options as opt
+from widetable import retention_options as retention
 from widetable.arguments import flag
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
@@ -146,7 +146,7 @@ class _Expiry:
         return ExpiryResult(tuple(ids), consumers=tuple(idle))
 
     def _idle_consumers(self) -> list[str]:
-        idle_millis = self._state.options.get(opt.CONSUMER_EXPIRATION_TIME)
+        idle_millis = self._state.options.get(retention.CONSUMER_EXPIRATION_TIME)
         if idle_millis is None:
             return []
         return self._consumers.idle(self._now_millis() - idle_millis)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from typing import Any
 
-from widetable import options as opt
+from widetable import retention_options as retention
 from widetable.arguments import whole_number
 from widetable.commit.snapshot_times import TimeOf, following, is_ahead
 from widetable.format.manifest_entry import DELETE, ManifestEntry
@@ -48,10 +48,10 @@ def retention_of(
         return options.get(option) if value is None else whole_number(value, name, least=0)
 
     return Retention(
-        num_min=given(num_min, "num_retained_min", opt.SNAPSHOT_NUM_RETAINED_MIN),
-        num_max=given(num_max, "num_retained_max", opt.SNAPSHOT_NUM_RETAINED_MAX),
-        time_millis=given(time_millis, "time_retained_millis", opt.SNAPSHOT_TIME_RETAINED),
-        limit=given(limit, "limit", opt.SNAPSHOT_EXPIRE_LIMIT),
+        num_min=given(num_min, "num_retained_min", retention.SNAPSHOT_NUM_RETAINED_MIN),
+        num_max=given(num_max, "num_retained_max", retention.SNAPSHOT_NUM_RETAINED_MAX),
+        time_millis=given(time_millis, "time_retained_millis", retention.SNAPSHOT_TIME_RETAINED),
+        limit=given(limit, "limit", retention.SNAPSHOT_EXPIRE_LIMIT),
     )
 
 

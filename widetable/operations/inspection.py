@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from widetable import options as opt
+from widetable import retention_options as retention
 from widetable.commit.committer import Committer
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.lease import holder
@@ -282,7 +283,7 @@ def _backlog_warnings(state: TableState, backlog: Backlog) -> Iterator[str]:
 def _consumer_warnings(
     state: TableState, consumers: Mapping[str, ConsumerLag], earliest_id: int | None
 ) -> Iterator[str]:
-    kept = state.options.get(opt.SNAPSHOT_NUM_RETAINED_MIN)
+    kept = state.options.get(retention.SNAPSHOT_NUM_RETAINED_MIN)
     for name, lag in consumers.items():
         if earliest_id is not None and lag.next_snapshot_id < earliest_id:
             yield (

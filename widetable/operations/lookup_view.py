@@ -39,7 +39,8 @@ from widetable.operations.lookup_caches import caches_of
 from widetable.operations.lookup_keys import key_rows, prefix_rows
 from widetable.read.expired import files_of
 from widetable.read.scan_plan import placed
-from widetable.schema import TableSchema, check_fixed_buckets
+from widetable.schema import TableSchema
+from widetable.schema_rules import check_fixed_buckets
 from widetable.worker_thread import in_threads
 
 _THREADS: Final = 2

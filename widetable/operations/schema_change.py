@@ -22,9 +22,11 @@ from widetable.errors import InvalidError, UnsupportedError, WidetableError
 from widetable.field_options import FIELD_OPTION
 from widetable.format.column_cast import column_cast
 from widetable.merge.engine import engine_of
+from widetable.new_schema import column_type
 from widetable.operations.function_change import check_functions
 from widetable.option_checks import check_alter, check_honoured
-from widetable.schema import TableSchema, check_schema, column_type
+from widetable.schema import TableSchema
+from widetable.schema_rules import check_schema
 from widetable.types import (
     DataField,
     DataType,

@@ -16,7 +16,8 @@ from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.option_checks import check_honoured, check_values
-from widetable.schema import TableSchema, check_fixed_buckets
+from widetable.schema import TableSchema
+from widetable.schema_rules import check_fixed_buckets
 
 # Options of Paimon that change which rows a reader sees, or where they lie, and the value that is harmless.
 _CHANGES_ROWS: Final[Mapping[str, str]] = {

@@ -32,7 +32,8 @@ from widetable.format.snapshot import Snapshot
 from widetable.read.literal import Comparable, comparable_of, holds
 from widetable.read.predicate import Bound, Predicate
 from widetable.read.split import Split, needs_merge
-from widetable.schema import TableSchema, check_fixed_buckets
+from widetable.schema import TableSchema
+from widetable.schema_rules import check_fixed_buckets
 from widetable.types import DataField, DataType
 
 # A filter that names more keys than this is not turned into buckets.

@@ -16,8 +16,9 @@ from widetable.format.binary_row import EMPTY_ROW
 from widetable.format.column_stats import EMPTY_STATS, Stats
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
+from widetable.new_schema import new_schema
 from widetable.paths import TablePaths
-from widetable.schema import TableSchema, new_schema
+from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.local import LocalFileIO
 from widetable.types import DataType

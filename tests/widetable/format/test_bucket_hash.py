@@ -12,7 +12,7 @@ from tests.fixture_tables import TABLES, FixtureTable
 from tests.widetable.format.test_binary_row import python_value
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.data_file_reader import open_data_file
-from widetable.schema import new_schema
+from widetable.new_schema import new_schema
 from widetable.storage.local import LocalFileIO
 from widetable.types import DataField, arrow_field, arrow_type, parse_type
 

@@ -27,7 +27,8 @@ from widetable.lsm.bucket_plan import (
     rewrites_much,
 )
 from widetable.merge.engine import engine_of
-from widetable.schema import TableSchema, new_schema
+from widetable.new_schema import new_schema
+from widetable.schema import TableSchema
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "testdata/bucket_plan"
 PARTIAL = {"merge-engine": "partial-update"}

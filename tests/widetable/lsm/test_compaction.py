@@ -26,7 +26,8 @@ from widetable.lsm.bucket_plan import Merge, Move, Plan, Scope, plan_bucket
 from widetable.lsm.compaction import compact_bucket
 from widetable.lsm.levels import Levels, levels_of
 from widetable.merge.engine import PartialMerge
-from widetable.schema import TableSchema, new_schema
+from widetable.new_schema import new_schema
+from widetable.schema import TableSchema
 from widetable.storage.local import LocalFileIO
 from widetable.write.discard import discard
 

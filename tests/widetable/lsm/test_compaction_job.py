@@ -25,7 +25,7 @@ from widetable.lsm.compaction_job import (
     compact_table,
     one_by_one,
 )
-from widetable.schema import new_schema
+from widetable.new_schema import new_schema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 

@@ -24,15 +24,20 @@ def computing(plan_of: Callable[..., MergePlan], chosen: tuple[int, ...]) -> Cal
         picked = plan_of(engine, window, columns)
         rows = gather(window, picked, columns)
         names = [name for at, name in enumerate(columns) if at % 3 in chosen]
-        left = [
-            Pick(tuple(name for name in source.columns if name not in names), source.indices)
-            for source in picked.sources
-            if isinstance(source, Pick)
-        ]
+        left = [left_of(source, names) for source in picked.sources]
         values = [Computed(name, pa.concat_arrays([rows.column(name)])) for name in names]
-        return MergePlan(picked.kinds, picked.sequence_numbers, (*left, *values))
+        return MergePlan(
+            picked.kinds, picked.sequence_numbers, (*(s for s in left if s is not None), *values)
+        )
 
     return plan
+
+
+def left_of(source: Pick | Computed, names: Sequence[str]) -> Pick | Computed | None:
+    """The source without these columns."""
+    if isinstance(source, Computed):
+        return None if source.column in names else source
+    return Pick(tuple(name for name in source.columns if name not in names), source.indices)
 
 
 @pytest.fixture(autouse=True, params=COMPUTED)

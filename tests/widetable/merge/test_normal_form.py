@@ -11,7 +11,8 @@ from tests.model import Model, Record, Row
 from tests.plain_rows import plain, python_rows
 from tests.strategies import commits, keys_of, tables
 from widetable.merge.engine import engine_of
-from widetable.schema import TableSchema, new_schema
+from widetable.new_schema import new_schema
+from widetable.schema import TableSchema
 
 LONG = pa.int64()
 

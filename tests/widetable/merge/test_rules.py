@@ -9,7 +9,8 @@ import pytest
 
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
-from widetable.schema import TableSchema, new_schema
+from widetable.new_schema import new_schema
+from widetable.schema import TableSchema
 
 LONG = pa.int64()
 COLUMNS = [
@@ -20,8 +21,10 @@ COLUMNS = [
     ("b", LONG),
     ("s", pa.string()),
     ("l", pa.list_(LONG)),
+    ("v", pa.binary()),
 ]
 GROUP = {"fields.g.sequence-group": "a,b"}
+WHAT = "aggregate-function"
 TWO = {"fields.g.sequence-group": "a", "fields.h.sequence-group": "b"}
 
 
@@ -105,19 +108,11 @@ def test_wrong_options_are_named(
 
 
 NOT_HONOURED: list[tuple[str, dict[str, str], str]] = [
-    ("aggregation", {}, "aggregation"),
-    ("first-row", {}, "first-row"),
-    (
-        "partial-update",
-        {**GROUP, "fields.a.aggregate-function": "sum"},
-        "fields.a.aggregate-function",
-    ),
-    (
-        "partial-update",
-        {**GROUP, "fields.a.aggregate-function": "last_value"},
-        "fields.a.aggregate-function",
-    ),
-    ("partial-update", {**GROUP, "fields.a.aggregate-function": "last_non_null_value"}, "fields.a"),
+    *[
+        (engine, {"fields.g.sequence-group": "v", f"fields.v.{WHAT}": function}, function)
+        for function in ("rbm32", "rbm64", "hll_sketch", "theta_sketch")
+        for engine in ("aggregation", "partial-update")
+    ],
     ("partial-update", {**GROUP, "fields.g,h.sequence-group": "s"}, "'g'"),
     ("partial-update", {"fields.g.sequence-group": "a", "fields.a.sequence-group": "b"}, "'a'"),
     ("partial-update", {**GROUP, "sequence.field": "a"}, "sequence.field"),

@@ -19,11 +19,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.aggregate_model import MeaninglessRetraction
 from tests.bucket import Bucket, records_of
-from tests.model import MeaninglessRetraction, Model, Record, Row
+from tests.model import Model, Record, Row
 from tests.scripts import check_script
 from widetable.errors import WidetableError
-from widetable.schema import TableSchema, new_schema
+from widetable.new_schema import new_schema
+from widetable.schema import TableSchema
 
 FOLDER = Path(__file__).resolve().parents[2] / "testdata/merging"
 

@@ -17,10 +17,11 @@ import pytest
 
 import widetable as wt
 from widetable.errors import InvalidError
+from widetable.new_schema import new_schema
 from widetable.read.filters import parse
 from widetable.read.literal import literal, scalar_comparable, scalar_of
 from widetable.read.predicate import Bound, Opaque, Predicate
-from widetable.schema import TableSchema, new_schema
+from widetable.schema import TableSchema
 from widetable.types import arrow_type
 
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from widetable.errors import InvalidError, UnsupportedError, WidetableError
-from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema, new_schema
+from widetable.new_schema import new_schema
+from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from widetable.types import DataField, arrow_type, parse_type
 from widetable.write.safe_cast import safe_cast
 from widetable.write.sequence import SequenceAllocator

@@ -1,0 +1,109 @@
+"""The schema of a new table, from Arrow columns or names and types.
+
+In: columns, keys, options. Out: schema 0, checked. Raises InvalidError for columns, keys and options that break a rule,
+UnsupportedError for types that no table has.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.arguments import names, refused, text
+from widetable.errors import UnsupportedError
+from widetable.option_checks import option_texts
+from widetable.schema import TableSchema
+from widetable.schema_rules import check_schema
+from widetable.types import (
+    DataField,
+    DataType,
+    arrow_type,
+    assign_field_ids,
+    parse_type,
+    type_from_arrow,
+)
+
+# Of an Arrow field that was given by a type's text; never on disk.
+_TYPE_TEXT: Final = "widetable.type"
+
+
+def new_schema(
+    arrow: pa.Schema,
+    *,
+    primary_key: Sequence[str],
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    comment: str | None = None,
+) -> TableSchema:
+    """Schema 0 of a new table. Key columns become NOT NULL; nested fields are numbered after the columns' parents.
+
+    Raises InvalidError for unknown, repeated or reserved names and for types that cannot be a key.
+    """
+    primary_key = names(primary_key, "primary_key")
+    next_id, fields = 0, []
+    for column in arrow_schema(arrow, "schema"):
+        nullable = column.nullable and column.name not in primary_key
+        parent_id, next_id = next_id, next_id + 1
+        numbered, next_id = assign_field_ids(column_type(column, nullable=nullable), next_id)
+        fields.append(DataField(parent_id, column.name, numbered))
+    schema = TableSchema(
+        id=0,
+        fields=tuple(fields),
+        highest_field_id=next_id - 1,
+        partition_keys=names(partition_by, "partition_by"),
+        primary_keys=primary_key,
+        options={**opt.WRITTEN_OUT, **option_texts(options, "options")},
+        comment=None if comment is None else text(comment, "comment"),
+        time_millis=int(time.time() * 1000),
+        uuid=str(uuid.uuid4()),
+    )
+    check_schema(schema)
+    return schema
+
+
+def arrow_schema(value: Any, name: str) -> pa.Schema:
+    """An Arrow schema, or what makes one: fields, (name, type) pairs, a dict of names to types. A type may be a text of
+    Paimon's SQL, such as VARCHAR(100) NOT NULL.
+    """
+    try:
+        if isinstance(value, pa.Schema):
+            return value
+        columns = value.items() if isinstance(value, Mapping) else value
+        return pa.schema([_arrow_column(column) for column in columns])
+    except (pa.ArrowException, TypeError, ValueError):
+        raise refused(
+            value, name, "a pyarrow.Schema, fields, or a dict of names to types"
+        ) from None
+
+
+def _arrow_column(column: Any) -> Any:
+    """What `pa.schema` takes. A type that was given as text goes along with its field."""
+    if isinstance(column, pa.Field):
+        return column
+    name, kind = column
+    if not isinstance(kind, str):
+        return column
+    parsed = parse_type(kind)
+    return pa.field(name, arrow_type(parsed), parsed.nullable, {_TYPE_TEXT: kind})
+
+
+def column_type(column: pa.Field, *, nullable: bool) -> DataType:
+    """The type of a new column. Raises UnsupportedError naming it."""
+    asked = (column.metadata or {}).get(_TYPE_TEXT.encode())
+    if asked is not None:
+        return replace(parse_type(asked.decode()), nullable=nullable)
+    try:
+        return type_from_arrow(column.type, nullable=nullable)
+    except UnsupportedError as cause:
+        raise UnsupportedError(
+            f"column {column.name!r}",
+            found=f"{cause.subject}: {cause.found}",
+            expected=cause.expected,
+            action=cause.action,
+        ) from cause
