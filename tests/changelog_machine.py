@@ -23,6 +23,7 @@ from tests.plain_rows import plain, python_rows
 from tests.random_table import (
     CHANGELOG_LAYOUT,
     NAME,
+    TableSpec,
     base_commits,
     changelog_specs,
     check_levels,
@@ -72,9 +73,13 @@ class ChangelogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.folder.cleanup()
 
+    def specs(self) -> st.SearchStrategy[TableSpec]:
+        """Tables to begin with."""
+        return changelog_specs(self.producer)
+
     @initialize(data=st.data())
     def create(self, data: st.DataObject) -> None:
-        spec = data.draw(changelog_specs(self.producer), label="table")
+        spec = data.draw(self.specs(), label="table")
         self.spec = spec.with_options(self.layout)
         self.table = make(self.folder.name, self.spec)
         self.model = Model(self.table.schema)

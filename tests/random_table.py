@@ -145,20 +145,25 @@ def base_commits(draw: st.DrawFn, spec: TableSpec) -> Commit:
     return Commit(schema.names, tuple(("+I", row) for row in rows))
 
 
+def functions_of(schema: TableSchema) -> set[str]:
+    """The functions that fill columns."""
+    found = (function_of(schema, name) for name in schema.names)
+    return {function for function in found if function is not None}
+
+
 def may_have_changelog(schema: TableSchema, producer: str) -> bool:
     """Whether a table with this producer can be made: rows that are merged when they are read only have no images."""
     engine = schema.options.get("merge-engine")
     if engine == "first-row":
         return producer == "lookup"
     by_order = {"max", "min", "bool_and", "bool_or", "last_value"}
-    functions = {function_of(schema, name) for name in schema.names} - {None}
     values = [
         name for name in schema.names if name not in (*schema.primary_keys, *schema.sequence_fields)
     ]
     is_free = (
         engine == "aggregation"
         and all(function_of(schema, name) is not None for name in values)
-        and functions <= by_order
+        and functions_of(schema) <= by_order
     )
     is_ordered = bool(schema.sequence_fields) and engine != "deduplicate" and not is_free
     return not is_ordered or producer == "input"

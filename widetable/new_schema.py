@@ -6,6 +6,7 @@ UnsupportedError for types that no table has.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -68,8 +69,8 @@ def new_schema(
 
 
 def arrow_schema(value: Any, name: str) -> pa.Schema:
-    """An Arrow schema, or what makes one: fields, (name, type) pairs, a dict of names to types. A type may be a text of
-    Paimon's SQL, such as VARCHAR(100) NOT NULL.
+    """An Arrow schema, or what makes one: fields, (name, type) pairs, a dict of names to types. A type may be a text:
+    Arrow's own name of it, such as int32, or one of Paimon's SQL, such as VARCHAR(100) NOT NULL.
     """
     try:
         if isinstance(value, pa.Schema):
@@ -89,6 +90,8 @@ def _arrow_column(column: Any) -> Any:
     name, kind = column
     if not isinstance(kind, str):
         return column
+    with contextlib.suppress(ValueError):
+        return pa.field(name, pa.type_for_alias(kind))
     parsed = parse_type(kind)
     return pa.field(name, arrow_type(parsed), parsed.nullable, {_TYPE_TEXT: kind})
 

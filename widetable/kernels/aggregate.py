@@ -207,11 +207,11 @@ def sum_wide(
     sums_valid: Mask,
 ) -> int:
     """Integers of 128 bits, low word first. A sum that is not below the bound, nor above its negative, is null, and the
-    next value starts anew. Gives how often that happened.
+    next value starts anew. Gives the position of the last record with which that happened, -1 for none.
     """
     sign = np.uint64(1 << 63)
     zero, one = np.uint64(0), np.uint64(1)
-    passed = 0
+    passed = -1
     for key in range(len(sums_valid)):
         low, high, has_total = zero, zero, False
         for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
@@ -235,7 +235,7 @@ def sum_wide(
                 low, high = total_low, total_high
             else:
                 low, high = zero, zero
-                passed += 1
+                passed = position
         sums[2 * key], sums[2 * key + 1], sums_valid[key] = low, high, has_total
     return passed
 

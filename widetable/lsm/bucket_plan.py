@@ -189,7 +189,9 @@ def _with_lookup(bucket: _Bucket, scope: Scope) -> Plan:
     if pick is None:
         return ()
     number = None
-    if bucket.engine.mixes_records:
+    if bucket.engine.looks_up:
+        number = 0  # a key that is there stays as it is, whatever number comes: its run holds no other row of it
+    elif bucket.engine.mixes_records:
         highest = max((run.highest_number for run in pick.below), default=-1)
         number = max(FULL_ROW_NUMBER, highest + 1) if pick.below else 0
     return _steps(bucket, pick, 1, number, repairs=repairs)
@@ -305,7 +307,8 @@ def _steps(
     merge = pick.files, pick.level, movable, keep_deletes, number
     step = Merge(*merge)
     if known_level:
-        newest_wins = engine.mixes_records or (not schema.sequence_fields and _ascend(pick.below))
+        is_whole = engine.mixes_records or engine.looks_up
+        newest_wins = is_whole or (not schema.sequence_fields and _ascend(pick.below))
         groups = (pick.below,) if newest_wins else tuple((run,) for run in reversed(pick.below))
         before = groups if pick.below else ()
         emits = bucket.options.get(opt.CHANGELOG_PRODUCER) != "none"

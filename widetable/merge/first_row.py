@@ -32,7 +32,7 @@ class FirstRow:
     """See the module text, and `MergeEngine` for the contract of each method."""
 
     name = "first-row"
-    mixes_records = True
+    mixes_records = False
     merges_retractions = False
     looks_up = True
 

@@ -1,9 +1,9 @@
 """Aggregate functions that compute numbers: sum and product.
 
 Source: Paimon `FieldSumAgg`, `FieldProductAgg`; semantics.md section 8. Integers that leave their type are an error.
-Floats go from left to right in their own width. DECIMAL, sum: up to 18 digits the precision is not looked at, above it
-a sum that does not fit is null, and the next value starts anew. DECIMAL, product: rounded half up to the scale after
-each step, null when it does not fit; a retraction divides, and a quotient without an end is an error.
+Floats go from left to right in their own width. DECIMAL, sum: up to 18 digits what the integer of a file holds; above,
+a sum of too many digits is null, and the next value starts anew. DECIMAL, product: rounded half up to the scale
+after each step, null when it does not fit; a retraction divides, and a quotient without an end is an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from widetable.merge.fold import Fold, spans, valid_of
 from widetable.merge.plan import Computed
 
 _Loop: TypeAlias = Callable[..., Any]
-# Digits that Paimon keeps in a long.
+# Digits that Paimon keeps in an int, of Parquet files, and in a long.
+_INT_DIGITS: Final = 9
 _LONG_DIGITS: Final = 18
 
 
@@ -104,18 +105,20 @@ def _integers(
 
 
 def sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
-    """Sums by key. Raises InvalidError where 64 bits do not hold one of up to 18 digits."""
+    """Sums by key. Raises InvalidError for one of up to 18 digits that the integer in its file does not hold."""
     digits = values.type.precision
     words = fixed_values(values, np.uint64)
     results = np.zeros(2 * len(fold.keys), np.uint64)
     valid = np.zeros(len(fold.keys), np.bool_)
-    bound = 10**digits if digits > _LONG_DIGITS else 1 << 63
+    bound = 1 << 31 if digits <= _INT_DIGITS else 1 << 63
+    if digits > _LONG_DIGITS:
+        bound = 10**digits
     low_high = np.array([bound & (2**64 - 1), bound >> 64], np.uint64)
     passed = sum_wide(
         fold.starts, fold.floor, fold.steps, valid_of(values), words, low_high, results, valid
     )
-    if passed and digits <= _LONG_DIGITS:
-        raise failed(fold, column, int(fold.starts[0]), "a sum of more than 18 digits, about")
+    if passed >= 0 and digits <= _LONG_DIGITS:
+        raise failed(fold, column, passed, "a sum that does not fit")
     return _of_words(results, valid, values.type)
 
 

@@ -234,7 +234,7 @@ class LookupView:
             ]
             for of_run in of_runs
         ]
-        return runs, max(map(len, levels))
+        return runs, max(map(len, levels), default=0)
 
     def _work(self, asked: AskedKeys) -> list[_Work]:
         """The keys of each bucket that has files."""

@@ -19,14 +19,7 @@ from tests.plain_rows import plain
 from widetable.read.stream_plan import Piece
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
-REFUSED = {
-    "wh/fx.agg",
-    "wh/fx.first_row",
-    "wh_java/fx.agg_retract",
-    "wh_java/fx.dv",
-    "wh_java/fx.first_row",
-    "wh_java/fx.pu_seqgroup",
-}
+REFUSED = {"wh_java/fx.dv"}
 TABLES = {
     f"{each['warehouse']}/{each['table']}": each
     for each in json.loads((FIXTURES / "fixtures.json").read_text(encoding="utf-8"))["tables"]
