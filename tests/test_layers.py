@@ -30,7 +30,7 @@ STAGES = (
         "option_checks",
         "options_doc",
     ),
-    ("schema", "paths", "schema_rules", "new_schema"),
+    ("type_text", "schema", "paths", "schema_rules", "new_schema"),
     ("derived_options",),
     ("storage",),
     ("kernels",),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,8 @@ import pyarrow as pa
 from tests.model import Record, Row
 from tests.plain_rows import python_values
 from widetable.schema import TableSchema
-from widetable.types import DataField, DataType, arrow_field, arrow_type, parse_type
+from widetable.type_text import type_from_text
+from widetable.types import DataField, DataType, arrow_field, arrow_type
 
 FOLDER = Path(__file__).resolve().parent / "vectors"
 
@@ -72,7 +72,7 @@ def _case(case: dict[str, Any]) -> Case:
 
 def _schema(case: dict[str, Any]) -> TableSchema:
     fields = [
-        DataField(i, column["name"], _nullable(parse_sql_type(column["type"]), column["nullable"]))
+        DataField(i, column["name"], _nullable(type_from_text(column["type"]), column["nullable"]))
         for i, column in enumerate(case["schema"])
     ]
     return TableSchema(
@@ -87,35 +87,6 @@ def _schema(case: dict[str, Any]) -> TableSchema:
 
 def _nullable(kind: DataType, nullable: bool) -> DataType:
     return kind.as_nullable() if nullable else kind.not_null()
-
-
-def parse_sql_type(text: str) -> DataType:
-    """A Paimon type from SQL text, nested ones too: ARRAY<ROW<id INT, v STRING>>."""
-    match = re.match(r"^(ARRAY|MULTISET|MAP|ROW)<(.*)>$", text.strip(), re.DOTALL)
-    if match is None:
-        return parse_type(text)
-    root, parts = match[1], _split(match[2])
-    if root == "MAP":
-        return DataType(
-            root, key=parse_sql_type(parts[0]).not_null(), value=parse_sql_type(parts[1])
-        )
-    if root == "ROW":
-        named = [part.strip().split(" ", 1) for part in parts]
-        fields = [DataField(i, name, parse_sql_type(kind)) for i, (name, kind) in enumerate(named)]
-        return DataType(root, fields=tuple(fields))
-    return DataType(root, element=parse_sql_type(parts[0]))
-
-
-def _split(text: str) -> list[str]:
-    """At the commas outside brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "<(") - (character in ">)")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts
 
 
 _FROM_TEXT: dict[str, Callable[[str], Any]] = {

@@ -21,12 +21,12 @@ from widetable.errors import UnsupportedError
 from widetable.option_checks import option_texts
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_schema
+from widetable.type_text import type_from_text
 from widetable.types import (
     DataField,
     DataType,
     arrow_type,
     assign_field_ids,
-    parse_type,
     type_from_arrow,
 )
 
@@ -92,7 +92,7 @@ def _arrow_column(column: Any) -> Any:
         return column
     with contextlib.suppress(ValueError):
         return pa.field(name, pa.type_for_alias(kind))
-    parsed = parse_type(kind)
+    parsed = type_from_text(kind)
     return pa.field(name, arrow_type(parsed), parsed.nullable, {_TYPE_TEXT: kind})
 
 
@@ -100,7 +100,7 @@ def column_type(column: pa.Field, *, nullable: bool) -> DataType:
     """The type of a new column. Raises UnsupportedError naming it."""
     asked = (column.metadata or {}).get(_TYPE_TEXT.encode())
     if asked is not None:
-        return replace(parse_type(asked.decode()), nullable=nullable)
+        return replace(type_from_text(asked.decode()), nullable=nullable)
     try:
         return type_from_arrow(column.type, nullable=nullable)
     except UnsupportedError as cause:

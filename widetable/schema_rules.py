@@ -189,7 +189,7 @@ def _check_rowkind_field(schema: TableSchema) -> None:
     if schema.field(name).type.root not in ("VARCHAR", "CHAR"):
         raise _invalid(
             "option 'rowkind.field'",
-            f"a column of type {schema.field(name).type}",
+            f"the column {name!r} of type {schema.field(name).type}",
             "a STRING column",
             "Use a STRING column.",
         )

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.merge.aggregate_function import IGNORE_RETRACT
+from widetable.merge.aggregate_functions import columns_of_aggregation
 from widetable.merge.aggregate_rules import (
     aggregate_function,
     functions_are_honoured,
@@ -193,6 +195,20 @@ def functions_need_a_group(schema: TableSchema) -> None:
             )
 
 
+def removal_takes_back_all(schema: TableSchema) -> None:
+    """A -D that removes the row leaves nothing for a column that passes over retractions."""
+    if not schema.typed_options.get(opt.AGGREGATION_REMOVE_RECORD_ON_DELETE):
+        return
+    for column in columns_of_aggregation(schema).values():
+        if column.get(IGNORE_RETRACT):
+            raise _invalid(
+                f"fields.{column.name}.{IGNORE_RETRACT.key}",
+                f"true, with {opt.AGGREGATION_REMOVE_RECORD_ON_DELETE.key!r}",
+                "one of the two",
+                "Remove one of the options.",
+            )
+
+
 def check_honoured_groups(schema: TableSchema) -> None:
     """Raises UnsupportedError for what Paimon accepts in a partial-update table and we do not honour."""
     roles: dict[str, SequenceGroup] = {}
@@ -222,6 +238,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         sequence_field_needs_partition_in_key,
         functions_are_known,
         functions_take_their_columns,
+        removal_takes_back_all,
     ),
     "partial-update": (
         sequence_field_needs_partition_in_key,

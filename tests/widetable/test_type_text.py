@@ -1,0 +1,71 @@
+"""Types as texts: what is read, in any case and depth, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from widetable.type_text import type_from_text
+from widetable.types import arrow_type
+
+NESTED = [
+    ("array<string>", pa.list_(pa.string())),
+    ("ARRAY< ARRAY<INT NOT NULL> >", pa.list_(pa.list_(pa.int32()))),
+    ("Map<Int, Decimal(10, 2)>", pa.map_(pa.int32(), pa.decimal128(10, 2))),
+    ("ROW<Aa INT, `b c` STRING NOT NULL>", pa.struct({"Aa": pa.int32(), "b c": pa.string()})),
+    (
+        "STRUCT<a: BIGINT, b: ROW<c DATE>>",
+        pa.struct({"a": pa.int64(), "b": pa.struct({"c": pa.date32()})}),
+    ),
+    ("timestamp(3)  with local  time zone", pa.timestamp("ms", "UTC")),
+]
+
+
+@pytest.mark.parametrize(("text", "kind"), NESTED, ids=[text for text, _ in NESTED])
+def test_texts_of_types_are_read(text: str, kind: pa.DataType) -> None:
+    found = arrow_type(type_from_text(text))
+    assert _plain(found) == _plain(kind)
+    assert type_from_text(text).nullable
+    assert not type_from_text(f"{text} not null").nullable
+
+
+def _plain(kind: pa.DataType) -> str:
+    return str(kind).replace(" not null", "").replace("element", "item")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "NO",
+        "ARRAY",
+        "ARRAY<>",
+        "ARRAY<INT",
+        "ARRAY<INT, INT>",
+        "MAP<INT>",
+        "ROW<a>",
+        "ROW<>",
+        "INT<INT>",
+        "INT(3)",
+    ],
+)
+def test_texts_that_are_no_types_are_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(wt.InvalidError, match="type"):
+        type_from_text(text)
+    with pytest.raises(wt.InvalidError, match="type"):
+        wt.Catalog(tmp_path).create_table("db.t", {"k": "INT", "v": text}, primary_key=["k"])
+
+
+def test_lengths_and_nulls_of_texts_are_kept_in_the_table(tmp_path: Path) -> None:
+    columns = {"k": "int32", "a": "CHAR(3) NOT NULL", "m": "MAP<STRING, ROW<x INT NOT NULL>>"}
+    table = wt.Catalog(tmp_path).create_table("db.t", columns, primary_key=["k"])
+    kinds = [str(field.type) for field in table.schema.fields]
+    assert kinds[:2] == ["INT NOT NULL", "CHAR(3) NOT NULL"]
+    value = table.schema.field("m").type.value
+    assert value is not None
+    assert [field.type.nullable for field in value.fields] == [False]
+    with pytest.raises(wt.InvalidError, match="VARCHAR"):
+        wt.Catalog(tmp_path).alter_table("db.t", add_columns={"v": "VARCHAR(x)"})
