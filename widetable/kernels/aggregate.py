@@ -156,16 +156,16 @@ def sum_integers(
         for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
             if steps[position] == SKIP or not valid[position]:
                 continue
-            value, before = values[position], total
+            value, has_total = values[position], True
+            # Held against the bounds before it is done: compilers take it that signed integers never wrap.
             if steps[position] == RETRACT:
-                total = before - value
-                wraps = (value < 0) != (total > before) and value != 0
+                if total > highest + value if value < 0 else total < lowest + value:
+                    return int(position)
+                total -= value
             else:
-                total = before + value
-                wraps = (value > 0) != (total > before) and value != 0
-            has_total = True
-            if wraps or total < lowest or total > highest:
-                return int(position)
+                if total < lowest - value if value < 0 else total > highest - value:
+                    return int(position)
+                total += value
         sums[key], sums_valid[key] = total, has_total
     return -1
 
@@ -241,6 +241,17 @@ def sum_wide(
 
 
 @kernel
+def _product_fits(left: np.int64, right: np.int64, lowest: int, highest: int) -> bool:
+    """Whether it is within the bounds. Sizes are negative here, for the lowest integer has no positive one."""
+    left_size = left if left < 0 else -left
+    right_size = right if right < 0 else -right
+    most = lowest if (left < 0) != (right < 0) else -highest
+    if left_size == 0 or right_size == 0:
+        return True
+    return bool(left_size >= (most if right_size == -1 else -(most // right_size)))
+
+
+@kernel
 def multiply_integers(
     starts: Positions,
     floor: Positions,
@@ -272,15 +283,10 @@ def multiply_integers(
                 total = quotient
             elif not has_total:
                 total, has_total = value, True
-            elif value == 0 or total == 0:
-                total = np.int64(0)
-            elif value == -1 and total == _MIN64:
-                return int(position)
+            elif _product_fits(total, value, lowest, highest):
+                total *= value
             else:
-                product = total * value
-                if value != -1 and product // value != total:
-                    return int(position)
-                total = product
+                return int(position)
             if total < lowest or total > highest:
                 return int(position)
         products[key], products_valid[key] = total, has_total
