@@ -12,6 +12,7 @@ from benchmarks import (
     bench_delta_join,
     bench_freshness,
     bench_freshness_demo,
+    bench_functions,
     bench_growth,
     bench_lookup,
     bench_lookup_cache,
@@ -50,6 +51,10 @@ MENU: dict[str, Workload] = {
     "merge": _full(
         "Compact a 60-column bucket against plain Parquet decode + encode of the same rows.",
         bench_merge.run,
+    ),
+    "functions": Workload(
+        "Merge columns that aggregate functions fill, against last_non_null_value.",
+        bench_functions.run,
     ),
     "write": _full(
         "Write 10 and 60 columns from Python against pyarrow's Parquet writer.", bench_write.run
