@@ -3,7 +3,7 @@
 A request is one line of JSON on standard input: {"warehouse", "table", and perhaps "snapshot", "tag",
 "filter" ([column, value]: equality, pushed down), "project" ([columns]), or "changes" ([first, last
 snapshot]: what a streaming reader is given for each), or "write" (an Arrow file whose rows are
-committed)}. The answer is one line: {"rows": [...]} or {"error": text}. One process
+committed), and "options" for any of them}. The answer is one line: {"rows": [...]} or {"error": text}. One process
 serves all tests: starting it takes as long as reading many tables.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pypaimon import CatalogFactory
 
-from tests.plain_rows import plain
+from tests.plain_rows import plain, python_rows
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -30,9 +30,15 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
+def opened(request: dict[str, Any]) -> Any:
+    """The table, with dynamic options: those of the native engine."""
+    catalog = CatalogFactory.create({"warehouse": request["warehouse"]})
+    return catalog.get_table(request["table"]).copy(request.get("options", {}))
+
+
 def read(request: dict[str, Any]) -> list[Any]:
     """All rows, as plain values."""
-    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["table"])
+    table = opened(request)
     if "snapshot" in request:
         table = table.copy({"scan.snapshot-id": str(request["snapshot"])})
     if "tag" in request:
@@ -43,12 +49,12 @@ def read(request: dict[str, Any]) -> list[Any]:
     if "project" in request:
         builder = builder.with_projection(request["project"])
     splits = builder.new_scan().plan().splits()
-    return [plain(row) for row in builder.new_read().to_arrow(splits).to_pylist()]
+    return [plain(row) for row in python_rows(builder.new_read().to_arrow(splits))]
 
 
 def write(request: dict[str, Any]) -> list[Any]:
     """One commit of the rows of a file; gives no rows."""
-    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["table"])
+    table = opened(request)
     builder = table.new_batch_write_builder()
     writer, commit = builder.new_write(), builder.new_commit()
     writer.write_arrow(pa.ipc.open_file(request["write"]).read_all())
@@ -60,7 +66,7 @@ def write(request: dict[str, Any]) -> list[Any]:
 
 def changes(request: dict[str, Any]) -> list[Any]:
     """[snapshot, row kind, row] of every change, in the order of the files that the streaming scan gives."""
-    table = CatalogFactory.create({"warehouse": request["warehouse"]}).get_table(request["table"])
+    table = opened(request)
     builder = table.new_stream_read_builder().with_include_row_kind(True)
     scan, reader = builder.new_streaming_scan(), builder.new_read()
     first, last = request["changes"]

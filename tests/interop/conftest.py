@@ -17,6 +17,16 @@ from tests.patience import PATIENCE_SECONDS
 from tests.plain_rows import row_texts
 
 Reader = Callable[..., list[str]]
+# pypaimon's options of its native engine.
+NATIVE = dict.fromkeys(
+    (
+        "scan.native-plan.enabled",
+        "read.native.enabled",
+        "commit.native.enabled",
+        "write.native.enabled",
+    ),
+    "true",
+)
 
 
 class PypaimonProcess:
@@ -32,7 +42,13 @@ class PypaimonProcess:
         )
 
     def ask(self, table: wt.Table, **how: Any) -> Any:
-        """The answer about one table; fails the test when pypaimon refuses."""
+        """The rows about one table; fails the test when pypaimon refuses."""
+        answer = self.answer(table, **how)
+        assert "error" not in answer, answer
+        return answer["rows"]
+
+    def answer(self, table: wt.Table, **how: Any) -> dict[str, Any]:
+        """{"rows": …} or {"error": …}."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         path = Path(table.path)
@@ -40,9 +56,8 @@ class PypaimonProcess:
         request = {"warehouse": str(path.parent.parent), "table": name, **how}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        assert "error" not in answer, answer
-        return answer["rows"]
+        found: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return found
 
     def close(self) -> None:
         self._process.communicate(timeout=PATIENCE_SECONDS)
@@ -72,9 +87,26 @@ def pypaimon_write(
     """write(table, rows): one commit by pypaimon."""
 
     def write(table: wt.Table, rows: pa.Table) -> None:
-        path = tmp_path / "to-write.arrow"
-        with pa.ipc.new_file(path, rows.schema) as writer:
-            writer.write_table(rows)
-        pypaimon_process.ask(table, write=str(path))
+        pypaimon_process.ask(table, write=_written(tmp_path, rows))
 
     return write
+
+
+@pytest.fixture(scope="module")
+def pypaimon_native_write(
+    pypaimon_process: PypaimonProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[wt.Table, pa.Table], dict[str, Any]]:
+    """The same by its native engine, which may refuse: the answer."""
+    folder = tmp_path_factory.mktemp("native")
+
+    def write(table: wt.Table, rows: pa.Table) -> dict[str, Any]:
+        return pypaimon_process.answer(table, write=_written(folder, rows), options=NATIVE)
+
+    return write
+
+
+def _written(folder: Path, rows: pa.Table) -> str:
+    path = folder / "to-write.arrow"
+    with pa.ipc.new_file(path, rows.schema) as writer:
+        writer.write_table(rows)
+    return str(path)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
+from tests.interop.conftest import NATIVE, PypaimonProcess
 from tests.plain_rows import row_texts
 
 pytestmark = pytest.mark.interop
@@ -229,6 +230,36 @@ def test_sequence_field(tmp_path: Path, pypaimon_rows: Reader, order: str) -> No
     write(table, [{"k": 1, "ver": 3, "v": "three"}, {"k": 2, "ver": 1, "v": "one"}])
     write(table, [{"k": 1, "ver": 5, "v": "five again"}, {"k": 2, "ver": None, "v": "late"}])
     assert_same_in_all_layouts(table, pypaimon_rows)
+
+
+def test_a_group_that_protects_its_own_sequence(
+    tmp_path: Path, pypaimon_process: PypaimonProcess
+) -> None:
+    """A fault of pypaimon's native engine: a retraction sets the sequence, which the engine clears as protected."""
+    columns = [KEY, pa.field("g", pa.int32()), pa.field("v", pa.int32())]
+    options = {"merge-engine": "partial-update", "fields.g.sequence-group": "v,g"}
+    table = create(tmp_path, columns, options)
+    write(table, [{"k": 1, "g": 1, "v": 1}])
+    write(table, [{"k": 1, "g": 5, "v": 1, "_row_kind": "-D"}])
+    assert ours(table) == row_texts([{"k": 1, "g": 5, "v": None}])
+    assert pypaimon_process.ask(table, options=NATIVE) == [{"k": 1, "g": None, "v": None}]
+
+
+def test_a_row_that_follows_a_removal_in_the_order_of_its_sequence(
+    tmp_path: Path, pypaimon_process: PypaimonProcess
+) -> None:
+    """A fault of pypaimon's native engine: the row that comes back has the removal's sequence where its own is null."""
+    columns = [KEY, *(pa.field(name, pa.int32()) for name in ("a", "b", "v"))]
+    options = {
+        "merge-engine": "partial-update",
+        "sequence.field": "a,b",
+        "partial-update.remove-record-on-delete": "true",
+    }
+    table = create(tmp_path, columns, options)
+    write(table, [{"k": 1, "a": 1, "b": 7, "v": 1, "_row_kind": "-D"}])
+    write(table, [{"k": 1, "a": 2, "b": None, "v": 2}])
+    assert ours(table) == row_texts([{"k": 1, "a": 2, "b": None, "v": 2}])
+    assert pypaimon_process.ask(table, options=NATIVE) == [{"k": 1, "a": 2, "b": 7, "v": 2}]
 
 
 def test_rowkind_field(tmp_path: Path, pypaimon_rows: Reader) -> None:

@@ -1,0 +1,135 @@
+"""A random table under two masters: both write to it, ours compacts, both must read the same rows.
+
+Values that Python's dates cannot hold are brought into range: pypaimon plans and reads with them. Where the other
+client is known to say something else, a property of the history says so, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import reject
+from hypothesis import strategies as st
+
+import widetable as wt
+from tests.plain_rows import plain, python_rows, row_texts
+from tests.random_table import TableSpec, data_of, make, stamped_commits, table_specs
+from tests.strategies import Commit
+
+TheirWrite = Callable[[wt.Table, pa.Table], dict[str, Any]]
+
+# What the other client refuses, all of it: a value for a NOT NULL column that a fold leaves empty is the last record's
+# in Java and here.
+REFUSALS: Final = ("produced NULL for non-nullable field",)
+_DATES: Final = -719_162, 2_932_896
+_SECONDS: Final = -62_135_596_800, 253_402_300_799
+_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass
+class History:
+    """A table and what happened to it. has_retractions: some record was a -U or -D."""
+
+    spec: TableSpec
+    table: wt.Table
+    has_retractions: bool = False
+    steps: list[str] = field(default_factory=list)
+
+    def write(self, commit: Commit, by: TheirWrite | None) -> None:
+        """One commit, by us or by the other client, which writes all columns."""
+        if not commit.records:
+            return
+        self.has_retractions |= any(kind.startswith("-") for kind, _ in commit.records)
+        rows = in_range(pa.table(data_of(self.spec.schema, commit)))
+        if by is None or "_row_kind" in rows.column_names:
+            self.steps.append(f"write {commit}")
+            self.table.write(rows)
+            return
+        self.steps.append(f"they write {commit}")
+        check_answer(by(self.table, all_columns(rows, self.table.arrow_schema)))
+
+    def compact(self, *, full: bool) -> None:
+        self.steps.append(f"compact, full={full}")
+        self.table.compact(full=full)
+
+    def rows(self) -> list[str]:
+        return row_texts([plain(row) for row in python_rows(self.table.scan().to_arrow())])
+
+    @property
+    def waits_for_compaction(self) -> bool:
+        """Whether the other client sees our rows only behind a full compaction: it passes over level 0 of first-row
+        tables, and over retractions alone in aggregation (docs/differences-from-paimon.md).
+        """
+        engine = self.spec.options["merge-engine"]
+        return engine == "first-row" or (engine == "aggregation" and self.has_retractions)
+
+    @property
+    def stays_different(self) -> bool:
+        """Where such a retraction is merged by readers only, for good; where a group protects its own sequence, which
+        theirs loses in a retraction; and where `sequence.field` orders removals: theirs begins the next row with the
+        removal's own sequence. test_pypaimon has both cases.
+        """
+        groups = self.spec.schema.sequence_groups
+        own = any(not set(group.sequence).isdisjoint(group.protected) for group in groups)
+        options = self.spec.options
+        removes = options.get("partial-update.remove-record-on-delete") == "true"
+        has_order = "sequence.field" in options and (self.waits_for_compaction or removes)
+        return self.has_retractions and (own or has_order)
+
+
+def check_answer(answer: dict[str, Any]) -> None:
+    """Gives the example up where the other client is known to refuse."""
+    if any(known in answer.get("error", "") for known in REFUSALS):
+        reject()
+    assert "error" not in answer, answer
+
+
+def history(data: st.DataObject, folder: str, their_write: TheirWrite) -> History:
+    """A drawn table with up to five commits of both, some of them compacted."""
+    spec = data.draw(table_specs(), label="table")
+    found = History(spec, make(folder, spec))
+    for _ in range(data.draw(st.integers(1, 5), label="commits")):
+        is_theirs = data.draw(st.sampled_from([False, False, True]), label="theirs")
+        commit = data.draw(stamped_commits(spec.schema, spec.keys), label="commit")
+        found.write(commit, their_write if is_theirs else None)
+        if data.draw(st.integers(0, 2), label="compact") == 0:
+            found.compact(full=data.draw(st.booleans(), label="full"))
+    return found
+
+
+def in_range(rows: pa.Table) -> pa.Table:
+    """The same rows with dates and timestamps between the years 1 and 9999."""
+    columns = [_in_range(column.combine_chunks()) for column in rows.columns]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _in_range(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return _clamped(column, pa.int32(), *_DATES)
+    if not pa.types.is_timestamp(kind):
+        return column
+    lowest, highest = (seconds * _UNITS[kind.unit] for seconds in _SECONDS)
+    return _clamped(column, pa.int64(), max(lowest, -(2**62)), min(highest, 2**62))
+
+
+def _clamped(column: pa.Array, kind: pa.DataType, lowest: int, highest: int) -> pa.Array:
+    numbers = pc.max_element_wise(column.cast(kind), pa.scalar(lowest, kind), skip_nulls=False)
+    return pc.min_element_wise(numbers, pa.scalar(highest, kind), skip_nulls=False).cast(
+        column.type
+    )
+
+
+def all_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """With nulls in the columns that are not written."""
+    found: list[Any] = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(found, schema=schema)

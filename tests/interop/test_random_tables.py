@@ -1,0 +1,42 @@
+"""Random tables, both ways: pypaimon's native engine and widetable write to one table, widetable compacts it, both read
+the same rows. `make interop` runs 10,000 of them.
+"""
+
+from __future__ import annotations
+
+import os
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from tests.interop.conftest import NATIVE, PypaimonProcess
+from tests.interop.random_histories import TheirWrite, check_answer, history
+from tests.plain_rows import row_texts
+
+pytestmark = pytest.mark.interop
+
+TABLES = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "60"))
+
+
+@settings(max_examples=TABLES, deadline=None)
+@given(data=st.data())
+def test_both_read_the_same_rows(
+    data: st.DataObject,
+    pypaimon_process: PypaimonProcess,
+    pypaimon_native_write: TheirWrite,
+) -> None:
+    with TemporaryDirectory() as folder:
+        found = history(data, folder, pypaimon_native_write)
+        if found.stays_different or not found.table.snapshots():
+            reject()
+        if found.waits_for_compaction:
+            found.compact(full=True)
+        rows = found.rows()
+        theirs = pypaimon_process.answer(found.table, options=NATIVE)
+        check_answer(theirs)
+        assert row_texts(theirs["rows"]) == rows, found.steps
+        found.compact(full=True)
+        assert found.rows() == rows
+        assert row_texts(pypaimon_process.ask(found.table, options=NATIVE)) == rows
