@@ -22,10 +22,26 @@ BUCKET: Final = Option[int](
     -1,
     "buckets per partition",
     "Number of buckets of every partition; a row's bucket is a hash of its bucket key. A table that is made without it "
-    "gets 1, written down. Where it is absent, or -1, buckets are dynamic: such a table can be read, but neither "
-    "written nor asked for keys.",
+    "gets 1, written down. Where it is absent, or -1, buckets are dynamic: a key stays in the bucket that it was first "
+    "put into, which an index remembers. -2 (postponed): such a table can be read, not written.",
     immutable=True,
     least=-2,
+)
+DYNAMIC_BUCKET_TARGET_ROWS: Final = Option[int](
+    "dynamic-bucket.target-row-num",
+    "integer",
+    2_000_000,
+    "keys",
+    "So many keys a dynamic bucket gets before another one is begun.",
+    least=1,
+)
+DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option[int](
+    "dynamic-bucket.max-buckets",
+    "integer",
+    -1,
+    "buckets per partition",
+    "Most dynamic buckets of a partition; when all are full, they get more than their number of keys. -1: no limit.",
+    least=-1,
 )
 BUCKET_KEY: Final = Option[tuple[str, ...]](
     "bucket-key",

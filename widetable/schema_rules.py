@@ -129,7 +129,15 @@ def check_fixed_buckets(schema: TableSchema) -> None:
 
 
 def _check_bucket(schema: TableSchema) -> None:
-    check_fixed_buckets(schema)
+    if schema.num_buckets != -1:
+        check_fixed_buckets(schema)
+    elif opt.BUCKET_KEY.key in schema.options:
+        raise _invalid(
+            f"option {opt.BUCKET_KEY.key!r}",
+            "dynamic buckets (bucket = -1)",
+            "a fixed number of buckets",
+            "Remove it: dynamic buckets go by the whole key.",
+        )
     for name in schema.bucket_keys:
         if name not in schema.trimmed_primary_key:
             raise _invalid(

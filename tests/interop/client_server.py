@@ -3,8 +3,8 @@
 A request is one line of JSON on standard input: {"warehouse", "table", and perhaps "snapshot", "tag",
 "filter" ([column, value]: equality, pushed down), "project" ([columns]), or "changes" ([first, last
 snapshot]: what a streaming reader is given for each), or "write" (an Arrow file whose rows are
-committed), and "options" for any of them}. The answer is one line: {"rows": [...]} or {"error": text}. One process
-serves all tests: starting it takes as long as reading many tables.
+committed), and "options" for any of them; "exact": dates as numbers}. The answer is one line:
+{"rows": [...]} or {"error": text}. One process serves all tests: starting it takes as long as reading many tables.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def read(request: dict[str, Any]) -> list[Any]:
     if "project" in request:
         builder = builder.with_projection(request["project"])
     splits = builder.new_scan().plan().splits()
-    return [plain(row) for row in python_rows(builder.new_read().to_arrow(splits))]
+    rows = builder.new_read().to_arrow(splits)
+    return [plain(row) for row in (python_rows(rows) if "exact" in request else rows.to_pylist())]
 
 
 def write(request: dict[str, Any]) -> list[Any]:

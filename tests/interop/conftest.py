@@ -43,12 +43,6 @@ class PypaimonProcess:
 
     def ask(self, table: wt.Table, **how: Any) -> Any:
         """The rows about one table; fails the test when pypaimon refuses."""
-        answer = self.answer(table, **how)
-        assert "error" not in answer, answer
-        return answer["rows"]
-
-    def answer(self, table: wt.Table, **how: Any) -> dict[str, Any]:
-        """{"rows": …} or {"error": …}."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         path = Path(table.path)
@@ -56,8 +50,9 @@ class PypaimonProcess:
         request = {"warehouse": str(path.parent.parent), "table": name, **how}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        found: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return found
+        answer = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, answer
+        return answer["rows"]
 
     def close(self) -> None:
         self._process.communicate(timeout=PATIENCE_SECONDS)
@@ -95,12 +90,12 @@ def pypaimon_write(
 @pytest.fixture(scope="module")
 def pypaimon_native_write(
     pypaimon_process: PypaimonProcess, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[wt.Table, pa.Table], dict[str, Any]]:
-    """The same by its native engine, which may refuse: the answer."""
+) -> Callable[[wt.Table, pa.Table], None]:
+    """The same by its native engine."""
     folder = tmp_path_factory.mktemp("native")
 
-    def write(table: wt.Table, rows: pa.Table) -> dict[str, Any]:
-        return pypaimon_process.answer(table, write=_written(folder, rows), options=NATIVE)
+    def write(table: wt.Table, rows: pa.Table) -> None:
+        pypaimon_process.ask(table, write=_written(folder, rows), options=NATIVE)
 
     return write
 

@@ -169,6 +169,29 @@ def test_all_columns_in_level_0(tmp_path: Path, pypaimon_rows: Reader) -> None:
     assert_same_in_all_layouts(table, pypaimon_rows)
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_dynamic_buckets(tmp_path: Path, pypaimon_process: PypaimonProcess, native: bool) -> None:
+    """Both put new keys into buckets by the other's index, and find old ones there."""
+    how: dict[str, Any] = {"options": NATIVE} if native else {}
+    columns, options = [KEY, pa.field("v", pa.int32())], {"dynamic-bucket.target-row-num": "3"}
+    table = create(tmp_path, columns, {"bucket": "-1", **options})
+    path = tmp_path / "rows.arrow"
+    for number in range(4):
+        rows = [{"k": k, "v": number} for k in range(4 * number, 4 * number + 9)]
+        if number % 2 == 0:
+            write(table, rows)
+        else:
+            data = pa.Table.from_pylist(rows, table.arrow_schema)
+            with pa.ipc.new_file(path, data.schema) as writer:
+                writer.write_table(data)
+            pypaimon_process.ask(table, write=str(path), **how)
+        assert row_texts(pypaimon_process.ask(table, **how)) == ours(table)
+    assert len(ours(table)) == 21
+    table.compact(full=True)
+    assert row_texts(pypaimon_process.ask(table, **how)) == ours(table)
+    assert table.lookup([0, 12, 20, 21])["v"].to_pylist() == [0, 3, 3, None]
+
+
 PARTITION_VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "date": (pa.date32(), [dt.date(2024, 2, 29), dt.date(1969, 12, 31)]),
     "string": (pa.string(), ["a/b=c %", " "]),

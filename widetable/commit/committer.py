@@ -36,6 +36,7 @@ from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_request import CommitRequest, request
 from widetable.commit.committed import MANY_USERS, MAX_USERS, highest_sequence_number, users_of
+from widetable.commit.hash_indexes import HashIndexes
 from widetable.commit.last_commits import LastCommits
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.lost_snapshots import mark_snapshots
@@ -122,10 +123,7 @@ class _Attempts:
 
 
 class Committer:
-    """For one table; thread-safe, because all that matters belongs to one call.
-
-    Raises NotFoundError when there is no table.
-    """
+    """For one table; thread-safe: all that matters belongs to one call. Raises NotFoundError when there is no table."""
 
     def __init__(
         self,
@@ -143,6 +141,7 @@ class Committer:
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
         self.last_commits = LastCommits(file_io, paths)
+        self.indexes = HashIndexes(file_io, paths)
         self.identity = table_identity(file_io, paths)
         schema = self.schemas.latest()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
@@ -306,6 +305,7 @@ class Committer:
             base_list=run.files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
             delta_list=run.files.delta(delta),
             changelog_list=run.files.changelog(run.asked.changelog),
+            index_manifest=run.files.index_manifest(latest, run.asked.messages, self.indexes),
             schema_id=schema.id,
             uuid=run.uuid,
             now_millis=self._now_millis(latest),

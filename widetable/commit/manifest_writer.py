@@ -19,11 +19,12 @@ from widetable.commit.manifest_cache import (
 )
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.column_stats import EMPTY_STATS, Stats
+from widetable.format.index_manifest import IndexEntry, write_index_manifest
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta, write_manifest
 from widetable.format.manifest_list import write_manifest_list
 from widetable.format.plain_value import value_order
-from widetable.paths import TablePaths, content_name
+from widetable.paths import TablePaths, content_name, new_file_name
 from widetable.storage.file_io import FileIO
 from widetable.storage.leftover import delete_leftover
 from widetable.types import DataType
@@ -59,12 +60,25 @@ class ManifestWriter:
         self._cache.put(self._paths.manifest(name), DecodedList(metas, size_bytes))
         return name, size_bytes
 
+    def hash_index(self, data: bytes) -> tuple[str, int]:
+        """A new index file; its name and size in bytes."""
+        name = new_file_name("index")
+        self.written.add(name)
+        self._file_io.write_new(self._paths.index(name), data)
+        return name, len(data)
+
+    def index_manifest(self, entries: Iterable[IndexEntry]) -> str:
+        """A new index manifest; its name."""
+        return self._write("index-manifest", write_index_manifest(entries))[0]
+
     def discard(self, names: Iterable[str] | None = None) -> None:
         """Delete files that no snapshot names, all of this commit by default; what cannot be deleted is left as
         an orphan.
         """
         for name in list(self.written if names is None else names):
-            delete_leftover(self._file_io, self._paths.manifest(name))
+            is_index = name.startswith("index-") and not name.startswith("index-manifest-")
+            place = self._paths.index if is_index else self._paths.manifest
+            delete_leftover(self._file_io, place(name))
             self.written.discard(name)
 
     def _write(self, prefix: str, data: bytes) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """The snapshot that follows another one. Pure.
 
 Source: Paimon `FileStoreCommitImpl.tryCommitOnce`; every key by format.md section 3. Carried over: the total of
-rows, the watermark, index manifest and next row id, statistics while the schema stays, and what `committed`
+rows, the watermark and next row id, statistics while the schema stays, and what `committed`
 remembers. Not carried over: other properties, and keys that this version does not
 know. The changelog is that of this commit alone.
 """
@@ -29,6 +29,7 @@ def next_snapshot(
     base_list: ListFile,
     delta_list: ListFile,
     changelog_list: ListFile | None,
+    index_manifest: str | None,
     schema_id: int,
     uuid: str,
     now_millis: int,
@@ -55,7 +56,7 @@ def next_snapshot(
         total_record_count=(previous.total_record_count if previous else 0) + delta_rows,
         delta_record_count=delta_rows,
         uuid=uuid,
-        index_manifest=previous.index_manifest if previous else None,
+        index_manifest=index_manifest,
         writer_version=WRITER_VERSION,
         changelog_manifest_list=changelog_list.name if changelog_list else None,
         changelog_manifest_list_size=changelog_list.size_bytes if changelog_list else None,
@@ -69,9 +70,7 @@ def next_snapshot(
             **asked.properties,
             **next_properties(
                 users,
-                max(
-                    [highest_sequence_number, *(entry.file.max_sequence_number for entry in delta)]
-                ),
+                max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
                 asked.by.user,
                 _remembered(asked, id, time_millis),
                 user_retention_millis,

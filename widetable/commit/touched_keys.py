@@ -58,7 +58,7 @@ def distinct_keys(
 ) -> pa.RecordBatch:
     """The keys in files of one bucket, as a key batch (lsm.file_rows)."""
     names = list(state.schema.trimmed_primary_key)
-    batches = [batch.select(names) for file in files for batch in _keys(state, bucket, file)]
+    batches = [batch.select(names) for file in files for batch in key_batches(state, bucket, file)]
     keys = pa.Table.from_batches(batches, state.schema.arrow_schema(names)).combine_chunks()
     lanes = key_lanes(keys.columns)
     order = sort_order(lanes, np.zeros(len(lanes), np.int64))
@@ -118,7 +118,10 @@ class Untouched:
         self._known_id = latest_id
 
 
-def _keys(state: TableState, bucket: BucketId, file: DataFileMeta) -> Iterator[pa.RecordBatch]:
+def key_batches(
+    state: TableState, bucket: BucketId, file: DataFileMeta
+) -> Iterator[pa.RecordBatch]:
+    """The keys of a file, as it has them."""
     path, schema = state.data_file(bucket, file.file_name), state.schema
     file_schema = state.schema_of(file.schema_id)
     with open_data_file(state.file_io, path, file, schema, file_schema, ()) as data:

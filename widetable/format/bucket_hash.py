@@ -2,7 +2,7 @@
 
 Source: Paimon `KeyAndBucketExtractor`, `BucketFunction`; format.md section 6. In: a batch that has
 the bucket key columns in their current Arrow types, without nulls; out: int32 bucket ids in row
-order. Raises nothing for such a batch.
+order. Raises UnsupportedError for a table whose buckets are dynamic.
 """
 
 from __future__ import annotations
@@ -16,15 +16,24 @@ from numpy.typing import NDArray
 
 from widetable import options as opt
 from widetable.format.binary_row import encode_rows
-from widetable.kernels.bucket_hash import bucket_of, mod_bucket, murmur_hash
+from widetable.kernels.bucket_hash import Hashes, bucket_of, mod_bucket, murmur_hash
 from widetable.schema import TableSchema
+from widetable.schema_rules import check_fixed_buckets
 
 
 def bucket_ids(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
     """int32[n]: each from 0 to the table's number of buckets."""
+    check_fixed_buckets(schema)
     if schema.num_buckets == 1:
         return np.zeros(batch.num_rows, np.int32)
     return _FUNCTIONS[schema.typed_options.get(opt.BUCKET_FUNCTION)](batch, schema)
+
+
+def key_hashes(batch: pa.RecordBatch, schema: TableSchema) -> Hashes:
+    """int32[n]: of the key without partition columns. What dynamic buckets go by."""
+    names = schema.trimmed_primary_key
+    columns, types = [batch.column(n) for n in names], [schema.field(n).type for n in names]
+    return murmur_hash(encode_rows(columns, types))
 
 
 def _default(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:

@@ -5,29 +5,28 @@
     places    1  0   -1   1  2                  which of `keys` each given one is
 
 In: key rows (lookup_keys), whole keys or leading columns with all of the bucket key. Out: values, see AskedKeys. Pure,
-but for `bucket_counts`. Raises what bucket ids raise.
+but for `buckets_in`. Raises what bucket ids raise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.format.bucket_id import BucketId
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.merge_order import group_starts, sort_order
 from widetable.schema import TableSchema
 from widetable.write.bucket_split import bucket_numbers, bucket_of
+from widetable.write.partition_rows import partition_numbers, partition_of
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
-# Of a partition, how many buckets it has; None: it has none.
-BucketCounts: TypeAlias = Callable[[bytes], int | None]
+# Of keys in a partition, int64[n] the bucket of each, -1 for none; None: the partition has none.
+BucketsIn: TypeAlias = Callable[[bytes, pa.RecordBatch], Numbers | None]
 
 _MOST_BUCKETS: Final = 1 << 31
 
@@ -51,16 +50,16 @@ class _Bucketed(NamedTuple):
 
 
 def asked_keys(
-    given: pa.RecordBatch, schema: TableSchema, bucket_counts: BucketCounts | None = None
+    given: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None = None
 ) -> AskedKeys:
-    """bucket_counts: where partitions may differ in it."""
+    """buckets_in: where the table's own number of buckets does not say it (bucket_choice)."""
     present = np.ones(given.num_rows, np.bool_)
     for column in given.columns:
         if column.null_count:
             present &= column.is_valid().to_numpy(zero_copy_only=False)
     numbers = np.flatnonzero(present)
     rows = given if len(numbers) == given.num_rows else given.take(pa.array(numbers))
-    bucketed = _bucketed(rows, schema, bucket_counts)
+    bucketed = _bucketed(rows, schema, buckets_in)
     names = [name for name in schema.trimmed_primary_key if name in given.schema.names]
     lanes = key_lanes([pa.array(bucketed.numbers), *(rows.column(name) for name in names)])
     order = sort_order(lanes, np.zeros(len(lanes), np.int64))
@@ -79,31 +78,24 @@ def asked_keys(
     )
 
 
-def _bucketed(
-    rows: pa.RecordBatch, schema: TableSchema, bucket_counts: BucketCounts | None
-) -> _Bucketed:
-    if bucket_counts is None:
+def _bucketed(rows: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None) -> _Bucketed:
+    if buckets_in is None:
         numbers = bucket_numbers(rows, schema)
         return _Bucketed(numbers, lambda row: bucket_of(rows, row, numbers, schema))
-    whole = _with_buckets(schema, 1)
-    partitions = bucket_numbers(rows, whole)
+    partitions = partition_numbers(rows, schema) if schema.partition_keys else None
+    if partitions is None:
+        partitions = np.zeros(rows.num_rows, np.int64)
     numbers = np.full(rows.num_rows, -1, np.int64)
     ids: dict[int, bytes] = {}
     for partition in np.unique(partitions).tolist():
         members = np.flatnonzero(partitions == partition)
-        ids[partition] = bucket_of(rows, int(members[0]), partitions, whole).partition
-        count = bucket_counts(ids[partition])
-        if count is not None:
-            chosen = rows.take(pa.array(members))
-            of_bucket = bucket_numbers(chosen, _with_buckets(schema, count)) % count
-            numbers[members] = partition * _MOST_BUCKETS + of_bucket
+        ids[partition] = partition_of(rows, int(members[0]), schema)
+        found = buckets_in(ids[partition], rows.take(pa.array(members)))
+        if found is not None:
+            numbers[members] = np.where(found < 0, -1, partition * _MOST_BUCKETS + found)
 
     def bucket(row: int) -> BucketId:
         partition, number = divmod(int(numbers[row]), _MOST_BUCKETS)
         return BucketId(ids[partition], number)
 
     return _Bucketed(numbers, bucket)
-
-
-def _with_buckets(schema: TableSchema, number: int) -> TableSchema:
-    return replace(schema, options={**schema.options, opt.BUCKET.key: str(number)})

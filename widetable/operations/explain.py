@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ from widetable.merge.merge_reasons import (
 from widetable.merge.merge_steps import MergeStep, merge_steps
 from widetable.merge.window import window_of_runs
 from widetable.operations.asked_keys import asked_keys
+from widetable.operations.bucket_choice import bucket_choice
 from widetable.operations.bucket_rows import BucketRows
 from widetable.operations.chosen_state import ChosenState, chosen_state
 from widetable.operations.explanation import ColumnEvent, ExplainedColumn, Explanation, KeyRecord
@@ -128,8 +128,7 @@ def _merged(
     if snapshot is None:
         return [], []
     live_files = table._committer.live_files
-    counts = partial(live_files.bucket_count, snapshot) if chosen.is_rescaled else None
-    asked = asked_keys(given, schema, counts)
+    asked = asked_keys(given, schema, bucket_choice(chosen, live_files))
     if not asked.buckets:
         return [], []
     (bucket,) = asked.buckets

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +32,7 @@ from widetable.kernels.gather import take
 from widetable.lsm.file_rows import Found
 from widetable.merge.numbered_merge import NumberedRows, merge_numbered
 from widetable.operations.asked_keys import AskedKeys, Numbers, asked_keys
+from widetable.operations.bucket_choice import bucket_choice
 from widetable.operations.bucket_rows import BucketRows
 from widetable.operations.chosen_state import ChosenState
 from widetable.operations.lookup_caches import caches_of
@@ -40,7 +40,6 @@ from widetable.operations.lookup_keys import key_rows, prefix_rows
 from widetable.read.expired import files_of
 from widetable.read.scan_plan import placed
 from widetable.schema import TableSchema
-from widetable.schema_rules import check_fixed_buckets
 from widetable.worker_thread import in_threads
 
 _THREADS: Final = 2
@@ -94,7 +93,7 @@ class LookupView:
     ) -> None:
         self.chosen: Final = chosen
         self.schema: Final[TableSchema] = chosen.state.schema
-        check_fixed_buckets(self.schema)
+        self._buckets_in = bucket_choice(chosen, live_files)
         self._columns = self.schema.chosen(columns)
         fields = self.schema.arrow_schema(self._columns)
         self.arrow_schema: Final = pa.schema([field.with_nullable(True) for field in fields])
@@ -174,12 +173,7 @@ class LookupView:
         self._buckets.clear()
 
     def _asked(self, given: pa.RecordBatch) -> AskedKeys:
-        count = (
-            partial(self._live_files.bucket_count, self.chosen.snapshot)
-            if self.chosen.is_rescaled
-            else None
-        )
-        return asked_keys(given, self.schema, count)
+        return asked_keys(given, self.schema, self._buckets_in)
 
     def _found(
         self, asked: AskedKeys, columns: Sequence[str], below: Sequence[str]

@@ -38,8 +38,9 @@ _CHANGES_ROWS: Final[Mapping[str, str]] = {
 }
 # Data files lie elsewhere then.
 OTHER_DIRECTORY: Final = "data-file.path-directory"
-# Readable: each bucket by itself has the rows of its keys.
+# Of `bucket`: an index says where a key is; and a compaction has yet to put it somewhere.
 _DYNAMIC: Final = -1
+_POSTPONED: Final = -2
 # The same of options that have no harmless value.
 _OTHER_ROWS: Final = (
     OTHER_DIRECTORY,
@@ -74,7 +75,7 @@ def check_readable(schema: TableSchema) -> None:
             raise _unsupported(f"option {key!r}", repr(value), repr(harmless))
         if key in _OTHER_ROWS or key.startswith(_OTHER_ROWS_PREFIXES):
             raise _unsupported(f"option {key!r}", repr(value), "no such option in the table")
-    if schema.num_buckets < _DYNAMIC or schema.num_buckets == 0:
+    if schema.num_buckets < _POSTPONED or schema.num_buckets == 0:
         check_fixed_buckets(schema)
     engine_of(schema)
 
@@ -82,10 +83,15 @@ def check_readable(schema: TableSchema) -> None:
 def check_writable(schema: TableSchema) -> None:
     """Refuse to write a table with options whose effects on files this version does not produce."""
     check_readable(schema)
-    check_fixed_buckets(schema)
     check_values(schema.options)
     check_honoured(schema.options, made_here=False)
     check_changelog_producer(schema)
+
+
+def check_takes_rows(schema: TableSchema) -> None:
+    """Refuse rows for a table where nobody here can say to which bucket they go."""
+    if schema.num_buckets != _DYNAMIC:
+        check_fixed_buckets(schema)
 
 
 def check_given_rows(schema: TableSchema) -> None:

@@ -18,8 +18,9 @@ from widetable.commit.committer import CommitResult
 from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
+from widetable.operations.dynamic_table import check_alone, dynamic_buckets
 from widetable.operations.open_table import OpenTable
-from widetable.operations.supported import check_given_rows, check_writable
+from widetable.operations.supported import check_given_rows, check_takes_rows, check_writable
 from widetable.operations.table_commit import (
     append_messages,
     discard,
@@ -159,15 +160,19 @@ def any_writer(
     """The same, of columns and tables that are kept by this package too."""
     schema = table.schema
     check_writable(schema)
+    check_takes_rows(schema)
     row_kind = text(row_kind, "row_kind")
     if tasks is not None:
         tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
     task = whole_number(task, "task", least=0, most=(tasks or MOST_TASKS) - 1)
     base = table._committer.sequence_base() if sequence_base is None else sequence_base
     base = whole_number(base, "sequence_base", least=0)
-    return TableWriter(
-        table._state(schema), columns, SequenceAllocator(base, task, tasks), row_kind
-    )
+    dynamic = None
+    if schema.num_buckets < 1:
+        check_alone(schema, tasks)
+        dynamic = dynamic_buckets(table, schema)
+    numbers = SequenceAllocator(base, task, tasks)
+    return TableWriter(table._state(schema), columns, numbers, row_kind, dynamic)
 
 
 def check_write_columns(
@@ -177,6 +182,7 @@ def check_write_columns(
     schema = table.schema
     check_given_rows(schema)
     check_writable(schema)
+    check_takes_rows(schema)
     check_not_derived(schema, instance(arrow_schema, pa.Schema, "arrow_schema").names)
     chosen = write_columns(schema, arrow_schema.names, text(row_kind, "row_kind"))
     empty = pa.RecordBatch.from_arrays(

@@ -23,7 +23,7 @@ from widetable.commit.live_files import LiveFiles
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.bucket_hash import bucket_ids
-from widetable.format.bucket_id import BucketId, by_bucket
+from widetable.format.bucket_id import POSTPONED, BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
@@ -33,7 +33,6 @@ from widetable.read.literal import Comparable, comparable_of, holds
 from widetable.read.predicate import Bound, Predicate
 from widetable.read.split import Split, needs_merge
 from widetable.schema import TableSchema
-from widetable.schema_rules import check_fixed_buckets
 from widetable.types import DataField, DataType
 
 # A filter that names more keys than this is not turned into buckets.
@@ -75,20 +74,16 @@ def plan(
 
 
 def placed(entries: Sequence[ManifestEntry]) -> dict[BucketId, list[ManifestEntry]]:
-    """The entries by bucket. Raises UnsupportedError for a file that this version cannot place."""
+    """The entries by bucket; rows whose bucket is postponed are not there yet.
+
+    Raises UnsupportedError for a file that this version cannot place.
+    """
     for entry in entries:
         _check(entry)
-    return by_bucket(entries)
+    return by_bucket(entry for entry in entries if entry.bucket != POSTPONED)
 
 
 def _check(entry: ManifestEntry) -> None:
-    if entry.bucket < 0:
-        raise UnsupportedError(
-            f"data file {entry.file.file_name!r}",
-            found=f"bucket {entry.bucket} (dynamic or postponed)",
-            expected="a fixed bucket, 0 or more",
-            action="Compact the table with another client first.",
-        )
     if entry.file.external_path is not None:
         raise UnsupportedError(
             f"data file {entry.file.file_name!r}",
@@ -159,9 +154,10 @@ class _Pruner:
         choices = self._choices(fields)
         if choices is None:
             return None
-        check_fixed_buckets(self._schema)
         if not choices:
             return frozenset()
+        if num_buckets < 1:
+            return None  # dynamic: any bucket may have a key
         columns = [
             plain_column([row[i] for row in choices], column.type)
             for i, column in enumerate(fields)

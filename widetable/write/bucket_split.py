@@ -12,20 +12,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.format.binary_row import EMPTY_ROW, encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
-from widetable.format.bucket_id import BucketId
-from widetable.kernels.key_lanes import key_lanes
+from widetable.format.bucket_id import MOST_DYNAMIC_BUCKETS, BucketId
 from widetable.schema import TableSchema
+from widetable.write.dynamic_buckets import DynamicBuckets
+from widetable.write.partition_rows import partition_numbers, partition_of
 
 
 def split_by_bucket(
-    row_batch: pa.RecordBatch, schema: TableSchema
+    row_batch: pa.RecordBatch, schema: TableSchema, dynamic: DynamicBuckets | None = None
 ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-    """(bucket, its rows) for each bucket of the batch. A batch of one bucket is handed on as it is."""
+    """(bucket, its rows) for each bucket of the batch. A batch of one bucket is handed on as it is. dynamic: where the
+    table's buckets are.
+    """
     if not row_batch.num_rows:
         return
-    groups = bucket_numbers(row_batch, schema)
+    groups = bucket_numbers(row_batch, schema, dynamic)
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     ends = [*starts[1:].tolist(), len(order)]
@@ -35,11 +37,14 @@ def split_by_bucket(
         yield bucket, row_batch if whole else row_batch.take(pa.array(order[start:end]))
 
 
-def bucket_numbers(row_batch: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
+def bucket_numbers(
+    row_batch: pa.RecordBatch, schema: TableSchema, dynamic: DynamicBuckets | None = None
+) -> npt.NDArray[np.int64]:
     """Equal numbers, from 0, for rows of one bucket of one partition; comparable in this batch only."""
-    groups = bucket_ids(row_batch, schema).astype(np.int64)
+    found = bucket_ids(row_batch, schema) if dynamic is None else dynamic.assign(row_batch)
+    groups = found.astype(np.int64)
     if schema.partition_keys:
-        groups += _partition_numbers(row_batch, schema) * schema.num_buckets
+        groups += partition_numbers(row_batch, schema) * _most_buckets(schema)
     return groups
 
 
@@ -47,23 +52,9 @@ def bucket_of(
     row_batch: pa.RecordBatch, row: int, numbers: npt.NDArray[np.int64], schema: TableSchema
 ) -> BucketId:
     """The bucket of one row. numbers: of the batch, by `bucket_numbers`."""
-    partition = _partition(row_batch.slice(row, 1), schema)
-    return BucketId(partition, int(numbers[row] % schema.num_buckets))
+    partition = partition_of(row_batch, row, schema)
+    return BucketId(partition, int(numbers[row] % _most_buckets(schema)))
 
 
-def _partition_numbers(row_batch: pa.RecordBatch, schema: TableSchema) -> npt.NDArray[np.int64]:
-    """Equal numbers for rows of equal partition, int64[n] from 0."""
-    lanes = key_lanes([row_batch.column(name) for name in schema.partition_keys])
-    # One lane is the rule, and much faster to sort than rows of several.
-    values, axis = (lanes[:, 0], None) if lanes.shape[1] == 1 else (lanes, 0)
-    _, numbers = np.unique(values, axis=axis, return_inverse=True)
-    return np.asarray(numbers.reshape(-1), np.int64)
-
-
-def _partition(row: pa.RecordBatch, schema: TableSchema) -> bytes:
-    """BinaryRow of the partition of a batch of one row."""
-    if not schema.partition_keys:
-        return EMPTY_ROW
-    columns = [row.column(name) for name in schema.partition_keys]
-    types = [schema.field(name).type for name in schema.partition_keys]
-    return with_arity(encode_rows(columns, types).row(0), len(types))
+def _most_buckets(schema: TableSchema) -> int:
+    return schema.num_buckets if schema.num_buckets > 0 else MOST_DYNAMIC_BUCKETS

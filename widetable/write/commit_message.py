@@ -15,7 +15,7 @@ from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta
 
 # Bumped when a field of CommitMessage, DataFileMeta or Stats changes.
-MESSAGE_VERSION: Final = 2
+MESSAGE_VERSION: Final = 3
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class CommitMessage:
     partition: BinaryRow of the partition columns, arity in front. total_buckets: of that partition.
     new_files, deleted_files: what an append or overwrite adds and removes. compact_before, compact_after: what a
     compaction reads and leaves instead; a moved file is in both, with its old and its new level. changelog_files: what
-    an append (producer `input`) or a compaction (`lookup`, `full-compaction`) emits to readers of changes.
+    an append (producer `input`) or a compaction (`lookup`, `full-compaction`) emits to readers of changes. new_hashes:
+    of keys that are new in a dynamic bucket, as its index has them (format.hash_index).
     """
 
     __module__ = "widetable"
@@ -38,6 +39,7 @@ class CommitMessage:
     compact_before: tuple[DataFileMeta, ...] = ()
     compact_after: tuple[DataFileMeta, ...] = ()
     changelog_files: tuple[DataFileMeta, ...] = ()
+    new_hashes: bytes = b""
 
     @property
     def bucket_id(self) -> BucketId:

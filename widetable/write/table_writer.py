@@ -11,7 +11,7 @@ schema does not allow, StorageError when a disk refuses; after any error `abort`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -21,11 +21,13 @@ from widetable import options as opt
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
+from widetable.format.hash_index import write_hash_index
 from widetable.format.row_budget import LEAST_BYTES, pieces
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
+from widetable.write.dynamic_buckets import DynamicBuckets
 from widetable.write.input_changelog import InputChangelog
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.row_source import row_source
@@ -50,7 +52,8 @@ class TableWriter:
     """Writes rows of one set of columns. Use: `write` any number of times, `finish` once; `abort` instead, or after an
     error. As a context manager it aborts when the block raises. Not thread-safe.
 
-    columns: names of the data's columns, `row_kind` among them when the data has row kinds.
+    columns: names of the data's columns, `row_kind` among them when the data has row kinds. dynamic: of a table with
+    dynamic buckets.
     """
 
     def __init__(
@@ -59,9 +62,11 @@ class TableWriter:
         columns: Sequence[str],
         allocator: SequenceAllocator,
         row_kind: str | None = ROW_KIND_COLUMN,
+        dynamic: DynamicBuckets | None = None,
     ) -> None:
         prefer_system_pool()
         self._state = state
+        self._dynamic = dynamic
         schema = state.schema
         chosen = write_columns(schema, columns, row_kind, state.engine)
         self._normalizer = BatchNormalizer(schema, chosen, allocator, state.engine)
@@ -109,15 +114,25 @@ class TableWriter:
             raise
         self._is_open = False
         self._buffer.release()
+        return self._messages(changelog)
+
+    def _messages(
+        self, changelog: Mapping[BucketId, tuple[DataFileMeta, ...]]
+    ) -> list[CommitMessage]:
+        """Buckets that got no rows but whose index is missing have one, too."""
         total_buckets = self._state.schema.num_buckets
+        files = dict(self._written)
+        hashes = {} if self._dynamic is None else dict(self._dynamic.new_hashes())
+        buckets: list[BucketId] = list(dict.fromkeys([*files, *(hashes if files else {})]))
         return [
             CommitMessage(
                 *bucket,
                 total_buckets,
-                new_files=files,
+                new_files=files.get(bucket, ()),
                 changelog_files=changelog.get(bucket, ()),
+                new_hashes=write_hash_index(hashes[bucket]) if bucket in hashes else b"",
             )
-            for bucket, files in self._written
+            for bucket in buckets
         ]
 
     def abort(self) -> None:
@@ -153,7 +168,7 @@ class TableWriter:
 
     def _split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         """The rows by bucket. Raises for a partition that can have no directory, before it has a file."""
-        for bucket, part in split_by_bucket(rows, self._state.schema):
+        for bucket, part in split_by_bucket(rows, self._state.schema, self._dynamic):
             if bucket not in self._seen:
                 self._state.bucket_dir(bucket)
                 self._seen.add(bucket)

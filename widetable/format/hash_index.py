@@ -1,0 +1,30 @@
+"""Hash indexes of dynamic buckets: the hashes of the keys that a bucket has (`bucket_hash.key_hashes`).
+
+    file := hash*          int32, big-endian, each once, in any order
+
+Source: Paimon `HashIndexFile`, `IntFileUtils`; format.md section 13. Raises DamagedError naming the subject.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from widetable.errors import DamagedError
+from widetable.kernels.bucket_hash import Hashes
+
+
+def write_hash_index(hashes: Hashes) -> bytes:
+    """The file of these hashes."""
+    return hashes.astype(">i4").tobytes()
+
+
+def read_hash_index(data: bytes, subject: str) -> Hashes:
+    """Ascending. subject: the file's path, for messages."""
+    if len(data) % 4:
+        raise DamagedError(
+            subject,
+            found=f"{len(data)} bytes",
+            expected="a multiple of 4, as a hash has",
+            action="Restore the file from a copy of the table.",
+        )
+    return np.unique(np.frombuffer(data, ">i4").astype(np.int32))

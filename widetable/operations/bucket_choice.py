@@ -1,0 +1,55 @@
+"""In which buckets of a partition keys are, at a snapshot: by the number of buckets that the partition was made with,
+or by the indexes of dynamic buckets. The one place that knows all three ways.
+
+In: a chosen snapshot. Out: None where the table's own number holds everywhere, else a function (asked_keys). Raises
+what reading manifests and indexes raises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.commit.hash_indexes import HashIndexes
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.partition_buckets import partition_buckets
+from widetable.format.bucket_hash import bucket_ids, key_hashes
+from widetable.operations.asked_keys import BucketsIn, Numbers
+from widetable.operations.chosen_state import ChosenState
+from widetable.write.dynamic_buckets import PartitionBuckets
+
+
+def bucket_choice(chosen: ChosenState, live_files: LiveFiles) -> BucketsIn | None:
+    """Of one snapshot; what was loaded of a partition is kept."""
+    if chosen.state.schema.num_buckets < 1:
+        return _dynamic(chosen, live_files)
+    return _by_count(chosen, live_files) if chosen.is_rescaled else None
+
+
+def _by_count(chosen: ChosenState, live_files: LiveFiles) -> BucketsIn:
+    schema = chosen.state.schema
+
+    def buckets_in(partition: bytes, keys: pa.RecordBatch) -> Numbers | None:
+        count = live_files.bucket_count(chosen.snapshot, partition)
+        if count is None:
+            return None
+        counted = replace(schema, options={**schema.options, opt.BUCKET.key: str(count)})
+        return bucket_ids(keys, counted).astype(np.int64)
+
+    return buckets_in
+
+
+def _dynamic(chosen: ChosenState, live_files: LiveFiles) -> BucketsIn:
+    state, known = chosen.state, dict[bytes, PartitionBuckets]()
+    indexes = HashIndexes(state.file_io, state.paths)
+
+    def buckets_in(partition: bytes, keys: pa.RecordBatch) -> Numbers | None:
+        if partition not in known:
+            found = partition_buckets(state, live_files, indexes, chosen.snapshot, partition)
+            known[partition] = found
+        return known[partition].find(key_hashes(keys, state.schema)).astype(np.int64)
+
+    return buckets_in

@@ -1,0 +1,149 @@
+"""Which bucket a key goes to where buckets are dynamic: the one that has it, else one with room, else a new one.
+
+In: the hashes that each bucket of a partition has. Out: buckets of rows, and what is new in each. Two keys of one hash
+share a bucket. Not thread-safe. Source: Paimon `PartitionIndex`, `HashBucketAssigner`.
+
+Raises InvalidError where 32,767 buckets are not enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.errors import InvalidError
+from widetable.format.bucket_hash import key_hashes
+from widetable.format.bucket_id import MOST_DYNAMIC_BUCKETS, BucketId
+from widetable.kernels.bucket_hash import Hashes
+from widetable.options import TableOptions
+from widetable.schema import TableSchema
+from widetable.write.partition_rows import partition_numbers, partition_of
+
+Buckets: TypeAlias = npt.NDArray[np.int32]
+_NO_HASHES: Final = np.empty(0, np.int32)
+
+
+class PartitionBuckets:
+    """Of one partition. known: by bucket, its hashes, ascending; missing: those of them that no index file has."""
+
+    def __init__(
+        self,
+        known: Mapping[int, Hashes],
+        missing: Mapping[int, Hashes],
+        options: TableOptions,
+    ) -> None:
+        self._target_rows = options.get(opt.DYNAMIC_BUCKET_TARGET_ROWS)
+        asked = options.get(opt.DYNAMIC_BUCKET_MAX_BUCKETS)
+        self._most = MOST_DYNAMIC_BUCKETS if asked < 0 else asked
+        self._rows = {bucket: len(hashes) for bucket, hashes in sorted(known.items())}
+        self._new = {bucket: [hashes] for bucket, hashes in missing.items() if len(hashes)}
+        hashes = np.concatenate([_NO_HASHES, *known.values()])
+        buckets = np.repeat(np.array(list(known), np.int32), [len(h) for h in known.values()])
+        self._known = _Index(hashes, buckets)
+        self._added = _Index(_NO_HASHES, _NO_HASHES)
+
+    def assign(self, hashes: Hashes) -> Buckets:
+        """The bucket of each key; keys that no bucket has are added, in their order."""
+        distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        buckets = self._known.find(distinct)
+        buckets = np.where(buckets < 0, self._added.find(distinct), buckets)
+        new = np.flatnonzero(buckets < 0)
+        new = new[np.argsort(first[new])]
+        buckets[new] = self._place(len(new))
+        for bucket in np.unique(buckets[new]).tolist():
+            self._new.setdefault(bucket, []).append(distinct[new[buckets[new] == bucket]])
+        self._added = self._added.plus(distinct[new], buckets[new])
+        found: Buckets = buckets[inverse.reshape(-1)].astype(np.int32)
+        return found
+
+    def find(self, hashes: Hashes) -> Buckets:
+        """The same for keys that are only asked for: -1 where no bucket has them."""
+        return self._known.find(hashes)
+
+    def new_hashes(self) -> dict[int, Hashes]:
+        """By bucket, those that no index file has."""
+        return {bucket: np.unique(np.concatenate(parts)) for bucket, parts in self._new.items()}
+
+    def _place(self, count: int) -> Buckets:
+        """Buckets for so many new keys: the open ones are filled, in their order, then new ones."""
+        found: list[tuple[int, int]] = []
+        left = count
+        for bucket in [*self._rows, *(b for b in range(self._most) if b not in self._rows)]:
+            if not left:
+                break
+            taken = min(left, max(0, self._target_rows - self._rows.get(bucket, 0)))
+            found.append((bucket, taken))
+            left -= taken
+        if left and self._most == MOST_DYNAMIC_BUCKETS:
+            raise InvalidError(
+                f"option {opt.DYNAMIC_BUCKET_TARGET_ROWS.key!r}",
+                found=f"{self._target_rows} keys a bucket, of which {self._most} are full",
+                expected="room for all keys of a partition",
+                action="Set it higher.",
+            )
+        buckets = [bucket for bucket, _ in found]
+        placed = np.repeat(np.array(buckets, np.int32), [taken for _, taken in found])
+        placed = np.append(placed, np.resize(np.array(list(self._rows) or buckets, np.int32), left))
+        for bucket, rows in zip(*np.unique(placed, return_counts=True), strict=True):
+            self._rows[int(bucket)] = self._rows.get(int(bucket), 0) + int(rows)
+        return placed
+
+
+class _Index:
+    """Hashes with their buckets."""
+
+    def __init__(self, hashes: Hashes, buckets: Buckets) -> None:
+        order = np.argsort(hashes, kind="stable")
+        self._hashes, self._buckets = hashes[order], buckets[order]
+
+    def find(self, hashes: Hashes) -> Buckets:
+        if not len(self._hashes):
+            return np.full(len(hashes), -1, np.int32)
+        at = np.searchsorted(self._hashes, hashes)
+        at[at == len(self._hashes)] = 0
+        return np.where(self._hashes[at] == hashes, self._buckets[at], np.int32(-1))
+
+    def plus(self, hashes: Hashes, buckets: Buckets) -> _Index:
+        if not len(hashes):
+            return self
+        return _Index(
+            np.append(self._hashes, hashes), np.append(self._buckets, buckets).astype(np.int32)
+        )
+
+
+class DynamicBuckets:
+    """Of one writer. load: what a partition has when it is first written to."""
+
+    def __init__(self, schema: TableSchema, load: Callable[[bytes], PartitionBuckets]) -> None:
+        self._schema = schema
+        self._load = load
+        self._partitions: dict[bytes, PartitionBuckets] = {}
+
+    def assign(self, row_batch: pa.RecordBatch) -> Buckets:
+        """int32[n]: the bucket of each row."""
+        hashes = key_hashes(row_batch, self._schema)
+        if not self._schema.partition_keys:
+            return self._of(partition_of(row_batch, 0, self._schema)).assign(hashes)
+        found = np.empty(row_batch.num_rows, np.int32)
+        numbers = partition_numbers(row_batch, self._schema)
+        for number in np.unique(numbers).tolist():
+            rows = np.flatnonzero(numbers == number)
+            partition = partition_of(row_batch, int(rows[0]), self._schema)
+            found[rows] = self._of(partition).assign(hashes[rows])
+        return found
+
+    def new_hashes(self) -> Iterator[tuple[BucketId, Hashes]]:
+        """Of all buckets that got some."""
+        for partition, buckets in self._partitions.items():
+            for bucket, hashes in buckets.new_hashes().items():
+                yield BucketId(partition, bucket), hashes
+
+    def _of(self, partition: bytes) -> PartitionBuckets:
+        if partition not in self._partitions:
+            self._partitions[partition] = self._load(partition)
+        return self._partitions[partition]
