@@ -38,6 +38,19 @@ def type_from_text(text: str) -> DataType:
     return DataType(root, nullable, element=first)
 
 
+def text_of(kind: DataType) -> str:
+    """The text of a type; `type_from_text` reads it."""
+    null = "" if kind.nullable else " NOT NULL"
+    if kind.element is not None:
+        return f"{kind.root}<{text_of(kind.element)}>{null}"
+    if kind.key is not None and kind.value is not None:
+        return f"{kind.root}<{text_of(kind.key)}, {text_of(kind.value)}>{null}"
+    if kind.root == "ROW":
+        fields = (f"`{field.name}` {text_of(field.type)}" for field in kind.fields)
+        return f"{kind.root}<{', '.join(fields)}>{null}"
+    return str(kind)
+
+
 def _field(at: int, part: str, text: str) -> DataField:
     match = _FIELD.fullmatch(part)
     if match is None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.type_text import type_from_text
+from widetable.type_text import text_of, type_from_text
 from widetable.types import arrow_type
 
 NESTED = [
@@ -30,6 +30,8 @@ def test_texts_of_types_are_read(text: str, kind: pa.DataType) -> None:
     assert _plain(found) == _plain(kind)
     assert type_from_text(text).nullable
     assert not type_from_text(f"{text} not null").nullable
+    for each in (text, f"{text} not null"):
+        assert type_from_text(text_of(type_from_text(each))) == type_from_text(each)
 
 
 def _plain(kind: pa.DataType) -> str:

@@ -13,8 +13,9 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
+from widetable.cli.command import DONE, FAILED, FOUND
 from widetable.cli.command_parser import overview, parsed
-from widetable.cli.commands import COMMANDS, DONE, FAILED, FOUND
+from widetable.cli.commands import COMMANDS
 from widetable.cli.console import drop_refused_output, make_streams_whole, write_error, write_text
 from widetable.errors import InvalidError
 

@@ -1,4 +1,4 @@
-"""Changes as a stream of bytes: JSON lines, CSV, or a Parquet file.
+"""Rows and changes as a stream of bytes: JSON lines, CSV, or a Parquet file.
 
 In: record batches of one schema; out: bytes in a sink. Memory: one batch. Values are printed as
 format/printed_value.py says.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -96,6 +97,24 @@ def new_file(path: str) -> Iterator[pa.NativeFile]:
     except BaseException:
         os.unlink(path)
         raise
+
+
+@contextlib.contextmanager
+def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
+    """A new file, or standard output, which takes Parquet only where it is no terminal, and is not closed."""
+    if output is not None:
+        with new_file(output) as file:
+            yield file
+        return
+    if format == "parquet" and sys.stdout.isatty():
+        raise InvalidError(
+            "--format parquet",
+            found="a terminal",
+            expected="a file",
+            action="Give --output, or redirect the output.",
+        )
+    yield pa.PythonFile(sys.stdout.buffer, "w")
+    sys.stdout.flush()
 
 
 def write_changes(format: str, batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:

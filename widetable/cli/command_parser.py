@@ -9,7 +9,8 @@ import argparse
 from itertools import groupby
 from typing import Any, Final, NoReturn
 
-from widetable.cli.commands import COMMANDS, DEBUG, Command
+from widetable.cli.command import DEBUG, Command
+from widetable.cli.commands import COMMANDS
 from widetable.cli.console import write_text
 from widetable.errors import InvalidError
 

@@ -1,65 +1,28 @@
-"""The table of commands: for each its group, its arguments, what the help says, and the module that carries it out.
-
-A command `name` is the function `name` of its module, called with one keyword for each argument; it returns the exit
-code. The modules, and with them the engine, are imported when a command is called: help comes without them.
+"""The table of commands. A command `name` is the function `name` of its module, called with one keyword for each
+argument; it returns the exit code. The modules, and with them the engine, are imported when a command is called: help
+comes without them.
 """
 
 from __future__ import annotations
 
-from argparse import BooleanOptionalAction
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from widetable.cli.command import (
+    DRY_RUN,
+    EXAMPLE,
+    FORMATS,
+    PATH,
+    SOURCE,
+    YES,
+    Command,
+    argument,
+    flag,
+    number,
+    on_or_off,
+    time,
+)
+from widetable.cli.table_commands import TABLE_COMMANDS
 from widetable.operations.audit_report import FINDINGS_PER_LAW
-
-DONE: Final = 0
-FOUND: Final = 1
-FAILED: Final = 2
-
-# Name or flag, and what `ArgumentParser.add_argument` takes besides.
-Argument = tuple[str, dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Command:
-    """module: below widetable.cli. summary: one line; notes: more of them, for the help of the command."""
-
-    name: str
-    group: str
-    module: str
-    summary: str
-    arguments: tuple[Argument, ...]
-    examples: tuple[str, ...]
-    notes: str = ""
-
-
-def _argument(name: str, help: str, **settings: Any) -> Argument:
-    return name, {"help": help, **settings}
-
-
-def _flag(name: str, help: str) -> Argument:
-    return _argument(name, help, action="store_true")
-
-
-def _on_or_off(name: str, help: str) -> Argument:
-    settings = {"action": BooleanOptionalAction, "default": True}
-    return _argument(name, f"{help} (default: {name})", **settings)
-
-
-def _time(name: str, help: str, **settings: Any) -> Argument:
-    return _argument(name, help, metavar="TIME", **settings)
-
-
-def _number(name: str, help: str, metavar: str, **settings: Any) -> Argument:
-    return _argument(name, help, type=int, metavar=metavar, **settings)
-
-
-DEBUG: Final = _flag("--debug", "Show the traceback of an error.")
-_PATH: Final = _argument("path", "The table's directory, or its file: URL.", metavar="PATH")
-_JSON: Final = _flag("--json", "For programs: one JSON object.")
-_DRY_RUN: Final = _flag("--dry-run", "Only say what would go.")
-_YES: Final = _flag("--yes", "Do it; otherwise only say what would be done.")
-_T: Final = "/warehouse/shop.db/users"
 
 _COMMANDS: Final = (
     Command(
@@ -67,8 +30,8 @@ _COMMANDS: Final = (
         "look at a table",
         "reports",
         "Say what state a table is in: snapshots, files, what waits, warnings.",
-        (_PATH, _JSON),
-        (f"widetable inspect {_T}", f"widetable inspect --json {_T}"),
+        (PATH, *FORMATS),
+        (f"widetable inspect {EXAMPLE}", f"widetable inspect --json {EXAMPLE}"),
     ),
     Command(
         "explain",
@@ -76,20 +39,20 @@ _COMMANDS: Final = (
         "reports",
         "Say why a key has its values: which record each is from, what became of the others.",
         (
-            _PATH,
-            _argument(
+            PATH,
+            argument(
                 "key",
                 "column=value for each column of the primary key, or the value of its only one.",
                 metavar="KEY",
                 nargs="+",
             ),
-            _number("--snapshot", "As of this snapshot.", "ID"),
-            _argument("--tag", "As of this tag.", metavar="NAME"),
-            _JSON,
+            number("--snapshot", "As of this snapshot.", "ID"),
+            argument("--tag", "As of this tag.", metavar="NAME"),
+            *FORMATS,
         ),
         (
-            f"widetable explain {_T} 7",
-            f"widetable explain {_T} user=7 day=2026-01-31 --snapshot 120",
+            f"widetable explain {EXAMPLE} 7",
+            f"widetable explain {EXAMPLE} user=7 day=2026-01-31 --snapshot 120",
         ),
     ),
     Command(
@@ -98,23 +61,23 @@ _COMMANDS: Final = (
         "reports",
         "Check the laws of the format and of the changelog.",
         (
-            _argument(
+            argument(
                 "--from",
                 "Snapshot id or tag onto whose rows the changelog is folded; 0: the empty table. By default the "
                 "oldest snapshot.",
                 dest="start",
                 metavar="SNAPSHOT",
             ),
-            _number(
+            number(
                 "--findings",
                 "How many findings of each law to print (default: %(default)s).",
                 "NUMBER",
                 default=FINDINGS_PER_LAW,
             ),
-            _PATH,
-            _JSON,
+            PATH,
+            *FORMATS,
         ),
-        (f"widetable audit {_T}", f"widetable audit --from 120 --findings 3 {_T}"),
+        (f"widetable audit {EXAMPLE}", f"widetable audit --from 120 --findings 3 {EXAMPLE}"),
         "Exit code 0: all hold; 1: findings; 2: no audit.",
     ),
     Command(
@@ -122,8 +85,8 @@ _COMMANDS: Final = (
         "look at a table",
         "mending",
         "List all that is wrong with a table, and what to do.",
-        (_flag("--deep", "Read every file, instead of looking at its size."), _PATH, _JSON),
-        (f"widetable doctor {_T}", f"widetable doctor --deep {_T}"),
+        (flag("--deep", "Read every file, instead of looking at its size."), PATH, *FORMATS),
+        (f"widetable doctor {EXAMPLE}", f"widetable doctor --deep {EXAMPLE}"),
         "Exit code 0: nothing is wrong; 1: findings; 2: no look.",
     ),
     Command(
@@ -132,21 +95,14 @@ _COMMANDS: Final = (
         "reports",
         "Write the changes of a range of snapshots, with their kind in the column _row_kind.",
         (
-            _PATH,
-            _number("start", "Snapshot id, exclusive; 0: before the first.", "START"),
-            _number("end", "Snapshot id, inclusive.", "END"),
-            _argument("--columns", "Comma-separated columns; by default all.", metavar="NAMES"),
-            _argument(
-                "--format",
-                "json: one object per line (default: %(default)s).",
-                choices=("json", "csv", "parquet"),
-                default="json",
-            ),
-            _argument("--output", "A new file; by default standard output.", metavar="FILE"),
+            PATH,
+            number("start", "Snapshot id, exclusive; 0: before the first.", "START"),
+            number("end", "Snapshot id, inclusive.", "END"),
+            *SOURCE,
         ),
         (
-            f"widetable changes {_T} 0 12 --columns id,city",
-            f"widetable changes {_T} 11 12 --format parquet --output changes.parquet",
+            f"widetable changes {EXAMPLE} 0 12 --columns id,city",
+            f"widetable changes {EXAMPLE} 11 12 --format parquet --output changes.parquet",
         ),
     ),
     Command(
@@ -155,29 +111,29 @@ _COMMANDS: Final = (
         "upkeep",
         "Keep a table compacted, with its changelog, and expired: until SIGTERM, or once.",
         (
-            _PATH,
-            _flag("--once", "Do all that is due, then end."),
-            _time(
+            PATH,
+            flag("--once", "Do all that is due, then end."),
+            time(
                 "--interval",
                 "Time between two looks at the table (default: %(default)s).",
                 default="1 s",
             ),
-            _time(
+            time(
                 "--full-compaction-interval",
                 "How often to compact everything when something is new; by default only with "
                 "changelog-producer=full-compaction, every minute.",
             ),
-            _on_or_off("--expire", "Let old snapshots go"),
-            _time(
+            on_or_off("--expire", "Let old snapshots go"),
+            time(
                 "--orphans-older-than",
                 "Remove files that nothing names and that are so old, once a day.",
             ),
-            _flag("--quiet", "Log warnings and errors only."),
+            flag("--quiet", "Log warnings and errors only."),
         ),
         (
-            f"widetable maintain {_T}",
-            f"widetable maintain --once {_T}",
-            f'widetable maintain --interval "5 s" --orphans-older-than "2 d" {_T}',
+            f"widetable maintain {EXAMPLE}",
+            f"widetable maintain --once {EXAMPLE}",
+            f'widetable maintain --interval "5 s" --orphans-older-than "2 d" {EXAMPLE}',
         ),
     ),
     Command(
@@ -186,37 +142,37 @@ _COMMANDS: Final = (
         "joins",
         "Make a table that holds the join of two others, and keep it so: until SIGTERM, or once.",
         (
-            _argument(
+            argument(
                 "action",
                 "add or run: make the table, or keep it.",
                 metavar="ACTION",
                 choices=("add", "run"),
             ),
-            _PATH,
-            _argument(
+            PATH,
+            argument(
                 "--left", "add: the left table, db.name in PATH's warehouse.", metavar="TABLE"
             ),
-            _argument("--right", "add: the right table.", metavar="TABLE"),
-            _argument(
+            argument("--right", "add: the right table.", metavar="TABLE"),
+            argument(
                 "--on",
                 "add: columns that are equal, left=right, or a name that both have; more after commas.",
                 metavar="COLUMNS",
             ),
-            _argument("--how", "add: inner (the default) or left.", choices=("inner", "left")),
-            _number("--max-matches", "add: rows that a join key may have at most.", "NUMBER"),
-            _argument(
+            argument("--how", "add: inner (the default) or left.", choices=("inner", "left")),
+            number("--max-matches", "add: rows that a join key may have at most.", "NUMBER"),
+            argument(
                 "--set",
                 "add: an option of the table. May be repeated.",
                 action="append",
                 metavar="KEY=VALUE",
             ),
-            _flag("--once", "run: one round, then end."),
-            _time("--interval", "run: time between two looks at the tables; by default 1 s."),
-            _flag("--quiet", "run: log warnings and errors only."),
+            flag("--once", "run: one round, then end."),
+            time("--interval", "run: time between two looks at the tables; by default 1 s."),
+            flag("--quiet", "run: log warnings and errors only."),
         ),
         (
-            f"widetable join add {_T}_named --left shop.users --right shop.names --on name_id=id",
-            f"widetable join run {_T}_named",
+            f"widetable join add {EXAMPLE}_named --left shop.users --right shop.names --on name_id=id",
+            f"widetable join run {EXAMPLE}_named",
         ),
     ),
     Command(
@@ -225,13 +181,16 @@ _COMMANDS: Final = (
         "upkeep",
         "Let old snapshots go, as the table's options say, or as given here.",
         (
-            _PATH,
-            _number("--retain-min", "Snapshots that stay at least.", "NUMBER"),
-            _number("--retain-max", "Snapshots that stay at most.", "NUMBER"),
-            _time("--time-retained", "How long a snapshot stays after the next one came."),
-            _DRY_RUN,
+            PATH,
+            number("--retain-min", "Snapshots that stay at least.", "NUMBER"),
+            number("--retain-max", "Snapshots that stay at most.", "NUMBER"),
+            time("--time-retained", "How long a snapshot stays after the next one came."),
+            DRY_RUN,
         ),
-        (f"widetable expire --dry-run {_T}", f'widetable expire --time-retained "1 h" {_T}'),
+        (
+            f"widetable expire --dry-run {EXAMPLE}",
+            f'widetable expire --time-retained "1 h" {EXAMPLE}',
+        ),
     ),
     Command(
         "orphans",
@@ -239,15 +198,18 @@ _COMMANDS: Final = (
         "upkeep",
         "Remove files that no snapshot, tag or branch names.",
         (
-            _PATH,
-            _time(
+            PATH,
+            time(
                 "--older-than",
                 "Only files that were last written so long ago (default: %(default)s).",
                 default="1 d",
             ),
-            _DRY_RUN,
+            DRY_RUN,
         ),
-        (f"widetable orphans --dry-run {_T}", f'widetable orphans --older-than "7 d" {_T}'),
+        (
+            f"widetable orphans --dry-run {EXAMPLE}",
+            f'widetable orphans --older-than "7 d" {EXAMPLE}',
+        ),
     ),
     Command(
         "alter",
@@ -255,11 +217,11 @@ _COMMANDS: Final = (
         "mending",
         "Set and remove options of a table, in one step.",
         (
-            _PATH,
-            _argument("--set", "May be repeated.", action="append", metavar="KEY=VALUE"),
-            _argument("--unset", "May be repeated.", action="append", metavar="KEY"),
+            PATH,
+            argument("--set", "May be repeated.", action="append", metavar="KEY=VALUE"),
+            argument("--unset", "May be repeated.", action="append", metavar="KEY"),
         ),
-        (f'widetable alter {_T} --set write-only=true --set "target-file-size=64 mb"',),
+        (f'widetable alter {EXAMPLE} --set write-only=true --set "target-file-size=64 mb"',),
     ),
     Command(
         "repair",
@@ -267,12 +229,12 @@ _COMMANDS: Final = (
         "mending",
         "Take damaged files out of a table, keep what can be read, list exactly what is gone.",
         (
-            _PATH,
-            _YES,
-            _on_or_off("--deep", "Read every live file to find the damaged ones"),
-            _JSON,
+            PATH,
+            YES,
+            on_or_off("--deep", "Read every live file to find the damaged ones"),
+            *FORMATS,
         ),
-        (f"widetable repair {_T}", f"widetable repair --yes {_T}"),
+        (f"widetable repair {EXAMPLE}", f"widetable repair --yes {EXAMPLE}"),
         "Changes nothing without --yes.",
     ),
     Command(
@@ -281,14 +243,17 @@ _COMMANDS: Final = (
         "mending",
         "Give a table the rows of an older snapshot, in a new snapshot.",
         (
-            _PATH,
-            _number("--snapshot", "Go back to this snapshot.", "ID"),
-            _argument("--tag", "Go back to this tag.", metavar="NAME"),
-            _number("--timestamp", "Go back to this time, in epoch milliseconds.", "MILLIS"),
-            _YES,
-            _JSON,
+            PATH,
+            number("--snapshot", "Go back to this snapshot.", "ID"),
+            argument("--tag", "Go back to this tag.", metavar="NAME"),
+            number("--timestamp", "Go back to this time, in epoch milliseconds.", "MILLIS"),
+            YES,
+            *FORMATS,
         ),
-        (f"widetable rollback {_T} --snapshot 120", f"widetable rollback {_T} --tag good --yes"),
+        (
+            f"widetable rollback {EXAMPLE} --snapshot 120",
+            f"widetable rollback {EXAMPLE} --tag good --yes",
+        ),
         "Says first what that undoes; changes nothing without --yes.",
     ),
     Command(
@@ -302,4 +267,18 @@ _COMMANDS: Final = (
         "NUMBA_CPU_NAME=generic, then and later, makes them fit every processor.",
     ),
 )
-COMMANDS: Final = {command.name: command for command in _COMMANDS}
+# As `widetable --help` shows them.
+_GROUPS: Final = (
+    "make and fill a table",
+    "look at a table",
+    "keep it up",
+    "keep its past",
+    "mend it",
+    "prepare an installation",
+)
+COMMANDS: Final = {
+    command.name: command
+    for command in sorted(
+        (*TABLE_COMMANDS, *_COMMANDS), key=lambda command: _GROUPS.index(command.group)
+    )
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from widetable.cli.commands import DONE
+from widetable.cli.command import DONE
 from widetable.cli.console import write_line
 from widetable.warmup import warm_up
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from widetable import join_options
 from widetable.catalog import Catalog
-from widetable.cli.commands import DONE
+from widetable.cli.command import DONE
 from widetable.cli.console import write_line
 from widetable.cli.duration import millis_of
 from widetable.cli.log_output import logged
-from widetable.cli.mending import options_of
+from widetable.cli.option_words import options_of
 from widetable.cli.stop_signals import stop_on_signals
 from widetable.delta_join import DeltaJoin
 from widetable.derive.delta_join import JoinRound, join_round

@@ -5,17 +5,18 @@ What changes rows only says what it would do, unless it is called with --yes.
 
 from __future__ import annotations
 
-from widetable.cli.commands import DONE, FOUND
+from widetable.cli.command import DONE, FOUND
 from widetable.cli.console import write_json, write_line
 from widetable.cli.damage_text import doctor_lines, repair_lines, rollback_lines
+from widetable.cli.option_words import options_of
 from widetable.errors import InvalidError
 from widetable.table import Table
 
 
-def doctor(path: str, deep: bool, json: bool) -> int:
+def doctor(path: str, deep: bool, format: str) -> int:
     """Lists what is wrong; the exit code says whether anything is."""
     report = Table.open(path).doctor(deep)
-    if json:
+    if format == "json":
         write_json(report.to_dict())
     else:
         for line, style in doctor_lines(report):
@@ -23,10 +24,10 @@ def doctor(path: str, deep: bool, json: bool) -> int:
     return DONE if report.ok else FOUND
 
 
-def repair(path: str, yes: bool, deep: bool, json: bool) -> int:
+def repair(path: str, yes: bool, deep: bool, format: str) -> int:
     """Says what a repair takes out and what of it can be read; does it with `yes`."""
     result = Table.open(path).repair(dry_run=not yes, deep=deep)
-    if json:
+    if format == "json":
         write_json(result.to_dict())
         return DONE
     for line, style in repair_lines(result, is_dry=not yes):
@@ -35,11 +36,11 @@ def repair(path: str, yes: bool, deep: bool, json: bool) -> int:
 
 
 def rollback(
-    path: str, snapshot: int | None, tag: str | None, timestamp: int | None, yes: bool, json: bool
+    path: str, snapshot: int | None, tag: str | None, timestamp: int | None, yes: bool, format: str
 ) -> int:
     """Says what going back undoes; goes back with `yes`."""
     result = Table.open(path).rollback(snapshot, timestamp, tag, dry_run=not yes)
-    if json:
+    if format == "json":
         write_json(result.to_dict())
         return DONE
     for line, style in rollback_lines(result, is_dry=not yes):
@@ -61,20 +62,3 @@ def alter(path: str, set: list[str] | None, unset: list[str] | None) -> int:
     table.alter_options(options, unset or ())
     write_line(f"schema {table.schema.id}")
     return DONE
-
-
-def options_of(texts: list[str] | None) -> dict[str, str]:
-    """Of arguments KEY=VALUE."""
-    return dict(_option(text) for text in texts or ())
-
-
-def _option(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if key and equals:
-        return key.strip(), value.strip()
-    raise InvalidError(
-        "--set",
-        found=repr(text),
-        expected="KEY=VALUE",
-        action="Write the option, an equals sign, and its value.",
-    )

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
-import pyarrow as pa
-
 from widetable.cli.audit_text import audit_lines
-from widetable.cli.changes_output import new_file, write_changes
-from widetable.cli.commands import DONE, FOUND
+from widetable.cli.changes_output import output_sink, write_changes
+from widetable.cli.command import DONE, FOUND
 from widetable.cli.console import write_json, write_line
 from widetable.cli.inspection_text import inspection_lines
 from widetable.cli.key_words import key_of_words
+from widetable.cli.option_words import names_of
 from widetable.errors import InvalidError
 from widetable.table import Table
 
 _ID_DIGITS: Final = 19
 
 
-def inspect(path: str, json: bool) -> int:
+def inspect(path: str, format: str) -> int:
     """Prints the state of a table."""
     found = Table.open(path).inspect()
-    if json:
+    if format == "json":
         write_json(found.to_dict())
         return DONE
     for line, style in inspection_lines(found):
@@ -30,7 +28,7 @@ def inspect(path: str, json: bool) -> int:
     return DONE
 
 
-def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, json: bool) -> int:
+def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, format: str) -> int:
     """Prints why a key has its values."""
     if snapshot is not None and tag is not None:
         raise InvalidError(
@@ -38,7 +36,7 @@ def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, js
         )
     table = Table.open(path)
     found = table.explain(key_of_words(key, table.schema), snapshot if tag is None else tag)
-    if json:
+    if format == "json":
         write_json(found.to_dict())
         return DONE
     for line in found.lines():
@@ -46,12 +44,12 @@ def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, js
     return DONE
 
 
-def audit(path: str, start: str | None, findings: int, json: bool) -> int:
+def audit(path: str, start: str | None, findings: int, format: str) -> int:
     """Prints how much was checked of each law, and what breaks one; the exit code says whether anything does."""
     is_id = start is not None and start.isdecimal() and len(start) <= _ID_DIGITS
     chosen = int(start) if start is not None and is_id else start
     report = Table.open(path).audit(chosen, findings)
-    if json:
+    if format == "json":
         write_json(report.to_dict())
     else:
         for line, style in audit_lines(report):
@@ -63,23 +61,11 @@ def changes(
     path: str, start: int, end: int, columns: str | None, format: str, output: str | None
 ) -> int:
     """Writes changes to a new file, or to standard output."""
-    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    names = None if columns is None else names_of(columns)
     table = Table.open(path)
     schema = table.change_source(names).arrow_schema
-    batches = table.change_batches(start, end, names)
+    with output_sink(format, output) as sink:
+        rows = write_changes(format, table.change_batches(start, end, names), schema, sink)
     if output is not None:
-        with new_file(output) as file:
-            rows = write_changes(format, batches, schema, file)
         write_line(f"{rows} rows in {output}")
-        return DONE
-    if format == "parquet" and sys.stdout.isatty():
-        raise InvalidError(
-            "--format parquet",
-            found="a terminal",
-            expected="a file",
-            action="Give --output, or redirect the output.",
-        )
-    # Not closed: standard output is not ours.
-    write_changes(format, batches, schema, pa.PythonFile(sys.stdout.buffer, "w"))
-    sys.stdout.flush()
     return DONE

@@ -1,10 +1,10 @@
-"""Commands that keep a table up: maintain, expire, orphans."""
+"""Commands that keep a table up: maintain, compact, expire, orphans."""
 
 from __future__ import annotations
 
 import logging
 
-from widetable.cli.commands import DONE
+from widetable.cli.command import DONE
 from widetable.cli.console import write_line
 from widetable.cli.duration import millis_of
 from widetable.cli.log_output import logged
@@ -54,6 +54,14 @@ def _maintained(done: MaintenanceResult) -> str:
     if done.damaged_buckets:
         parts.append(f"{done.damaged_buckets} damaged buckets passed by")
     return ", ".join(parts)
+
+
+def compact(path: str, full: bool) -> int:
+    """Prints what came of it."""
+    done = Table.open(path).compact(full)
+    said = f"snapshot {done.snapshot_id}, {done.rows} rows in {done.files} files"
+    write_line(said if done.committed else "nothing was due")
+    return DONE
 
 
 def expire(

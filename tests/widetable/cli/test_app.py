@@ -80,9 +80,13 @@ def test_a_wrong_time_is_refused(make: Callable[..., wt.Table]) -> None:
     ("arguments", "found", "expected"),
     [
         (("mantain",), "'mantain'", "Did you mean maintain?"),
-        (("--once",), "'--once'", "one of inspect, explain, audit"),
+        (("--once",), "'--once'", "one of init, write, ls"),
         (("zzz",), "'zzz'", "Run widetable --help."),
-        (("inspect",), "required: PATH", "widetable inspect [-h] [--json] [--debug] PATH"),
+        (
+            ("inspect",),
+            "required: PATH",
+            "widetable inspect [-h] [--format {table,json}] [--json] [--debug] PATH",
+        ),
         (("inspect", "a", "b"), "unrecognized arguments: b", "Run widetable inspect --help."),
         (("inspect", "a", "--jso"), "unrecognized arguments: --jso", "[--json]"),
         (("inspect", "a", "--json=1"), "argument --json", "[--json]"),

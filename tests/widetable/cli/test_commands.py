@@ -9,8 +9,9 @@ from importlib import import_module
 import pytest
 
 from tests.command_line import run
+from widetable.cli.command import Command
 from widetable.cli.command_parser import parsed
-from widetable.cli.commands import COMMANDS, Command
+from widetable.cli.commands import COMMANDS
 
 EACH = pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.name)
 

@@ -22,6 +22,11 @@ COMMANDS: dict[str, list[str]] = {
     "expire": ["--retain-min", "--retain-max", "--time-retained"],
     "orphans": ["--older-than"],
     "changes": ["--columns", "--format", "--output"],
+    "ls": ["--format"],
+    "schema": ["--format"],
+    "read": ["--filter", "--limit", "--snapshot", "--tag", "--columns", "--format", "--output"],
+    "compact": [],
+    "write": ["--format", "--row-kind", "--user", "--identifier"],
 }
 NUMBERS = [
     "-1",
@@ -67,7 +72,9 @@ def test_a_hostile_argument_is_reported(
     table: wt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rest = {"changes": ["0", "1"], "maintain": ["--once"]}.get(command, [])
+    (tmp_path / "rows.json").write_text('{"k": "2026-01-31"}\n')
+    given = {"changes": ["0", "1"], "maintain": ["--once"], "write": ["rows.json"]}
+    rest = given.get(command, [])
     for value in (*TEXTS, *NUMBERS):
         assert_reported(command, value, *rest)
         for option in COMMANDS[command]:
@@ -75,6 +82,8 @@ def test_a_hostile_argument_is_reported(
         if command == "changes":
             assert_reported(command, table.path, value, "1")
             assert_reported(command, table.path, "0", value)
+        if command == "write":
+            assert_reported(command, table.path, value)
     assert wt.Table.open(table.path).audit().ok
 
 

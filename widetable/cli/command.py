@@ -1,0 +1,82 @@
+"""What a command is: its name, group, arguments, help, the module that carries it out; and arguments that many have."""
+
+from __future__ import annotations
+
+from argparse import BooleanOptionalAction
+from dataclasses import dataclass
+from typing import Any, Final
+
+DONE: Final = 0
+FOUND: Final = 1
+FAILED: Final = 2
+
+# Name or flag, and what `ArgumentParser.add_argument` takes besides.
+Argument = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """module: below widetable.cli. summary: one line; notes: more of them, for the help of the command."""
+
+    name: str
+    group: str
+    module: str
+    summary: str
+    arguments: tuple[Argument, ...]
+    examples: tuple[str, ...]
+    notes: str = ""
+
+
+def argument(name: str, help: str, **settings: Any) -> Argument:
+    """Any."""
+    return name, {"help": help, **settings}
+
+
+def flag(name: str, help: str) -> Argument:
+    """Without a value."""
+    return argument(name, help, action="store_true")
+
+
+def on_or_off(name: str, help: str) -> Argument:
+    """With its --no- form; on by default."""
+    settings = {"action": BooleanOptionalAction, "default": True}
+    return argument(name, f"{help} (default: {name})", **settings)
+
+
+def time(name: str, help: str, **settings: Any) -> Argument:
+    """A time with its unit."""
+    return argument(name, help, metavar="TIME", **settings)
+
+
+def number(name: str, help: str, metavar: str, **settings: Any) -> Argument:
+    """A whole number."""
+    return argument(name, help, type=int, metavar=metavar, **settings)
+
+
+DEBUG: Final = flag("--debug", "Show the traceback of an error.")
+PATH: Final = argument("path", "The table's directory, or its file: URL.", metavar="PATH")
+# In two spellings; the function gets `format`.
+FORMATS: Final = (
+    argument(
+        "--format",
+        "table, or json: one JSON object for programs (default: %(default)s).",
+        choices=("table", "json"),
+        default="table",
+    ),
+    argument(
+        "--json", "The same as --format json.", action="store_const", dest="format", const="json"
+    ),
+)
+SOURCE: Final = (
+    argument("--columns", "Comma-separated columns; by default all.", metavar="NAMES"),
+    argument(
+        "--format",
+        "json: one object per line (default: %(default)s).",
+        choices=("json", "csv", "parquet"),
+        default="json",
+    ),
+    argument("--output", "A new file; by default standard output.", metavar="FILE"),
+)
+DRY_RUN: Final = flag("--dry-run", "Only say what would go.")
+YES: Final = flag("--yes", "Do it; otherwise only say what would be done.")
+EXAMPLE: Final = "/warehouse/shop.db/users"

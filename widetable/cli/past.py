@@ -1,0 +1,77 @@
+"""Commands of what a table keeps of its past: tag, consumer."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from widetable.cli.command import DONE
+from widetable.cli.console import write_json, write_line
+from widetable.errors import InvalidError, NotFoundError
+from widetable.table import Table
+
+
+def tag(action: str, path: str, name: str | None, snapshot: int | None, format: str) -> int:
+    """To list prints name, snapshot and its time of each tag."""
+    _check("tag", action, name, snapshot)
+    table = Table.open(path)
+    if action == "create":
+        table.create_tag(name or "", snapshot)
+        return DONE
+    if action == "delete":
+        table.delete_tag(name or "")
+        return DONE
+    found = [
+        {"name": each, "snapshot": kept.id, "time": _time(kept.time_millis)}
+        for each, kept in table.tags().items()
+    ]
+    if format == "json":
+        write_json({"tags": found})
+        return DONE
+    for row in found:
+        write_line(f"{row['name']}  snapshot {row['snapshot']}  {row['time']}")
+    return DONE
+
+
+def consumer(action: str, path: str, name: str | None, format: str) -> int:
+    """To list prints each consumer with the snapshot that it reads next."""
+    _check("consumer", action, name, None)
+    table = Table.open(path)
+    if action == "delete":
+        if not table.delete_consumer(name or ""):
+            raise NotFoundError(
+                f"consumer {name!r}",
+                found="no such consumer",
+                expected=f"one of {', '.join(table.consumers()) or 'none'}",
+                action="Check the name.",
+            )
+        return DONE
+    if format == "json":
+        write_json({"consumers": table.consumers()})
+        return DONE
+    for each, snapshot_id in table.consumers().items():
+        write_line(f"{each}  snapshot {snapshot_id}")
+    return DONE
+
+
+def _check(command: str, action: str, name: str | None, snapshot: int | None) -> None:
+    if (name is None) != (action == "list"):
+        raise InvalidError(
+            f"widetable {command} {action}",
+            found="no NAME" if name is None else f"the NAME {name!r}",
+            expected="none" if action == "list" else "a NAME",
+            action="Add it." if name is None else "Leave it out.",
+        )
+    if snapshot is not None and action != "create":
+        raise InvalidError(
+            f"widetable {command} {action}",
+            found="--snapshot",
+            expected="it with create only",
+            action="Leave it out.",
+        )
+
+
+def _time(millis: int) -> str:
+    try:
+        return datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(" ", "seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{millis} ms"

@@ -1,0 +1,155 @@
+"""Commands of tables and their rows: init, ls, schema, write, read, tag, consumer, compact."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable.cli.command import EXAMPLE, FORMATS, PATH, SOURCE, Command, argument, flag, number
+
+_MAKE: Final = "make and fill a table"
+_NAMES: Final = "keep its past"
+
+TABLE_COMMANDS: Final = (
+    Command(
+        "init",
+        _MAKE,
+        "tables",
+        "Make a table.",
+        (
+            argument("path", "<warehouse>/<db>.db/<table>, a new directory.", metavar="PATH"),
+            argument(
+                "column",
+                "Name and type, such as 'id BIGINT', in order.",
+                metavar="COLUMN",
+                nargs="+",
+            ),
+            argument(
+                "--key", "Columns of the primary key, after commas.", metavar="NAMES", required=True
+            ),
+            argument("--partition", "Columns of the partition, after commas.", metavar="NAMES"),
+            argument(
+                "--set",
+                "An option of the table. May be repeated.",
+                action="append",
+                metavar="KEY=VALUE",
+            ),
+            flag("--if-not-exists", "A table that is there stays as it is."),
+        ),
+        (
+            f"widetable init {EXAMPLE} 'id BIGINT' 'city STRING' --key id --set bucket=2",
+            f"widetable init {EXAMPLE} 'id INT' 'day DATE' 'tags ARRAY<STRING>' --key day,id --partition day",
+        ),
+    ),
+    Command(
+        "write",
+        _MAKE,
+        "rows",
+        "Write the rows of files in one commit: Parquet, CSV, or JSON lines.",
+        (
+            PATH,
+            argument(
+                "file",
+                "Files, of the table's columns or some of them; -: standard input.",
+                metavar="FILE",
+                nargs="+",
+            ),
+            argument(
+                "--format",
+                "Of the files; by default by their names.",
+                choices=("json", "csv", "parquet"),
+            ),
+            flag(
+                "--overwrite",
+                "Replace the partitions that the rows have, or all rows of a table without.",
+            ),
+            argument(
+                "--row-kind",
+                "A column of +I, -U, +U, -D (default: %(default)s).",
+                metavar="NAME",
+                default="_row_kind",
+            ),
+            argument(
+                "--user", "With --identifier: a commit that comes again is in once.", metavar="NAME"
+            ),
+            number("--identifier", "Of the user's commits; they grow.", "NUMBER"),
+        ),
+        (
+            f"widetable write {EXAMPLE} new.parquet more.parquet",
+            f"widetable write {EXAMPLE} - --format json",
+        ),
+    ),
+    Command(
+        "ls",
+        "look at a table",
+        "tables",
+        "List the tables of a warehouse.",
+        (argument("path", "The warehouse's directory.", metavar="PATH"), *FORMATS),
+        ("widetable ls /warehouse",),
+    ),
+    Command(
+        "schema",
+        "look at a table",
+        "tables",
+        "Show the columns, keys and options of a table.",
+        (PATH, *FORMATS),
+        (f"widetable schema {EXAMPLE}",),
+    ),
+    Command(
+        "read",
+        "look at a table",
+        "rows",
+        "Write the rows of a snapshot, by default of the newest.",
+        (
+            PATH,
+            argument("--filter", "A SQL condition.", metavar="CONDITION"),
+            number("--limit", "So many rows at most.", "NUMBER"),
+            number("--snapshot", "As of this snapshot.", "ID"),
+            argument("--tag", "As of this tag.", metavar="NAME"),
+            *SOURCE,
+        ),
+        (
+            f"widetable read {EXAMPLE} --columns id,city --limit 10",
+            f"widetable read {EXAMPLE} --filter \"city = 'Oslo'\" --format parquet --output oslo.parquet",
+        ),
+    ),
+    Command(
+        "tag",
+        _NAMES,
+        "past",
+        "Keep a snapshot under a name, let it go, or list the tags.",
+        (
+            argument(
+                "action",
+                "list, create or delete.",
+                metavar="ACTION",
+                choices=("list", "create", "delete"),
+            ),
+            PATH,
+            argument("name", "create, delete: of the tag.", metavar="NAME", nargs="?"),
+            number("--snapshot", "create: which one; by default the newest.", "ID"),
+            *FORMATS,
+        ),
+        (f"widetable tag create {EXAMPLE} january --snapshot 120", f"widetable tag list {EXAMPLE}"),
+    ),
+    Command(
+        "consumer",
+        _NAMES,
+        "past",
+        "List the consumers of a table's changes, or forget one.",
+        (
+            argument("action", "list or delete.", metavar="ACTION", choices=("list", "delete")),
+            PATH,
+            argument("name", "delete: of the consumer.", metavar="NAME", nargs="?"),
+            *FORMATS,
+        ),
+        (f"widetable consumer list {EXAMPLE}", f"widetable consumer delete {EXAMPLE} totals"),
+    ),
+    Command(
+        "compact",
+        "keep it up",
+        "upkeep",
+        "Merge sorted runs where that is due, and make the changelog.",
+        (PATH, flag("--full", "Merge all runs of every bucket.")),
+        (f"widetable compact {EXAMPLE}", f"widetable compact --full {EXAMPLE}"),
+    ),
+)

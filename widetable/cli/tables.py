@@ -1,0 +1,101 @@
+"""Commands of whole tables: init, ls, schema."""
+
+from __future__ import annotations
+
+from widetable.catalog import Catalog
+from widetable.cli.command import DONE
+from widetable.cli.console import write_json, write_line
+from widetable.cli.option_words import names_of, options_of
+from widetable.errors import InvalidError, NotFoundError
+from widetable.paths import table_name
+from widetable.storage.locate import locate
+from widetable.table import Table
+from widetable.type_text import text_of
+
+
+def init(
+    path: str,
+    column: list[str],
+    key: str,
+    partition: str | None,
+    set: list[str] | None,
+    if_not_exists: bool,
+) -> int:
+    """Prints the path of the table."""
+    place = table_name(locate(path)[1])
+    if place is None:
+        raise InvalidError(
+            "PATH",
+            found=repr(path),
+            expected="<warehouse>/<db>.db/<table>",
+            action="Name a directory in one whose name ends with .db.",
+        )
+    table = Catalog(place[0]).create_table(
+        place[1],
+        [_column(text) for text in column],
+        primary_key=names_of(key),
+        partition_by=names_of(partition),
+        options=options_of(set),
+        if_not_exists=if_not_exists,
+    )
+    write_line(table.path)
+    return DONE
+
+
+def _column(text: str) -> tuple[str, str]:
+    name, _, kind = text.strip().partition(" ")
+    if not kind.strip():
+        raise InvalidError(
+            "COLUMN",
+            found=repr(text),
+            expected="a name and a type, such as 'id BIGINT'",
+            action="Correct the column.",
+        )
+    return name, kind.strip()
+
+
+def ls(path: str, format: str) -> int:
+    """Prints `db.table` of each, sorted."""
+    catalog = Catalog(path)
+    found = catalog.list_tables()
+    if not found and not catalog.list_databases():
+        raise NotFoundError(
+            path,
+            found="no database",
+            expected="a warehouse: a directory with directories <db>.db",
+            action="Check the path.",
+        )
+    if format == "json":
+        write_json({"warehouse": catalog.warehouse, "tables": found})
+        return DONE
+    for name in found:
+        write_line(name)
+    return DONE
+
+
+def schema(path: str, format: str) -> int:
+    """Prints one line for each column, then keys and options."""
+    found = Table.open(path).schema
+    columns = [(field.name, text_of(field.type), field.description or "") for field in found.fields]
+    if format == "json":
+        names = ("name", "type", "comment")
+        write_json(
+            {
+                "schema_id": found.id,
+                "columns": [dict(zip(names, column, strict=True)) for column in columns],
+                "primary_key": found.primary_keys,
+                "partition_by": found.partition_keys,
+                "options": dict(found.options),
+                "comment": found.comment or "",
+            }
+        )
+        return DONE
+    widths = [max(len(column[at]) for column in columns) for at in range(2)]
+    for name, kind, comment in columns:
+        write_line(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {comment}".rstrip())
+    write_line(f"primary key: {', '.join(found.primary_keys)}")
+    if found.partition_keys:
+        write_line(f"partitions: {', '.join(found.partition_keys)}")
+    for option, value in sorted(found.options.items()):
+        write_line(f"{option} = {value}")
+    return DONE
