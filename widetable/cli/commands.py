@@ -257,6 +257,21 @@ _COMMANDS: Final = (
         "Says first what that undoes; changes nothing without --yes.",
     ),
     Command(
+        "completion",
+        "prepare an installation",
+        "completion_script",
+        "Print a script that completes command lines in a shell.",
+        (
+            argument(
+                "shell", "bash, zsh or fish.", metavar="SHELL", choices=("bash", "zsh", "fish")
+            ),
+        ),
+        (
+            'eval "$(widetable completion bash)"',
+            "widetable completion fish",
+        ),
+    ),
+    Command(
         "warmup",
         "prepare an installation",
         "installation",

@@ -39,6 +39,7 @@ def code_and_imports(*arguments: str) -> tuple[int, set[str]]:
         (("--help",), 0),
         ((), 2),
         (("mantain",), 2),
+        (("completion", "bash"), 0),
         *(((command, "--help"), 0) for command in COMMANDS),
         *(((command, "--no-such-option"), 2) for command in COMMANDS),
     ],

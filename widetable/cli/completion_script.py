@@ -1,0 +1,89 @@
+"""The command completion: scripts that complete command lines in shells, from the table of commands.
+
+In: a shell's name. Out: a script for its start-up file; names first, then options and their choices; paths are as the
+shell has them. Imports no engine: it runs whenever a shell starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from widetable.cli.command import DEBUG, DONE, Command
+from widetable.cli.commands import COMMANDS
+from widetable.cli.console import write_text
+
+
+def _options(command: Command) -> list[str]:
+    return [name for name, _ in (*command.arguments, DEBUG) if name.startswith("-")] + ["--help"]
+
+
+def _choices(command: Command) -> list[str]:
+    """What stands for itself: the choices of arguments that are no options."""
+    return [
+        choice
+        for name, settings in command.arguments
+        if not name.startswith("-")
+        for choice in settings.get("choices", ())
+    ]
+
+
+def _values(command: Command) -> list[tuple[str, list[str]]]:
+    """Options with the words that may follow them."""
+    found: Iterable[tuple[str, dict[str, Any]]] = command.arguments
+    return [(n, list(s["choices"])) for n, s in found if n.startswith("-") and "choices" in s]
+
+
+def _bash() -> str:
+    lines = [
+        "_widetable() {",
+        '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words',
+        f'  if [ "$COMP_CWORD" -eq 1 ]; then words="{" ".join(COMMANDS)} --help --version"',
+        '  else case "${COMP_WORDS[1]}" in',
+    ]
+    for command in COMMANDS.values():
+        words = " ".join([*_choices(command), *_options(command)])
+        lines.append(f'    {command.name}) words="{words}"')
+        lines += [
+            f'      if [ "$before" = "{name}" ]; then words="{" ".join(values)}"; fi'
+            for name, values in _values(command)
+        ]
+        lines.append("      ;;")
+    lines += [
+        "  esac; fi",
+        '  COMPREPLY=($(compgen -W "$words" -- "$word"))',
+        "}",
+        "complete -o default -F _widetable widetable",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _zsh() -> str:
+    return "autoload -U +X compinit bashcompinit && compinit && bashcompinit\n" + _bash()
+
+
+def _fish() -> str:
+    lines = []
+    for command in COMMANDS.values():
+        said = command.summary.replace("'", "\\'")
+        lines.append(
+            f"complete -c widetable -n __fish_use_subcommand -a {command.name} -d '{said}'"
+        )
+        seen = f"-n '__fish_seen_subcommand_from {command.name}'"
+        lines += [f"complete -c widetable {seen} -l {name[2:]}" for name in _options(command)]
+        lines += [
+            f"complete -c widetable {seen} -l {name[2:]} -xa '{' '.join(values)}'"
+            for name, values in _values(command)
+        ]
+        if _choices(command):
+            lines.append(f"complete -c widetable {seen} -a '{' '.join(_choices(command))}'")
+    return "\n".join(lines) + "\n"
+
+
+_SCRIPTS: Final[dict[str, Callable[[], str]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+
+
+def completion(shell: str) -> int:
+    """Prints the script."""
+    write_text(_SCRIPTS[shell]())
+    return DONE
