@@ -65,5 +65,5 @@ def overview() -> str:
     """All commands by their groups, one line each."""
     lines: list[str] = []
     for group, commands in groupby(COMMANDS.values(), key=lambda command: command.group):
-        lines += ["", f"{group}:", *(f"  {one.name:<11}{one.summary}" for one in commands)]
+        lines += ["", f"{group}:", *(f"  {one.name:<12}{one.summary}" for one in commands)]
     return _OVERVIEW.format(commands="\n".join(lines[1:]))

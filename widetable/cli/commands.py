@@ -140,7 +140,7 @@ _COMMANDS: Final = (
         "join",
         "keep it up",
         "joins",
-        "Make a table that holds the join of two others, and keep it so: until SIGTERM, or once.",
+        "Make a table that holds the join of two others, and keep it so: until SIGTERM or once.",
         (
             argument(
                 "action",
