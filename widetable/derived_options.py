@@ -95,6 +95,12 @@ def check_derived(schema: TableSchema) -> None:
         _check_widen(schema, widen)
 
 
+def derived_columns(schema: TableSchema) -> set[str]:
+    """Columns that only wideners write."""
+    own = ((*widen.columns, widen.sequence) for widen in widen_options(schema.options))
+    return {name for names in own for name in names}
+
+
 def check_not_derived(schema: TableSchema, columns: Iterable[str]) -> None:
     """Raises InvalidError for columns that only a widener writes."""
     given = set(columns)

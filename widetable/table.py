@@ -18,6 +18,7 @@ from widetable.derive.index_lookup import lookup_index
 from widetable.derive.upkeep import maintain, maintainer
 from widetable.operations.changes import change_batches, change_source, changes
 from widetable.operations.compaction import compact
+from widetable.operations.delete import delete, delete_keys, drop_partitions
 from widetable.operations.doctor import doctor
 from widetable.operations.expiry import expire_snapshots
 from widetable.operations.explain import explain
@@ -90,6 +91,9 @@ class Table(OpenTable):
     # Rows in
     write = write
     overwrite = overwrite
+    delete = delete
+    delete_keys = delete_keys
+    drop_partitions = drop_partitions
 
     # Rows in, of many tasks
     check_write_columns = check_write_columns

@@ -187,7 +187,6 @@ def test_a_snapshot_of_a_newer_version(tmp_path: Path) -> None:
     "option",
     [
         {"deletion-vectors.enabled": "true"},
-        {"bucket": "-2"},
         {"bucket": "0"},
         {"type": "format-table"},
         {"record-level.expire-time": "1 d"},

@@ -1,4 +1,4 @@
-"""Commands that write and read rows: write, read."""
+"""Commands of rows: write, read, delete."""
 
 from __future__ import annotations
 
@@ -49,4 +49,13 @@ def read(
         rows = write_changes(format, scan.to_batches(), scan.arrow_schema, sink)
     if output is not None:
         write_line(f"{rows} rows in {output}")
+    return DONE
+
+
+def delete(path: str, condition: str, dry_run: bool) -> int:
+    """Prints how many rows went, or would go."""
+    done = Table.open(path).delete(condition, dry_run=dry_run)
+    verb = "would go" if dry_run else "gone"
+    where = f", snapshot {done.snapshot_id}" if done.committed else ""
+    write_line(f"{done.rows} rows {verb}{where}")
     return DONE

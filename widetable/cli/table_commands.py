@@ -79,6 +79,18 @@ TABLE_COMMANDS: Final = (
         ),
     ),
     Command(
+        "delete",
+        _MAKE,
+        "rows",
+        "Delete the rows that a condition keeps, in one commit.",
+        (
+            PATH,
+            argument("condition", "In SQL.", metavar="CONDITION"),
+            flag("--dry-run", "Only say how many would go."),
+        ),
+        (f"widetable delete {EXAMPLE} \"city = 'Oslo'\" --dry-run",),
+    ),
+    Command(
         "ls",
         "look at a table",
         "tables",

@@ -178,6 +178,7 @@ class _MergedKeys:
             steps[retractions] = SKIP
         elif collapses:
             steps[np.repeat(self._retracted, np.diff(starts))] = ADD
+        steps[np.arange(len(rows)) <= np.repeat(floor, np.diff(starts))] = SKIP
         self._collapses = collapses
         self.fold = Fold(window, keys, rows, starts, floor, steps, composes=collapses)
         without = np.where(retractions, SKIP, ADD).astype(np.int8)

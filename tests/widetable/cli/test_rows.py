@@ -149,6 +149,20 @@ def test_what_is_read_is_chosen(path: str, tmp_path: Path) -> None:
     ).splitlines() == ['"id","city"', '1,"Bonn"']
 
 
+def test_rows_are_deleted(tmp_path: Path) -> None:
+    path = f"{tmp_path}/shop.db/users"
+    succeeded("init", path, "id BIGINT", "city STRING", "--key", "id")
+    (tmp_path / "a.json").write_text(
+        "".join(f'{{"id": {n}, "city": "c{n % 2}"}}\n' for n in range(6))
+    )
+    succeeded("write", path, str(tmp_path / "a.json"))
+    assert succeeded("delete", path, "city = 'c1'", "--dry-run") == "3 rows would go\n"
+    assert len(rows_of(path)) == 6
+    assert succeeded("delete", path, "city = 'c1'").startswith("3 rows gone, snapshot ")
+    assert sorted(row["id"] for row in rows_of(path)) == [0, 2, 4]
+    assert succeeded("delete", path, "id = 99") == "0 rows gone\n"
+
+
 def test_tables_are_listed_and_shown(path: str, tmp_path: Path) -> None:
     assert succeeded("ls", str(tmp_path)) == "shop.users\n"
     assert json.loads(succeeded("ls", str(tmp_path), "--json"))["tables"] == ["shop.users"]

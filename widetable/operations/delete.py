@@ -1,0 +1,189 @@
+"""Rows out of a table: by a condition, by their keys, by whole partitions.
+
+A delete writes each row as it was, as -D, in one append: compactions, changelogs and readers see what they see of any
+writer's deletes. It is made of the newest snapshot and committed only if nobody has written its keys since; else it is
+made again. Partitions are dropped by an overwrite with nothing, which readers of changes do not see.
+
+Source: Paimon `DeleteAction`, `PartitionExpire`; semantics.md section 10. Raises InvalidError for conditions, keys and
+partitions that do not fit, UnsupportedError for a table in which a -D removes nothing, ConflictError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import options as opt
+from widetable.arguments import flag
+from widetable.commit.commit_identity import Identity
+from widetable.commit.committer import CommitResult
+from widetable.derived_options import derived_columns
+from widetable.errors import ConflictError, InvalidError, UnsupportedError
+from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
+from widetable.operations.lookup_keys import key_rows, rows_of
+from widetable.operations.open_table import OpenTable
+from widetable.operations.supported import check_given_rows, check_writable
+from widetable.operations.table_commit import append_messages, discard
+from widetable.operations.table_read import lookup, scan
+from widetable.operations.table_write import new_writer
+from widetable.row_kind import DELETE, TEXTS
+from widetable.schema import TableSchema
+from widetable.write.partition_rows import partition_of
+from widetable.write.write_batch import ROW_KIND_COLUMN
+
+_MOST_TRIES: Final = 10
+_KEYS_AT_ONCE: Final = 65_536
+# How a -D comes to remove the row, by merge engine.
+_REMOVING: Final = {
+    "partial-update": opt.REMOVE_RECORD_ON_DELETE,
+    "aggregation": opt.AGGREGATION_REMOVE_RECORD_ON_DELETE,
+}
+
+# The rows to go, of the table as it is at a snapshot.
+_Found: TypeAlias = Callable[[OpenTable, int], Iterator[pa.RecordBatch]]
+
+
+def delete(
+    table: OpenTable,
+    filter: str | pc.Expression,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    *,
+    dry_run: bool = False,
+) -> CommitResult:
+    """Delete the rows that a condition keeps, in one commit; `rows` of the result says how many. filter: as of `scan`.
+    dry_run: only count them. A repeated identifier commits nothing.
+    """
+
+    def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
+        names = _written_columns(table.schema)
+        yield from scan(table, names, filter, snapshot_id=snapshot_id).to_batches()
+
+    return _deleted(table, found, Identity.of(commit_user, commit_identifier), dry_run=dry_run)
+
+
+def delete_keys(
+    table: OpenTable,
+    keys: Any,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+    *,
+    dry_run: bool = False,
+) -> CommitResult:
+    """The same of the rows with these keys, as far as they are there. keys: as of `lookup`."""
+    given = key_rows(keys, table.schema)
+
+    def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
+        names = _written_columns(table.schema)
+        first = table.schema.primary_keys[0]
+        unique = pa.Table.from_batches([given]).group_by(given.schema.names).aggregate([])
+        for at in range(0, unique.num_rows, _KEYS_AT_ONCE):
+            rows = lookup(table, unique.slice(at, _KEYS_AT_ONCE), names, snapshot_id)
+            yield from rows.filter(pc.is_valid(rows[first])).to_batches()
+
+    return _deleted(table, found, Identity.of(commit_user, commit_identifier), dry_run=dry_run)
+
+
+def drop_partitions(
+    table: OpenTable,
+    partitions: Any,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+) -> CommitResult:
+    """Let all rows of these partitions go, in one commit, without reading them. partitions: rows of the partition
+    columns, in any form that `lookup` takes keys in.
+    """
+    schema = table.schema
+    if not schema.partition_keys:
+        raise InvalidError(
+            f"table {table.path}",
+            found="no partitions",
+            expected="a table with partitions",
+            action="Use delete.",
+        )
+    check_given_rows(schema)
+    check_writable(schema)
+    names = schema.partition_keys
+    rows = rows_of(partitions, schema, names, lambda given: names)
+    scope = {partition_of(rows, row, schema) for row in range(rows.num_rows)}
+    by = Identity.of(commit_user, commit_identifier)
+    if not scope:
+        return CommitResult(committed=False, snapshot_id=None, kind=COMMIT_KIND_OVERWRITE)
+    return table._committer.overwrite(scope, [], by)
+
+
+def _deleted(table: OpenTable, found: _Found, by: Identity, *, dry_run: bool) -> CommitResult:
+    schema = table.schema
+    check_given_rows(schema)
+    check_writable(schema)
+    _check_removes(schema)
+    dry_run = flag(dry_run, "dry_run")
+    replay = None if dry_run else table._committer.replay_of(by)
+    snapshot_id = table._committer.snapshots.latest_id()
+    if replay is not None or snapshot_id is None:
+        known = None if replay is None else replay.snapshot_id
+        return CommitResult(committed=False, snapshot_id=known, kind=COMMIT_KIND_APPEND)
+    if dry_run:
+        rows = sum(batch.num_rows for batch in found(table, snapshot_id))
+        return CommitResult(False, None, COMMIT_KIND_APPEND, rows)
+    for tries_left in reversed(range(_MOST_TRIES)):
+        try:
+            return _attempt(table, found(table, snapshot_id), by, snapshot_id)
+        except ConflictError:
+            if not tries_left:
+                raise
+            snapshot_id = table._committer.snapshots.latest_id() or snapshot_id
+    raise AssertionError("the last try returns or raises")
+
+
+def _attempt(
+    table: OpenTable, batches: Iterable[pa.RecordBatch], by: Identity, snapshot_id: int
+) -> CommitResult:
+    schema = table.schema
+    names = _written_columns(schema)
+    kind = schema.typed_options.get(opt.ROWKIND_FIELD)
+    with new_writer(table, names if kind else [*names, ROW_KIND_COLUMN]) as writer:
+        for batch in batches:
+            writer.write(_as_deletes(batch, kind))
+        messages = writer.finish()
+    try:
+        return append_messages(table, messages, by, read_snapshot_id=snapshot_id)
+    except (ConflictError, InvalidError):
+        discard(table, messages)
+        raise
+
+
+def _as_deletes(batch: pa.RecordBatch, kind: str | None) -> pa.RecordBatch:
+    """kind: the column of row kinds, where the table has one."""
+    kinds = pa.repeat(pa.scalar(TEXTS[DELETE]), batch.num_rows)
+    if kind is None:
+        return batch.append_column(ROW_KIND_COLUMN, kinds)
+    return batch.set_column(batch.schema.get_field_index(kind), kind, kinds)
+
+
+def _written_columns(schema: TableSchema) -> list[str]:
+    """All that a writer may give."""
+    derived = derived_columns(schema)
+    return [name for name in schema.names if name not in derived]
+
+
+def _check_removes(schema: TableSchema) -> None:
+    options = schema.typed_options
+    engine = options.get(opt.MERGE_ENGINE)
+    if options.get(opt.IGNORE_DELETE):
+        found, expected = f"{opt.IGNORE_DELETE.key!r} is set", "a table that takes deletes"
+    elif engine == "deduplicate" or (engine in _REMOVING and options.get(_REMOVING[engine])):
+        return
+    elif engine in _REMOVING:
+        found, expected = f"merge engine {engine!r}", f"the option {_REMOVING[engine].key!r}"
+    else:
+        found, expected = f"merge engine {engine!r}", "an engine in which a -D removes the row"
+    raise UnsupportedError(
+        "deletes",
+        found=found,
+        expected=expected,
+        action="Write the rows that shall stay with overwrite, or make the table with the option.",
+    )
