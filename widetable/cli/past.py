@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timezone
+from typing import Any
 
 from widetable.cli.command import DONE
 from widetable.cli.console import write_json, write_line
+from widetable.cli.duration import millis_of
 from widetable.errors import InvalidError, NotFoundError
 from widetable.table import Table
 
 
-def tag(action: str, path: str, name: str | None, snapshot: int | None, format: str) -> int:
+def tag(
+    action: str,
+    path: str,
+    name: str | None,
+    snapshot: int | None,
+    time_retained: str | None,
+    format: str,
+) -> int:
     """To list prints name, snapshot and its time of each tag."""
-    _check("tag", action, name, snapshot)
+    _check("tag", action, name, {"--snapshot": snapshot, "--time-retained": time_retained})
     table = Table.open(path)
     if action == "create":
-        table.create_tag(name or "", snapshot)
+        table.create_tag(name or "", snapshot, millis_of(time_retained, "--time-retained"))
         return DONE
     if action == "delete":
         table.delete_tag(name or "")
@@ -34,7 +44,7 @@ def tag(action: str, path: str, name: str | None, snapshot: int | None, format: 
 
 def consumer(action: str, path: str, name: str | None, format: str) -> int:
     """To list prints each consumer with the snapshot that it reads next."""
-    _check("consumer", action, name, None)
+    _check("consumer", action, name, {})
     table = Table.open(path)
     if action == "delete":
         if not table.delete_consumer(name or ""):
@@ -53,7 +63,7 @@ def consumer(action: str, path: str, name: str | None, format: str) -> int:
     return DONE
 
 
-def _check(command: str, action: str, name: str | None, snapshot: int | None) -> None:
+def _check(command: str, action: str, name: str | None, of_create: Mapping[str, Any]) -> None:
     if (name is None) != (action == "list"):
         raise InvalidError(
             f"widetable {command} {action}",
@@ -61,10 +71,11 @@ def _check(command: str, action: str, name: str | None, snapshot: int | None) ->
             expected="none" if action == "list" else "a NAME",
             action="Add it." if name is None else "Leave it out.",
         )
-    if snapshot is not None and action != "create":
+    given = [option for option, value in of_create.items() if value is not None]
+    if given and action != "create":
         raise InvalidError(
             f"widetable {command} {action}",
-            found="--snapshot",
+            found=given[0],
             expected="it with create only",
             action="Leave it out.",
         )

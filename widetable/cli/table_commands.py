@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable.cli.command import EXAMPLE, FORMATS, PATH, SOURCE, Command, argument, flag, number
+from widetable.cli.command import (
+    EXAMPLE,
+    FORMATS,
+    PATH,
+    SOURCE,
+    Command,
+    argument,
+    flag,
+    number,
+    time,
+)
 
 _MAKE: Final = "make and fill a table"
 _NAMES: Final = "keep its past"
@@ -139,6 +149,7 @@ TABLE_COMMANDS: Final = (
             PATH,
             argument("name", "create, delete: of the tag.", metavar="NAME", nargs="?"),
             number("--snapshot", "create: which one; by default the newest.", "ID"),
+            time("--time-retained", "create: after which expiry deletes the tag."),
             *FORMATS,
         ),
         (f"widetable tag create {EXAMPLE} january --snapshot 120", f"widetable tag list {EXAMPLE}"),

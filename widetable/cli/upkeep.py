@@ -82,6 +82,8 @@ def expire(
     write_line(f"{len(done.ids)} snapshots gone{span}; {done.files} files, {done.bytes} bytes")
     for consumer in done.consumers:
         write_line(f"consumer {consumer} forgotten")
+    for tag in done.tags:
+        write_line(f"tag {tag} deleted")
     return DONE
 
 

@@ -9,6 +9,7 @@ for what is not there, DamagedError for bytes that are no snapshot, and where sn
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
@@ -25,6 +26,10 @@ from widetable.storage.file_io import FileIO
 # `latest_id` when what it found contradicts itself.
 _LOOKS: Final = 10
 _PAUSE_SECONDS: Final = 0.01
+
+
+# Below all that there are.
+_NO_WATERMARK = -(1 << 64)
 
 
 class SnapshotStore:
@@ -128,6 +133,31 @@ class SnapshotStore:
                 action="Use a later time, or a tag.",
             )
         return self.load(found)
+
+    def by_watermark(self, watermark: int) -> Snapshot:
+        """The oldest snapshot whose watermark has come to `watermark` (epoch milliseconds): what is older in event time
+        is in it. Watermarks never fall. Source: Paimon `SnapshotManager.laterOrEqualWatermark`.
+
+        Raises NotFoundError when the newest one has not.
+        """
+        ids = range(self.earliest_id() or 1, (self.latest_id() or 0) + 1)
+        found = bisect_left(ids, watermark, key=self._watermark_of)
+        if found == len(ids):
+            raise NotFoundError(
+                self._paths.root,
+                found=f"no snapshot with a watermark of {watermark} (epoch milliseconds) or later",
+                expected="a watermark that a writer has committed",
+                action="Use an earlier watermark, or wait for the writers.",
+            )
+        return self.load(ids[found])
+
+    def _watermark_of(self, id: int) -> int:
+        """Below all others where there is none, or the snapshot has expired meanwhile."""
+        try:
+            watermark = self.load(id).watermark
+        except NotFoundError:
+            watermark = None
+        return _NO_WATERMARK if watermark is None else watermark
 
     def time_of(self, id: int) -> int | None:
         """When a snapshot was committed; None when it is not there any more."""

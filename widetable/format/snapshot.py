@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from widetable.errors import DamagedError, UnsupportedError
@@ -94,6 +95,20 @@ class Tag:
     snapshot: Snapshot
     create_time: tuple[int, ...] | None = None
     time_retained_seconds: float | None = None
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When its time is over, local; None: never, or at no time that a calendar has. Java leaves out what is zero at
+        the end of a time.
+        """
+        if self.create_time is None or self.time_retained_seconds is None:
+            return None
+        year, month, day, hour, minute, second, nanos = (*self.create_time, *[0] * 7)[:7]
+        try:
+            kept = timedelta(seconds=self.time_retained_seconds)
+            return datetime(year, month, day, hour, minute, second, nanos // 1000) + kept
+        except (OverflowError, ValueError):
+            return None
 
     def to_json(self) -> str:
         body = _snapshot_body(self.snapshot)

@@ -31,12 +31,14 @@ def chosen_state(
     snapshot_id: int | None = None,
     timestamp: int | datetime | None = None,
     tag: str | None = None,
+    watermark: int | None = None,
 ) -> ChosenState:
     """The newest snapshot with the newest columns, or one that is asked for with the columns of its time."""
     committer = table._committer
-    snapshot = choose_snapshot(committer.snapshots, table._tags, snapshot_id, timestamp, tag)
+    choice = snapshot_id, timestamp, tag, watermark
+    snapshot = choose_snapshot(committer.snapshots, table._tags, *choice)
     schema = newest = table.schema
-    if snapshot is not None and (snapshot_id, timestamp, tag) != (None, None, None):
+    if snapshot is not None and any(each is not None for each in choice):
         schema = committer.schemas.load(snapshot.schema_id)
     check_readable(schema)
     return ChosenState(snapshot, table._state(schema), _is_rescaled(table, newest))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Final
 
@@ -35,6 +36,7 @@ from widetable.operations.expiry_choice import (
 from widetable.operations.expiry_sweep import ExpirySweep
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
+from widetable.operations.tags import TagStore
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
@@ -52,7 +54,8 @@ _log = logging.getLogger("widetable")
 @dataclass(frozen=True)
 class ExpiryResult:
     """ids: the snapshots that are gone, ascending. files, bytes: deleted data files, changelog files and metadata.
-    consumers: that were forgotten because they made no progress for `consumer.expiration-time`.
+    consumers: that were forgotten because they made no progress for `consumer.expiration-time`. tags: whose time was
+    over; files that only they kept are orphans now.
     """
 
     __module__ = "widetable"
@@ -61,6 +64,7 @@ class ExpiryResult:
     files: int = 0
     bytes: int = 0
     consumers: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 def expire_snapshots(
@@ -133,23 +137,32 @@ class _Expiry:
 
     def run(self, retention: Retention) -> ExpiryResult:
         forgotten = tuple(name for name in self._idle_consumers() if self._consumers.delete(name))
+        tags = self._ended_tags()
+        for name in tags:
+            self._file_io.delete(self._paths.tag(name))
         forget_holds(self._state, 0, self._clock)
         ids = self._retire(self._choose(retention, self._needed()))
         swept = ExpirySweep(self._state, self._committer, self._retired).run()
         self._hint()
-        return ExpiryResult(ids, swept.files, swept.size_bytes, forgotten)
+        return ExpiryResult(ids, swept.files, swept.size_bytes, forgotten, tags)
 
     def chosen(self, retention: Retention) -> ExpiryResult:
         """What would go now."""
         idle = self._idle_consumers()
         ids = self._choose(retention, self._needed(without=idle)).ids
-        return ExpiryResult(tuple(ids), consumers=tuple(idle))
+        return ExpiryResult(tuple(ids), consumers=tuple(idle), tags=self._ended_tags())
 
     def _idle_consumers(self) -> list[str]:
         idle_millis = self._state.options.get(retention.CONSUMER_EXPIRATION_TIME)
         if idle_millis is None:
             return []
         return self._consumers.idle(self._now_millis() - idle_millis)
+
+    def _ended_tags(self) -> tuple[str, ...]:
+        if not self._state.options.get(retention.TAG_TIME_EXPIRE_ENABLED):
+            return ()
+        now = datetime.fromtimestamp(self._now_millis() / 1000)  # as they are written
+        return tuple(TagStore(self._file_io, self._paths).expired(now))
 
     def _choose(self, retention: Retention, needed: list[int]) -> ExpiryChoice:
         snapshots = self._committer.snapshots

@@ -6,11 +6,14 @@ Raises InvalidError for names that break a rule or are taken, NotFoundError for 
 from __future__ import annotations
 
 import contextlib
+from datetime import datetime
 
+from widetable.arguments import whole_number
 from widetable.errors import NotFoundError
-from widetable.format.snapshot import Snapshot
+from widetable.format.snapshot import Snapshot, Tag
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import load_snapshot
+from widetable.retention_options import TAG_DEFAULT_TIME_RETAINED
 
 
 def snapshots(table: OpenTable) -> list[Snapshot]:
@@ -23,13 +26,38 @@ def snapshots(table: OpenTable) -> list[Snapshot]:
     return found
 
 
-def create_tag(table: OpenTable, name: str, snapshot_id: int | None = None) -> None:
+def create_tag(
+    table: OpenTable,
+    name: str,
+    snapshot_id: int | None = None,
+    time_retained_millis: int | None = None,
+) -> None:
     """Keep a snapshot, the newest by default, under a name: it can be read for as long as the
-    tag is there.
+    tag is there. time_retained_millis: after which expiry deletes the tag; by default
+    `tag.default-time-retained`.
     """
     store = table._committer.snapshots
     snapshot = store.latest() if snapshot_id is None else load_snapshot(store, snapshot_id)
-    table._tags.create(name, snapshot or load_snapshot(store, 1))
+    snapshot = snapshot or load_snapshot(store, 1)
+    if time_retained_millis is None:
+        time_retained_millis = table.schema.typed_options.get(TAG_DEFAULT_TIME_RETAINED)
+    if time_retained_millis is None:
+        table._tags.create(name, Tag(snapshot=snapshot))
+        return
+    millis = whole_number(time_retained_millis, "time_retained_millis", least=1)
+    now = datetime.now()  # local, as other clients write and compare it
+    moment = (
+        now.year,
+        now.month,
+        now.day,
+        now.hour,
+        now.minute,
+        now.second,
+        now.microsecond * 1000,
+    )
+    table._tags.create(
+        name, Tag(snapshot=snapshot, create_time=moment, time_retained_seconds=millis / 1000)
+    )
 
 
 def delete_tag(table: OpenTable, name: str) -> None:

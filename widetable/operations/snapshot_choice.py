@@ -1,4 +1,4 @@
-"""Which snapshot a reader asks for: by id, time or tag, the newest by default.
+"""Which snapshot a reader asks for: by id, time, tag or watermark, the newest by default.
 
 Raises NotFoundError that says which there are, InvalidError for a choice that is none.
 """
@@ -20,11 +20,17 @@ def choose_snapshot(
     snapshot_id: int | None,
     timestamp: int | datetime | None,
     tag: str | None,
+    watermark: int | None = None,
 ) -> Snapshot | None:
     """None only for a table without snapshots. timestamp: epoch milliseconds, or a datetime
-    (without a zone: local time).
+    (without a zone: local time). watermark: epoch milliseconds.
     """
-    choices = {"snapshot_id": snapshot_id, "timestamp": timestamp, "tag": tag}
+    choices = {
+        "snapshot_id": snapshot_id,
+        "timestamp": timestamp,
+        "tag": tag,
+        "watermark": watermark,
+    }
     given = [name for name, value in choices.items() if value is not None]
     if len(given) > 1:
         raise InvalidError(
@@ -37,6 +43,8 @@ def choose_snapshot(
         return load_snapshot(store, snapshot_id)
     if tag is not None:
         return tags.load(tag)
+    if watermark is not None:
+        return store.by_watermark(whole_number(watermark, "watermark"))
     if timestamp is not None:
         return _by_timestamp(store, timestamp)
     return store.latest()

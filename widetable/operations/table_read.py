@@ -28,15 +28,17 @@ def scan(
     snapshot_id: int | None = None,
     timestamp: int | datetime | None = None,
     tag: str | None = None,
+    watermark: int | None = None,
 ) -> TableScan:
     """The rows of one snapshot: `.to_arrow()`, `.to_batches()`, `.splits()`.
 
     columns: in the order wanted, None for all. filter: a SQL condition, or a pyarrow
     expression, over any columns. One of snapshot_id, timestamp (epoch milliseconds or datetime:
-    the newest snapshot that is not younger) and tag chooses the snapshot, with the columns that
+    the newest snapshot that is not younger), tag and watermark (epoch milliseconds: the oldest snapshot whose writers
+    had come so far) chooses the snapshot, with the columns that
     the table had then; by default it is the newest one, with the newest columns.
     """
-    snapshot, state, is_rescaled = chosen_state(table, snapshot_id, timestamp, tag)
+    snapshot, state, is_rescaled = chosen_state(table, snapshot_id, timestamp, tag, watermark)
     condition = None if filter is None else parse(filter, state.schema)
     live_files = table._committer.live_files
     return TableScan(state, live_files, snapshot, columns, condition, rescaled=is_rescaled)

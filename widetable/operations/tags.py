@@ -7,6 +7,8 @@ for a tag that cannot be read when it is asked for by name.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from widetable.arguments import refused, text
 from widetable.commit.passed_over import pass_over, readable
 from widetable.errors import DamagedError, InvalidError, NotFoundError
@@ -30,9 +32,13 @@ class TagStore:
 
     def load(self, name: str) -> Snapshot:
         """The snapshot that a tag keeps; it need not have a snapshot file any more."""
+        return self.load_tag(name).snapshot
+
+    def load_tag(self, name: str) -> Tag:
+        """The same with its times."""
         path = self._path(name)
         try:
-            return tag_from_json(self._file_io.read(path), path).snapshot
+            return tag_from_json(self._file_io.read(path), path)
         except NotFoundError as cause:
             raise self._not_found(name) from cause
         except DamagedError as cause:
@@ -56,13 +62,20 @@ class TagStore:
         """Tags that cannot be read."""
         return readable(self.names(), self.load)[1]
 
-    def create(self, name: str, snapshot: Snapshot) -> None:
+    def expired(self, now: datetime) -> list[str]:
+        """Those whose time is over. now: local."""
+        found = readable(self.names(), self.load_tag)[0]
+        ends = ((name, tag.ends_at) for name, tag in found.items())
+        return [name for name, ends_at in ends if ends_at is not None and ends_at < now]
+
+    def create(self, name: str, tag: Tag) -> None:
         """Keep a snapshot. A tag that keeps it already is left as it is.
 
         Expiry removes the snapshot's file, then looks for tags: if the file is still there now, the tag is seen.
         """
         path = self._path(check_name(name, "tag", len(TAG_PREFIX) + TEMPORARY_BYTES))
-        if self._file_io.publish(path, _content(name, snapshot)):
+        snapshot = tag.snapshot
+        if self._file_io.publish(path, _content(name, tag)):
             if not self._file_io.exists(self._paths.snapshot(snapshot.id)):
                 self._file_io.delete(path)
                 raise NotFoundError(
@@ -101,9 +114,9 @@ class TagStore:
         )
 
 
-def _content(name: str, snapshot: Snapshot) -> bytes:
+def _content(name: str, tag: Tag) -> bytes:
     """The bytes of a tag, proven to be read back."""
-    data = Tag(snapshot=snapshot).to_json().encode()
+    data = tag.to_json().encode()
     try:
         tag_from_json(data, name)
     except DamagedError as cause:
