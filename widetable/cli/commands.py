@@ -98,6 +98,7 @@ _COMMANDS: Final = (
             PATH,
             number("start", "Snapshot id, exclusive; 0: before the first.", "START"),
             number("end", "Snapshot id, inclusive.", "END"),
+            flag("--commits", "With _snapshot_id and _commit_time of each change."),
             *SOURCE,
         ),
         (

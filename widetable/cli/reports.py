@@ -12,6 +12,7 @@ from widetable.cli.inspection_text import inspection_lines
 from widetable.cli.key_words import key_of_words
 from widetable.cli.option_words import names_of
 from widetable.errors import InvalidError
+from widetable.operations.changes import change_schema
 from widetable.table import Table
 
 _ID_DIGITS: Final = 19
@@ -58,14 +59,21 @@ def audit(path: str, start: str | None, findings: int, format: str) -> int:
 
 
 def changes(
-    path: str, start: int, end: int, columns: str | None, format: str, output: str | None
+    path: str,
+    start: int,
+    end: int,
+    commits: bool,
+    columns: str | None,
+    format: str,
+    output: str | None,
 ) -> int:
     """Writes changes to a new file, or to standard output."""
     names = None if columns is None else names_of(columns)
     table = Table.open(path)
-    schema = table.change_source(names).arrow_schema
+    schema = change_schema(table, names, commit_columns=commits)
+    batches = table.change_batches(start, end, names, commit_columns=commits)
     with output_sink(format, output) as sink:
-        rows = write_changes(format, table.change_batches(start, end, names), schema, sink)
+        rows = write_changes(format, batches, schema, sink)
     if output is not None:
         write_line(f"{rows} rows in {output}")
     return DONE

@@ -7,36 +7,90 @@ event. Raises InvalidError for a range that runs backwards, NotFoundError for on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Final
 
 import pyarrow as pa
 
-from widetable.arguments import refused, whole_number
-from widetable.errors import NotFoundError
+from widetable.arguments import flag, refused, whole_number
+from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
 from widetable.read.change_source import ChangeSource
 from widetable.read.stream_plan import Piece
 
+# Of `commit_columns`: in which snapshot a change came, and when that was committed.
+SNAPSHOT_ID: Final = pa.field("_snapshot_id", pa.int64(), nullable=False)
+COMMIT_TIME: Final = pa.field("_commit_time", pa.timestamp("ms", "UTC"), nullable=False)
+
 
 def changes(
-    table: OpenTable, start: int, end: int, columns: Sequence[str] | None = None
+    table: OpenTable,
+    start: int,
+    end: int,
+    columns: Sequence[str] | None = None,
+    *,
+    commit_columns: bool = False,
 ) -> pa.Table:
     """What the snapshots after `start` up to `end` changed: the columns, and `_row_kind` (+I, -U, +U, -D) last.
 
     In the order of snapshot, partition values, bucket, key and event, in today's columns (None: all). Tables with a
     changelog producer give their changelog, others the records of each append as they were written. `start` = `end`
-    gives nothing. Raises NotFoundError, which says what is there, when snapshots of the range have expired or are
-    yet to come.
+    gives nothing. commit_columns: `_snapshot_id` and `_commit_time` (UTC) come behind. Raises NotFoundError, which says
+    what is there, when snapshots of the range have expired or are yet to come.
     """
-    source = change_source(table, columns)
-    return pa.Table.from_batches(batches_of(source, start, end), source.arrow_schema)
+    batches = change_batches(table, start, end, columns, commit_columns=commit_columns)
+    schema = change_schema(table, columns, commit_columns=commit_columns)
+    return pa.Table.from_batches(batches, schema)
+
+
+def change_schema(
+    table: OpenTable, columns: Sequence[str] | None = None, *, commit_columns: bool = False
+) -> pa.Schema:
+    """Of what `changes` gives."""
+    schema = change_source(table, columns).arrow_schema
+    if not flag(commit_columns, "commit_columns"):
+        return schema
+    for field in (SNAPSHOT_ID, COMMIT_TIME):
+        if field.name in schema.names:
+            raise InvalidError(
+                "commit_columns",
+                found=f"a column {field.name!r} of the table",
+                expected=f"no columns named {SNAPSHOT_ID.name} or {COMMIT_TIME.name}",
+                action="Leave it out of `columns`, or rename it.",
+            )
+        schema = schema.append(field)
+    return schema
 
 
 def change_batches(
-    table: OpenTable, start: int, end: int, columns: Sequence[str] | None = None
+    table: OpenTable,
+    start: int,
+    end: int,
+    columns: Sequence[str] | None = None,
+    *,
+    commit_columns: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """As `changes`, batch by batch: for ranges that memory does not hold."""
-    return batches_of(change_source(table, columns), start, end)
+    schema = change_schema(table, columns, commit_columns=commit_columns)
+    source = change_source(table, columns)
+    batches = numbered_batches_of(source, start, end)
+    if not commit_columns:
+        return (batch for _, batch in batches)
+    return _with_commits(table, batches, schema)
+
+
+def _with_commits(
+    table: OpenTable, batches: Iterator[tuple[int, pa.RecordBatch]], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    time_of = cache(lambda id: table._committer.snapshots.load(id).time_millis)
+    for id, batch in batches:
+        values = (
+            pa.scalar(id, SNAPSHOT_ID.type),
+            pa.scalar(time_of(id), pa.int64()).cast(COMMIT_TIME.type),
+        )
+        added = [pa.repeat(value, batch.num_rows) for value in values]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
 
 
 def change_source(table: OpenTable, columns: Sequence[str] | None = None) -> ChangeSource:
@@ -48,8 +102,12 @@ def change_source(table: OpenTable, columns: Sequence[str] | None = None) -> Cha
     return ChangeSource(state, committer.snapshots, committer.live_files, columns, identity)
 
 
-def batches_of(source: ChangeSource, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The changes of the snapshots after `start` up to `end`. The range is checked at once, and read batch by batch."""
+def numbered_batches_of(
+    source: ChangeSource, start: int, end: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """(snapshot, changes) of the snapshots after `start` up to `end`. The range is checked at once, and read batch by
+    batch.
+    """
     start, end = whole_number(start, "start", least=0), whole_number(end, "end", least=0)
     if end < start:
         raise refused(end, "end", f"{start}, the start, or more")
@@ -58,10 +116,11 @@ def batches_of(source: ChangeSource, start: int, end: int) -> Iterator[pa.Record
     return _read(source, start, end)
 
 
-def _read(source: ChangeSource, start: int, end: int) -> Iterator[pa.RecordBatch]:
+def _read(source: ChangeSource, start: int, end: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     for snapshot_id in range(start + 1, end + 1):
         step = source.step(snapshot_id, False)
-        yield from source.batches(Piece(step, 0, len(step.splits)))
+        for batch in source.batches(Piece(step, 0, len(step.splits))):
+            yield snapshot_id, batch
 
 
 def _check_kept(source: ChangeSource, start: int, end: int) -> None:

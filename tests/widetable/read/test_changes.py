@@ -103,6 +103,45 @@ def test_tables_that_are_refused_are_refused_here_too(name: str) -> None:
         fixture_table(name).changes(0, 1)
 
 
+# With their commits
+
+
+def test_changes_say_in_which_commit_they_came(tmp_path: Path) -> None:
+    table = create(tmp_path, {"changelog-producer": "lookup", "write-only": "false"})
+    for number in range(3):
+        table.write(keyed([1, 2 + number], a=[number, number]))
+    last = table.snapshots()[-1].id
+    plain_changes = table.changes(0, last, ["k", "a"])
+    found = table.changes(0, last, ["k", "a"], commit_columns=True)
+    assert found.column_names == ["k", "a", "_row_kind", "_snapshot_id", "_commit_time"]
+    assert found.drop_columns(["_snapshot_id", "_commit_time"]).equals(plain_changes)
+    times = {snapshot.id: snapshot.time_millis for snapshot in table.snapshots()}
+    pairs = zip(
+        found["_snapshot_id"].to_pylist(),
+        found["_commit_time"].cast(pa.int64()).to_pylist(),
+        strict=True,
+    )
+    assert all(times[id] == millis for id, millis in pairs)
+    by_range = [
+        (id, change)
+        for id in range(1, last + 1)
+        for change in emitted(table.changes(id - 1, id, ["k", "a"]))
+    ]
+    assert (
+        list(zip(found["_snapshot_id"].to_pylist(), emitted(plain_changes), strict=True))
+        == by_range
+    )
+    assert table.changes(1, 1, commit_columns=True).num_rows == 0
+
+
+def test_a_column_of_the_name_of_a_commit_column(tmp_path: Path) -> None:
+    table = create(tmp_path, columns=[KEY, pa.field("_snapshot_id", pa.int64())])
+    table.write(keyed([1]))
+    assert table.changes(0, 1, ["k"], commit_columns=True)["_snapshot_id"].to_pylist() == [1]
+    with pytest.raises(wt.InvalidError, match="_snapshot_id"):
+        table.changes(0, 1, commit_columns=True)
+
+
 # Without a producer
 
 
