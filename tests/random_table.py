@@ -56,6 +56,13 @@ LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
     "write-only": ("true", "false", "false"),
 }
 
+# How compactions delete what is below them; where `may_have_vectors` says so.
+VECTORS: Final[tuple[Mapping[str, str], ...]] = (
+    {},
+    {"deletion-vectors.enabled": "true"},
+    {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": "true"},
+)
+
 # What may be another for every commit, without a word of it in the changelog.
 CHANGELOG_LAYOUT: Final[Mapping[str, tuple[str, ...]]] = {
     "widetable.lookup-strategy": ("scan", "lookup", "lookup", "auto"),
@@ -102,6 +109,8 @@ def table_specs(draw: st.DrawFn) -> TableSpec:
         options["rowkind.field"] = _ROW_KIND_FIELD
     may_part = [n for n in schema.primary_keys[1:] if columns.field(n).type in _PARTITION_TYPES]
     options |= {key: draw(st.sampled_from(values)) for key, values in LAYOUT.items()}
+    if may_have_vectors(schema):
+        options |= draw(st.sampled_from(VECTORS))
     return TableSpec(
         columns,
         schema.primary_keys,
@@ -118,6 +127,8 @@ def changelog_specs(draw: st.DrawFn, producer: str) -> TableSpec:
     spec = replace(spec, columns=spec.columns.append(pa.field(_PAD, pa.binary())))
     names = [name for name in spec.columns.names if name not in spec.primary_key]
     options = {"changelog-producer": producer}
+    if producer == "full-compaction":
+        options["deletion-vectors.enabled"] = "false"
     options |= {key: draw(st.sampled_from(values)) for key, values in CHANGELOG_LAYOUT.items()}
     levels = draw(st.sampled_from([None, "2", "4", "6"]))
     if (
@@ -167,6 +178,12 @@ def may_have_changelog(schema: TableSchema, producer: str) -> bool:
     )
     is_ordered = bool(schema.sequence_fields) and engine != "deduplicate" and not is_free
     return not is_ordered or producer == "input"
+
+
+def may_have_vectors(schema: TableSchema) -> bool:
+    """Whether rows above level 0 can be whole rows, each key in one of them."""
+    is_first_row = schema.options.get("merge-engine") == "first-row"
+    return not is_first_row and may_have_changelog(schema, "lookup")
 
 
 def make(warehouse: str, spec: TableSpec) -> wt.Table:
@@ -279,8 +296,11 @@ def mixes_records(schema: TableSchema) -> bool:
 
 
 def check_levels(path: str, schema: TableSchema) -> None:
-    """Files of a level >= 1 of a bucket do not overlap."""
+    """Files of a level >= 1 of a bucket do not overlap; with deletion vectors no key is there twice."""
     types = key_types(schema)
+    if schema.options.get("deletion-vectors.enabled") == "true":
+        keys = [key for key, _, _ in rows_above_level_0(path)]
+        assert len(set(keys)) == len(keys), "a key that several rows above level 0 have"
     for files in live_files(path).values():
         for level in {file.level for file in files} - {0}:
             ranges = sorted(
@@ -307,27 +327,32 @@ def place_of(schema: TableSchema, row: Row) -> BucketId:
     return place
 
 
-def stored_rows(path: str) -> Iterator[Row]:
-    """Each key as the newest level >= 1 that has it says, unless that is a retraction; nothing is merged."""
+def rows_above_level_0(path: str) -> Iterator[tuple[str, int, Row]]:
+    """Bucket and key, level, and row of every row above level 0 that no vector deletes; nothing is merged."""
     file_io, paths = LocalFileIO(), TablePaths(path)
     committer = Committer(file_io, paths)
     schema = committer.schemas.latest()
     state = TableState(file_io, paths, schema, committer.schemas.load)
     for place, files in live_files(path).items():
-        newest: dict[str, Row] = {}
-        for file in sorted(files, key=lambda file: -file.level):
-            if file.level == 0:
-                continue
+        for file in (file for file in files if file.level > 0):
             where = state.data_file(place, file.file_name)
             with open_data_file(
                 file_io, where, file, schema, committer.schemas.load(file.schema_id)
             ) as data:
                 for batch in data.batches():
                     for row in python_rows(batch):
-                        (key,) = texts([row], schema.primary_keys)
-                        newest[key] = dict.fromkeys(schema.names) | row
-        for row in newest.values():
-            kind = row.pop(VALUE_KIND)
-            del row[SEQUENCE_NUMBER]
-            if TEXTS[kind] in ADDS:
-                yield row
+                        (key,) = texts([row], schema.trimmed_primary_key)
+                        yield f"{place} {key}", file.level, dict.fromkeys(schema.names) | row
+
+
+def stored_rows(path: str) -> Iterator[Row]:
+    """Each key as the newest level >= 1 that has it says, unless that is a retraction; nothing is merged."""
+    newest: dict[str, tuple[int, Row]] = {}
+    for key, level, row in rows_above_level_0(path):
+        if key not in newest or level < newest[key][0]:
+            newest[key] = level, row
+    for _, row in newest.values():
+        kind = row.pop(VALUE_KIND)
+        del row[SEQUENCE_NUMBER]
+        if TEXTS[kind] in ADDS:
+            yield row

@@ -55,7 +55,7 @@ FOLDERS = {
     "widetable_spark": ROOT / "spark/widetable_spark",
     "pyspark_widetable": ROOT / "spark/pyspark_widetable",
 }
-_ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "sqlglot"}
+_ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "pyroaring", "sqlglot"}
 _LOOKUP = {"widetable_lookup", "widetable", "numpy", "pyarrow", "rocksdict"}
 _SPARK = {"widetable_spark", "widetable_lookup", "widetable", "numpy", "pyarrow", "py4j", "pyspark"}
 ALLOWED = {

@@ -47,6 +47,8 @@ _HARMLESS: Final = frozenset(
         "consumer.ignore-progress",
         "consumer.mode",
         "continuous.discovery-interval",
+        "deletion-vector.index-file.target-size",
+        "deletion-vectors.merge-on-read",
         "file-index.read.enabled",
         "file-operation.thread-num",
         "file-reader-async-threshold",

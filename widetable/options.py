@@ -225,6 +225,22 @@ WRITE_ONLY: Final = Option[bool](
     "",
     "Writers only append; compaction is left to `table.compact()` or a maintainer.",
 )
+DELETION_VECTORS_ENABLED: Final = Option[bool](
+    "deletion-vectors.enabled",
+    "boolean",
+    False,
+    "",
+    "Compactions mark the older rows of their keys as deleted, so that rows above level 0 need not be merged when they "
+    "are read.",
+    immutable=True,
+)
+DELETION_VECTORS_BITMAP64: Final = Option[bool](
+    "deletion-vectors.bitmap64",
+    "boolean",
+    False,
+    "",
+    "Deletion vectors hold 64-bit row numbers.",
+)
 NUM_SORTED_RUN_COMPACTION_TRIGGER: Final = Option[int](
     "num-sorted-run.compaction-trigger",
     "integer",

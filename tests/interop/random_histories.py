@@ -57,12 +57,20 @@ class History:
         return row_texts([plain(row) for row in python_rows(self.table.scan().to_arrow())])
 
     @property
+    def has_vectors(self) -> bool:
+        """Whether rows of older levels are deleted by vectors; until all levels become one."""
+        return self.spec.options.get("deletion-vectors.enabled") == "true"
+
+    @property
     def waits_for_compaction(self) -> bool:
         """Whether the other client sees our rows only behind a full compaction: it passes over level 0 of first-row
-        tables, and over retractions alone in aggregation (docs/differences-from-paimon.md).
+        tables and of those with deletion vectors, and over retractions alone in aggregation
+        (docs/differences-from-paimon.md).
         """
-        engine = self.spec.options["merge-engine"]
-        return engine == "first-row" or (engine == "aggregation" and self.has_retractions)
+        options = self.spec.options
+        if options["merge-engine"] == "aggregation" and self.has_retractions:
+            return True
+        return options["merge-engine"] == "first-row" or self.has_vectors
 
     @property
     def stays_different(self) -> bool:
@@ -93,6 +101,8 @@ def history(data: st.DataObject, folder: str, their_write: TheirWrite) -> Histor
     spec = data.draw(table_specs(), label="table")
     if data.draw(st.integers(0, 2), label="dynamic buckets") == 0:
         spec = spec.with_options({"bucket": "-1", "dynamic-bucket.target-row-num": "2"})
+    if spec.options["merge-engine"] != "deduplicate":  # they refuse the others
+        spec = spec.with_options({"deletion-vectors.enabled": "false"})
     if may_lack_a_value(spec.schema):
         reject()
     found = History(spec, make(folder, spec))

@@ -34,7 +34,11 @@ def delta_of(
         looked_at = None if asked.scope is None else asked.scope | asked.partitions
         live = live_files.live_entries(latest, looked_at)
         delta = _overwriting(asked, live)
-    conflict = _not_kept(asked, live) or conflicts.check(delta, live, key_types)
+    conflict = (
+        _not_kept(asked, live)
+        or conflicts.check(delta, live, key_types)
+        or _marked_meanwhile(asked, live)
+    )
     if conflict is not None:
         names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
         raise ConflictError(
@@ -66,4 +70,23 @@ def _not_kept(asked: CommitRequest, live: Iterable[ManifestEntry]) -> conflicts.
     names = tuple(sorted(identity[3] for identity in gone))
     return (
         conflicts.Conflict("gone", names, "files that stay are not live any more") if gone else None
+    )
+
+
+def _marked_meanwhile(
+    asked: CommitRequest, live: Iterable[ManifestEntry]
+) -> conflicts.Conflict | None:
+    """A compaction must have read all the deletion vectors of its files, and add to those of the files that stay."""
+    if asked.kind != COMMIT_KIND_COMPACT:
+        return None
+    seen = {entry.file.file_name: entry.file.deleted for entry in asked.deletes}
+    seen |= {
+        file.file_name: file.deleted for message in asked.messages for file in message.marked_files
+    }
+    now = {entry.file.file_name: entry.file.deleted for entry in live}
+    names = tuple(sorted(name for name, deleted in seen.items() if now.get(name) != deleted))
+    return (
+        conflicts.Conflict("marked", names, "rows of files were deleted meanwhile")
+        if names
+        else None
     )

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from widetable import options as opt
-from widetable.commit.hash_indexes import HashIndexes
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.manifest_merge import choose_fold, folded, split_evenly
 from widetable.commit.manifest_writer import ManifestWriter
@@ -21,7 +20,6 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.snapshot import Snapshot
 from widetable.options import TableOptions
-from widetable.write.commit_message import CommitMessage
 
 
 @dataclass(frozen=True)
@@ -83,14 +81,6 @@ class CommitFiles:
             metas = self._fold(metas, latest, reclaim=reclaim)
         self._base = self._list(metas)
         return self._base
-
-    def index_manifest(
-        self, latest: Snapshot | None, messages: Sequence[CommitMessage], indexes: HashIndexes
-    ) -> str | None:
-        """That of the newest snapshot, or one with the new hashes of dynamic buckets."""
-        before = None if latest is None else latest.index_manifest
-        new = {message.bucket_id: message.new_hashes for message in messages if message.new_hashes}
-        return indexes.next_manifest(before, new, self.writer) if new else before
 
     def _fold(
         self, metas: tuple[ManifestFileMeta, ...], latest: Snapshot, *, reclaim: bool

@@ -22,6 +22,7 @@ from widetable.format.snapshot import (
     COMMIT_KIND_APPEND,
     COMMIT_KIND_COMPACT,
     COMMIT_KIND_OVERWRITE,
+    Snapshot,
 )
 from widetable.write.commit_message import CommitMessage
 
@@ -44,7 +45,7 @@ class CommitRequest:
     which never become live. scope: of an overwrite; all live files of these partitions (None: of the table) are
     deleted as well. messages: where the entries come from. keeps: of an overwrite that puts files back, at any level;
     these are live and stay, whatever the scope. read_snapshot_id: of an append whose rows were made from what stands
-    there: no other commit after it may have written their keys.
+    there: no other commit after it may have written their keys. restores: the snapshot whose rows a rollback puts back.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class CommitRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     keeps: frozenset[FileIdentity] = frozenset()
     read_snapshot_id: int | None = None
+    restores: Snapshot | None = None
 
     @property
     def entries(self) -> tuple[ManifestEntry, ...]:
@@ -83,6 +85,7 @@ def request(
     properties: Mapping[str, str] | None = None,
     keeps: frozenset[FileIdentity] | None = None,
     read_snapshot_id: int | None = None,
+    restores: Snapshot | None = None,
 ) -> CommitRequest:
     """Check the messages against the kind and turn them into entries. keeps: None: new files are of level 0."""
     kept = items(messages, CommitMessage, "messages")
@@ -101,7 +104,18 @@ def request(
     if read_snapshot_id is not None:
         read_snapshot_id = whole_number(read_snapshot_id, "read_snapshot_id", least=0)
     return CommitRequest(
-        kind, by, deletes, adds, changelog, kept, scope, checked, own, left, read_snapshot_id
+        kind,
+        by,
+        deletes,
+        adds,
+        changelog,
+        kept,
+        scope,
+        checked,
+        own,
+        left,
+        read_snapshot_id,
+        restores,
     )
 
 

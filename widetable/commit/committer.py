@@ -36,7 +36,7 @@ from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_request import CommitRequest, request
 from widetable.commit.committed import MANY_USERS, MAX_USERS, highest_sequence_number, users_of
-from widetable.commit.hash_indexes import HashIndexes
+from widetable.commit.index_files import IndexFiles
 from widetable.commit.last_commits import LastCommits
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.lost_snapshots import mark_snapshots
@@ -141,12 +141,12 @@ class Committer:
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
         self.last_commits = LastCommits(file_io, paths)
-        self.indexes = HashIndexes(file_io, paths)
         self.identity = table_identity(file_io, paths)
         schema = self.schemas.latest()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
         self._key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
         self.live_files = LiveFiles(file_io, paths, self._partition_types)
+        self.indexes = IndexFiles(file_io, paths, self.live_files)
 
     def append(
         self,
@@ -198,31 +198,33 @@ class Committer:
     ) -> CommitResult:
         """Replace all files that are live in `scope` when it commits by the messages' new files.
 
-        scope: partitions as BinaryRow bytes, None for the whole table; empty: only the messages'
-        `deleted_files` are deleted.
+        scope: partitions as BinaryRow bytes, None for the whole table; empty: only their `deleted_files` are deleted.
         """
-        partitions = None if scope is None else frozenset(scope)
         return self._commit(
             request(
                 COMMIT_KIND_OVERWRITE,
                 messages,
                 by or Identity.unnamed(),
-                scope=partitions,
+                scope=None if scope is None else frozenset(scope),
                 watermark=watermark,
                 properties=properties,
             )
         )
 
     def restore(
-        self, messages: Iterable[CommitMessage], keeps: Iterable[FileIdentity] | None
+        self,
+        messages: Iterable[CommitMessage],
+        keeps: Iterable[FileIdentity] | None,
+        restores: Snapshot | None = None,
     ) -> CommitResult:
         """An overwrite that puts files back at the levels that they have, for rollbacks and repairs.
 
-        keeps: all live files go but these, which must be live; None: only the messages' `deleted_files` go.
+        keeps: live files that stay, all others go; None: only `deleted_files` go. restores: whose rows come back.
         """
         scope: frozenset[bytes] | None = frozenset() if keeps is None else None
         by, stay = Identity.unnamed(), frozenset(keeps or ())
-        return self._commit(request(COMMIT_KIND_OVERWRITE, messages, by, scope=scope, keeps=stay))
+        kind = COMMIT_KIND_OVERWRITE
+        return self._commit(request(kind, messages, by, scope=scope, keeps=stay, restores=restores))
 
     def replay_of(self, by: Identity) -> Replay | None:
         """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it
@@ -305,7 +307,7 @@ class Committer:
             base_list=run.files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
             delta_list=run.files.delta(delta),
             changelog_list=run.files.changelog(run.asked.changelog),
-            index_manifest=run.files.index_manifest(latest, run.asked.messages, self.indexes),
+            index_manifest=self.indexes.next_manifest(latest, run.asked, delta, run.files.writer),
             schema_id=schema.id,
             uuid=run.uuid,
             now_millis=self._now_millis(latest),

@@ -7,6 +7,7 @@ keys that do not decode.
     twice      one identity stands twice in the commit itself
     gone       a file to delete is not live
     present    a file to add is live already
+    marked     rows of a file were deleted since it was read, or it is gone (commit_delta)
     buckets    files of one partition would have different numbers of total buckets
     overlap    two files of one level (1 or higher) of a bucket would have overlapping key ranges
 """

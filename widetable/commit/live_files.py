@@ -2,7 +2,8 @@
 
 Source: Paimon `AbstractFileStoreScan`, `FileEntry.mergeEntries`; format.md sections 3 and 4. Live = the entries
 of the base list, then of the delta list, each DELETE cancelling the ADD before it. Manifests that cannot hold a
-wanted partition or bucket, by what their list says, are not read. All that is recorded of what is read is compared
+wanted partition or bucket, by what their list says, are not read. Of files with a deletion vector, the index manifest
+says where it is. All that is recorded of what is read is compared
 (`recorded`). Raises NotFoundError when the snapshot has expired, DamagedError for bytes that are no manifest or not the
 recorded one, and for a missing one.
 """
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from widetable.commit.manifest_cache import (
     MANIFEST_CACHE,
+    DecodedIndex,
     DecodedList,
     DecodedManifest,
     ManifestCache,
@@ -31,6 +33,7 @@ from widetable.commit.recorded import (
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
+from widetable.format.index_manifest import IndexEntry, read_index_manifest
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, combine
 from widetable.format.manifest_file import ManifestFileMeta, read_manifest
 from widetable.format.manifest_list import read_manifest_list
@@ -91,7 +94,34 @@ class LiveFiles:
         left = live(found)
         if self._counted and partitions is None and buckets is None and manifest_filter is None:
             check_live_rows(left, snapshot)
-        return left
+        return self._marked(left, snapshot)
+
+    def index(self, snapshot: Snapshot | None) -> tuple[IndexEntry, ...]:
+        """The entries of a snapshot's index manifest; none when it has none."""
+        if snapshot is None or snapshot.index_manifest is None:
+            return ()
+        return self._index(snapshot.index_manifest, snapshot).entries
+
+    def _marked(self, entries: list[ManifestEntry], snapshot: Snapshot) -> list[ManifestEntry]:
+        """The same with what the index says of rows that count no more."""
+        if snapshot.index_manifest is None:
+            return entries
+        deleted = self._index(snapshot.index_manifest, snapshot).deleted_rows
+        if not deleted:
+            return entries
+        return [
+            entry._replace(file=entry.file._replace(deleted=deleted.get(entry.file.file_name)))
+            for entry in entries
+        ]
+
+    def _index(self, name: str, snapshot: Snapshot) -> DecodedIndex:
+        path = self._paths.manifest(name)
+        held = self._cache.get(path)
+        if not isinstance(held, DecodedIndex):
+            data = self._read(path, snapshot)
+            held = DecodedIndex(read_index_manifest(data, path), self._paths, len(data))
+            self._cache.put(path, held)
+        return held
 
     def bucket_count(self, snapshot: Snapshot | None, partition: bytes) -> int | None:
         """Of a partition, which may have been made when the table had another number; None where it has no files."""

@@ -1,4 +1,4 @@
-"""Decoded manifests and manifest lists of this process, by full path, under a byte budget.
+"""Decoded manifests, their lists and index manifests of this process, by full path, under a byte budget.
 
 The files are immutable and their names are never used again, so an entry cannot be stale. The least recently
 used ones leave first. Every commit leaves some that nobody asks for again, and a table needs few at a time, because
@@ -11,12 +11,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from widetable.forked_child import SharedByThreads
 from widetable.format.bucket_id import BucketId, by_bucket
+from widetable.format.deletion_vector import DeletedRows
+from widetable.format.index_manifest import IndexEntry
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
+from widetable.paths import TablePaths
 
 DEFAULT_BUDGET_BYTES: Final = 256 << 20
 MOST_HELD: Final = 2048
@@ -78,6 +81,30 @@ class DecodedList:
         return _META_BYTES * len(self.metas)
 
 
+class DecodedIndex:
+    """The entries of one index manifest, in file order. deleted_rows: by the name of the data file. file_bytes: of the
+    manifest.
+    """
+
+    def __init__(self, entries: Iterable[IndexEntry], paths: TablePaths, file_bytes: int) -> None:
+        self.entries = tuple(entries)
+        self.file_bytes: Final = file_bytes
+        self.deleted_rows: Final = {
+            vector.data_file: DeletedRows(
+                paths.index(entry.file_name), vector.start, vector.length, vector.rows
+            )
+            for entry in self.entries
+            for vector in entry.vectors
+        }
+
+    @property
+    def size_bytes(self) -> int:
+        return _META_BYTES * (len(self.entries) + len(self.deleted_rows))
+
+
+Decoded: TypeAlias = DecodedManifest | DecodedList | DecodedIndex
+
+
 class ManifestCache(SharedByThreads):
     """A map from path to what was decoded, bounded by `budget_bytes` and MOST_HELD."""
 
@@ -86,7 +113,7 @@ class ManifestCache(SharedByThreads):
         super().__init__()
 
     def _start_anew(self) -> None:
-        self._held: OrderedDict[str, tuple[DecodedManifest | DecodedList, int]] = OrderedDict()
+        self._held: OrderedDict[str, tuple[Decoded, int]] = OrderedDict()
         self._size_bytes = 0
         self._lock = threading.Lock()
 
@@ -94,7 +121,7 @@ class ManifestCache(SharedByThreads):
     def size_bytes(self) -> int:
         return self._size_bytes
 
-    def get(self, path: str) -> DecodedManifest | DecodedList | None:
+    def get(self, path: str) -> Decoded | None:
         with self._lock:
             found = self._held.get(path)
             if found is None:
@@ -102,7 +129,7 @@ class ManifestCache(SharedByThreads):
             self._held.move_to_end(path)
             return found[0]
 
-    def put(self, path: str, decoded: DecodedManifest | DecodedList) -> None:
+    def put(self, path: str, decoded: Decoded) -> None:
         """What is larger than the whole budget is not kept."""
         size_bytes = decoded.size_bytes
         with self._lock:

@@ -60,7 +60,7 @@ class ManifestWriter:
         self._cache.put(self._paths.manifest(name), DecodedList(metas, size_bytes))
         return name, size_bytes
 
-    def hash_index(self, data: bytes) -> tuple[str, int]:
+    def index_file(self, data: bytes) -> tuple[str, int]:
         """A new index file; its name and size in bytes."""
         name = new_file_name("index")
         self.written.add(name)

@@ -32,8 +32,7 @@ def partition_buckets(
     partition: bytes,
 ) -> PartitionBuckets:
     """Of the partition at the snapshot, None for an empty table."""
-    manifest = None if snapshot is None else snapshot.index_manifest
-    known = indexes.of_partition(manifest, partition)
+    known = indexes.of_partition(live_files.index(snapshot), partition)
     live = by_bucket(live_files.live_entries(snapshot, frozenset([partition])))
     missing: dict[int, Hashes] = {}
     for bucket, entries in live.items():

@@ -285,20 +285,38 @@ def _array_of(item: Callable[[_Cursor], object]) -> Callable[[bytes, str], objec
     return parse
 
 
-def _nullable_long(cursor: _Cursor) -> int | None:
-    branch = cursor.long()
-    if branch not in (0, 1):
-        cursor.fail(f"the branch {branch} of a union of two")
-    return cursor.long() if branch else None
+def _nullable(item: Callable[[_Cursor], object]) -> Callable[[_Cursor], object]:
+    def parse(cursor: _Cursor) -> object:
+        branch = cursor.long()
+        if branch not in (0, 1):
+            cursor.fail(f"the branch {branch} of a union of two")
+        return item(cursor) if branch else None
+
+    return parse
+
+
+def _record(*members: Callable[[_Cursor], object]) -> Callable[[_Cursor], object]:
+    return lambda cursor: tuple(member(cursor) for member in members)
 
 
 def _array_text(cursor: _Cursor) -> str:
     return _text(cursor.take(cursor.long()), cursor.subject)
 
 
+# Where deletion vectors are; older writers did not count their rows.
+_RANGE: Final = _record(_array_text, _Cursor.long, _Cursor.long)
+_COUNTED_RANGE: Final = _record(_array_text, _Cursor.long, _Cursor.long, _nullable(_Cursor.long))
+_RANGE_KIND: Final = "record(f0 string, f1 int, f2 int"
+
 _PARSERS: Final[dict[str, Callable[[bytes, str], object]]] = {
     "string": _text,
     "array of int": _array_of(_Cursor.long),
-    "array of nullable int": _array_of(_nullable_long),
+    "array of nullable int": _array_of(_nullable(_Cursor.long)),
     "array of string": _array_of(_array_text),
+    f"array of {_RANGE_KIND})": _array_of(_RANGE),
+    f"array of nullable {_RANGE_KIND})": _array_of(_nullable(_RANGE)),
+    f"array of {_RANGE_KIND}, _CARDINALITY nullable int)": _array_of(_COUNTED_RANGE),
+    f"array of nullable {_RANGE_KIND}, _CARDINALITY nullable int)": _array_of(
+        _nullable(_COUNTED_RANGE)
+    ),
 }

@@ -54,7 +54,8 @@ def array(items: Any) -> Schema:
 class AvroLeaf:
     """A field that is no record. path: its name and those of the records around it, with dots.
 
-    kind: "int", "bytes", "string", or "array of <kind>". output: its place in the plan's result, None when the file
+    kind: "int", "bytes", "string", "array of <kind>", or within these "record(<name> <kind>, ..)", of which the file's
+    may lack the last fields, if they may be null. output: its place in the plan's result, None when the file
     does not have the field.
     """
 
@@ -154,8 +155,8 @@ class _Matching:
         if isinstance(core, dict) and core["type"] == "record":
             self.record(found_core, core, f"{path}.")
             return
-        kind = _kind(core)
-        if self._kind_of(found_core) != kind:
+        kind = self._kind_of(found_core)
+        if kind is None or kind not in _kinds(core):
             self._fail(f"the field {path!r} of type {found}, not {expected}")
         node = self._node(found_core, 0)
         self._steps.append((_STEPS.get(kind, STEP_NODE), self._outputs, null_branch, node))
@@ -184,13 +185,24 @@ class _Matching:
         if isinstance(core, str):
             return _KINDS.get(core)
         if isinstance(core, dict) and core.get("type") == "array":
-            item, null_branch = self._unwrap(core.get("items"))
-            inner = self._kind_of(item)
-            # Items are parsed with null as the first branch, as everybody writes it.
-            if inner is None or null_branch > 0:
-                return None
-            return f"array of {'nullable ' * (null_branch == 0)}{inner}"
+            inner = self._kind_of_part(core.get("items"))
+            return None if inner is None else f"array of {inner}"
+        if isinstance(core, dict) and core.get("type") == "record":
+            fields = core.get("fields")
+            members = fields if isinstance(fields, list) else []
+            parts = [
+                f"{m['name']} {self._kind_of_part(m.get('type'))}" for m in members if "name" in m
+            ]
+            return f"record({', '.join(parts)})"
         return None
+
+    def _kind_of_part(self, kind: Any) -> str | None:
+        """Of an item or a member. They are parsed with null as the first branch, as everybody writes it."""
+        core, null_branch = self._unwrap(kind)
+        inner = self._kind_of(core)
+        if inner is None or null_branch > 0:
+            return None
+        return f"{'nullable ' * (null_branch == 0)}{inner}"
 
     def _node(self, kind: Any, depth: int) -> int:
         """The index of a node that steps over `kind`."""
@@ -273,10 +285,23 @@ def _core(expected: Any) -> tuple[Any, bool]:
 
 def _kind(core: Any) -> str:
     """The kind of a leaf of ours."""
+    return _kinds(core)[0]
+
+
+def _kinds(core: Any) -> list[str]:
+    """The same, and what it may be instead in a file: items that are never null, records without their last fields that
+    may be.
+    """
     if isinstance(core, str):
-        return _KINDS[core]
-    item, may_be_null = _core(core["items"])
-    return f"array of {'nullable ' * may_be_null}{_kind(item)}"
+        return [_KINDS[core]]
+    if core["type"] == "array":
+        item, may_be_null = _core(core["items"])
+        nulls = ("nullable ", "") if may_be_null else ("",)
+        return [f"array of {null}{kind}" for null in nulls for kind in _kinds(item)]
+    members = [(member["name"], *_core(member["type"])) for member in core["fields"]]
+    least = max((at for at, member in enumerate(members, 1) if not member[2]), default=0)
+    parts = [f"{name} {'nullable ' * is_null}{_kind(part)}" for name, part, is_null in members]
+    return [f"record({', '.join(parts[:end])})" for end in range(len(parts), least - 1, -1)]
 
 
 def _short(name: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from widetable.format.column_stats import Stats
+from widetable.format.deletion_vector import DeletedRows
 
 # On disk: never change (Paimon `FileSource`).
 FILE_SOURCE_APPEND: Final = 0
@@ -27,8 +28,9 @@ class DataFileMeta(NamedTuple):
     creation_time_millis: local wall clock read as if it were UTC. delete_row_count: exact number of
     -U and -D rows, None when the writer did not say. value_stats_cols: columns of value_stats, None
     for all columns of the schema.
-    file_source: FILE_SOURCE_APPEND or FILE_SOURCE_COMPACT. The last five are kept for other
-    writers; ours leave them None.
+    file_source: FILE_SOURCE_APPEND or FILE_SOURCE_COMPACT. The five from value_stats_cols on are kept for
+    other writers; ours leave them None. deleted: which rows count no more, as the index of the snapshot says that the
+    file was found in; no field of manifests.
     """
 
     file_name: str
@@ -52,6 +54,7 @@ class DataFileMeta(NamedTuple):
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
     write_cols_sequences: tuple[int, ...] | None = None
+    deleted: DeletedRows | None = None
 
 
 def upgrade(meta: DataFileMeta, level: int) -> DataFileMeta:

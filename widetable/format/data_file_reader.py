@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from widetable.errors import InvalidError, StorageError, UnsupportedError
 from widetable.format.column_cast import Step, cast_to, column_cast
 from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.deletion_vector import RowNumbers, deleted_rows
 from widetable.format.footer_seal import Seal, seal_of
 from widetable.format.parquet_statistics import KeyRange, row_group_key_ranges
 from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order, row_batch_schema
@@ -104,7 +106,9 @@ class DataFile:
         schema: TableSchema,
         columns: Sequence[_Column],
         key_ranges: Callable[[], list[KeyRange]],
+        deleted: RowNumbers,
     ) -> None:
+        self._deleted = deleted
         self._path = path
         self._opened = opened
         self._parquet = opened.parquet
@@ -123,8 +127,8 @@ class DataFile:
         *,
         use_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Row batches of about `batch_bytes` in memory (row_budget), in file order. row_groups: indices, in order; None
-        for all.
+        """Row batches of about `batch_bytes` in memory (row_budget), in file order, without deleted rows. row_groups:
+        indices, in order; None for all.
         """
         if self._opened.source.closed:
             raise InvalidError(
@@ -132,10 +136,22 @@ class DataFile:
             )
         groups = range(self._parquet.num_row_groups) if row_groups is None else row_groups
         budget = RowBudget(batch_bytes)
+        starts = np.cumsum([0, *self.row_group_rows]).tolist() if len(self._deleted) else ()
         for group in groups:
+            at = starts[group] if starts else 0
             for batch in self._group_batches(group, batch_bytes, budget, use_threads=use_threads):
                 budget.saw(batch)
-                yield batch
+                yield self._left(batch, at) if starts else batch
+                at += batch.num_rows
+
+    def _left(self, batch: pa.RecordBatch, at: int) -> pa.RecordBatch:
+        """Without deleted rows. at: the place of its first row in the file."""
+        low, high = np.searchsorted(self._deleted, [at, at + batch.num_rows])
+        if low == high:
+            return batch
+        counts = np.ones(batch.num_rows, np.bool_)
+        counts[self._deleted[low:high] - at] = False
+        return batch.filter(pa.array(counts))
 
     def _group_batches(
         self, group: int, batch_bytes: int, budget: RowBudget, *, use_threads: bool
@@ -185,11 +201,13 @@ class DataFile:
             for index, column in enumerate(self._columns)
             if index < len(SYSTEM_FIELDS) or column.name in kept
         ]
-        return DataFile(self._path, self._opened, self._table_schema, chosen, self._key_ranges)
+        return DataFile(
+            self._path, self._opened, self._table_schema, chosen, self._key_ranges, self._deleted
+        )
 
     @property
     def row_group_rows(self) -> list[int]:
-        """How many rows each row group has, in file order."""
+        """How many rows each row group has, deleted ones too, in file order."""
         metadata = self._parquet.metadata
         with _mapped_errors(self._path):
             return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
@@ -269,7 +287,10 @@ def open_data_file(
         chosen = _columns(opened.parquet.schema_arrow, wanted, file_schema, path)
         keys = [table_schema.field(name) for name in table_schema.trimmed_primary_key]
         ranges = partial(row_group_key_ranges, opened.parquet, meta, keys, file_schema, path)
-        return DataFile(path, opened, table_schema, chosen, ranges)
+        deleted = (
+            np.empty(0, np.int64) if meta.deleted is None else deleted_rows(file_io, meta.deleted)
+        )
+        return DataFile(path, opened, table_schema, chosen, ranges, deleted)
     except BaseException:
         source.close()
         raise

@@ -1,15 +1,16 @@
 """Index manifests: which index files (deletion vectors, hashes) belong to a snapshot.
 
-Source: Paimon `IndexManifestEntry`; format.md section 13: an Avro container of entries, all of them live. Written are
-entries of hash indexes only; tables whose rows depend on other ones are refused. Raises DamagedError naming the
-subject.
+Source: Paimon `IndexManifestEntry`; format.md section 13: an Avro container of entries, all of them live. Entries of
+other kinds than HASH and DELETION_VECTORS are read, never written. Raises DamagedError naming the subject,
+UnsupportedError for vectors that lie elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from widetable.errors import UnsupportedError
 from widetable.format.avro_file import read_avro, write_avro
 from widetable.format.avro_schema import Schema, array, field, nullable
 from widetable.format.bucket_id import BucketId
@@ -17,28 +18,33 @@ from widetable.format.manifest_entry import ADD
 from widetable.format.manifest_file import record_schema
 
 HASH: Final = "HASH"
+DELETION_VECTORS: Final = "DELETION_VECTORS"
 _VERSION: Final = 1
 
 
+class VectorRange(NamedTuple):
+    """Where in an index file the deletion vector of a data file is; `deletion_vector` says what start and length mean.
+    rows: that it deletes, None when nobody counted.
+    """
+
+    data_file: str
+    start: int
+    length: int
+    rows: int | None = None
+
+
 class IndexEntry(NamedTuple):
-    """kind: HASH, or another word. row_count: of hashes."""
+    """kind: HASH, DELETION_VECTORS, or another word. row_count: of hashes, or vectors. vectors: in file order."""
 
     bucket: BucketId
     kind: str
     file_name: str
     file_size: int
     row_count: int
+    vectors: tuple[VectorRange, ...] = ()
 
 
 _NAME: Final = field("_FILE_NAME", "string")
-_READ: Final = (
-    field("_PARTITION", "bytes"),
-    field("_BUCKET", "int"),
-    field("_INDEX_TYPE", "string"),
-    _NAME,
-    field("_FILE_SIZE", "long"),
-    field("_ROW_COUNT", "long"),
-)
 _VECTOR: Final = record_schema(
     "record__DELETIONS_VECTORS_RANGES",
     [
@@ -48,6 +54,16 @@ _VECTOR: Final = record_schema(
         field("_CARDINALITY", nullable("long")),
     ],
 )
+_EXTERNAL: Final = field("_EXTERNAL_PATH", nullable("string"))
+_READ: Final = (
+    field("_PARTITION", "bytes"),
+    field("_BUCKET", "int"),
+    field("_INDEX_TYPE", "string"),
+    _NAME,
+    field("_FILE_SIZE", "long"),
+    field("_ROW_COUNT", "long"),
+    field("_DELETIONS_VECTORS_RANGES", nullable(array(nullable(_VECTOR)))),
+)
 # On disk: never change.
 INDEX_MANIFEST_SCHEMA: Final[Schema] = record_schema(
     "record",
@@ -55,17 +71,17 @@ INDEX_MANIFEST_SCHEMA: Final[Schema] = record_schema(
         field("_VERSION", "int"),
         field("_KIND", "int"),
         *_READ,
-        field("_DELETIONS_VECTORS_RANGES", nullable(array(nullable(_VECTOR)))),
-        field("_EXTERNAL_PATH", nullable("string")),
+        _EXTERNAL,
     ],
     root=True,
 )
+_VECTOR_FIELDS: Final = tuple(member["name"] for member in _VECTOR["fields"])
 _NAMES_SCHEMA: Final[Schema] = record_schema("record", [_NAME], root=True)
-_ENTRIES_SCHEMA: Final[Schema] = record_schema("record", list(_READ), root=True)
+_ENTRIES_SCHEMA: Final[Schema] = record_schema("record", [*_READ, _EXTERNAL], root=True)
 
 
 def write_index_manifest(entries: Iterable[IndexEntry]) -> bytes:
-    """An index manifest of these entries of hash indexes."""
+    """An index manifest of these entries."""
     return write_avro(
         INDEX_MANIFEST_SCHEMA,
         (
@@ -78,7 +94,10 @@ def write_index_manifest(entries: Iterable[IndexEntry]) -> bytes:
                 "_FILE_NAME": entry.file_name,
                 "_FILE_SIZE": entry.file_size,
                 "_ROW_COUNT": entry.row_count,
-                "_DELETIONS_VECTORS_RANGES": None,
+                "_DELETIONS_VECTORS_RANGES": [
+                    dict(zip(_VECTOR_FIELDS, vector, strict=True)) for vector in entry.vectors
+                ]
+                or None,
                 "_EXTERNAL_PATH": None,
             }
             for entry in entries
@@ -90,7 +109,23 @@ def read_index_manifest(data: bytes, subject: str) -> list[IndexEntry]:
     """The entries, in order. subject: the path, for messages."""
     columns = read_avro(data, _ENTRIES_SCHEMA, subject)
     found = zip(*(columns[member["name"]] for member in _READ), strict=True)
-    return [IndexEntry(BucketId(partition, bucket), *rest) for partition, bucket, *rest in found]
+    entries = [
+        IndexEntry(BucketId(partition, bucket), kind, name, size, rows, _vectors(ranges))
+        for partition, bucket, kind, name, size, rows, ranges in found
+    ]
+    for entry, external in zip(entries, columns["_EXTERNAL_PATH"], strict=True):
+        if external is not None and entry.vectors:
+            raise UnsupportedError(
+                subject,
+                found=f"deletion vectors at the external path {external!r}",
+                expected="an index file inside the table's directory",
+                action="Read the table with another client.",
+            )
+    return entries
+
+
+def _vectors(ranges: Any) -> tuple[VectorRange, ...]:
+    return tuple(VectorRange(*each) for each in ranges or () if each is not None)
 
 
 def index_file_names(data: bytes, subject: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any, Final
 
 from widetable.errors import DamagedError
@@ -133,7 +134,7 @@ def _files(columns: Columns) -> Iterator[DataFileMeta]:
     for member in _FILE_FIELDS:
         path = f"_FILE.{member['name']}"
         values.append(columns[path] if path in columns else read_stats(columns, path))
-    return map(DataFileMeta._make, zip(*values, strict=True))
+    return starmap(DataFileMeta, zip(*values, strict=True))
 
 
 def read_stats(columns: Columns, path: str) -> Iterator[Stats]:

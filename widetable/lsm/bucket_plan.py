@@ -91,13 +91,15 @@ class MergeWithChangelog(Merge):
 
     before: where such rows are looked up below the files, oldest first: of a group of runs, newest first, the row of
     the newest one that has the key; the rows of several groups are merged. repairs: the rows at level >= 1 were not
-    full rows. emits: False where rows are looked up, and nothing is emitted.
+    full rows. emits: False where rows are looked up, and nothing is emitted. marks: the rows that were looked up get
+    into the deletion vectors of their files.
     """
 
     known_level: int
     before: tuple[tuple[SortedRun, ...], ...]
     repairs: bool
     emits: bool
+    marks: bool
 
 
 # In the order in which they are carried out; empty when there is nothing to do.
@@ -113,6 +115,11 @@ class _Bucket:
     @property
     def options(self) -> TableOptions:
         return self.schema.typed_options
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether a key is in one row above level 0: rows below a compaction that has their key are deleted."""
+        return bool(self.options.get(opt.DELETION_VECTORS_ENABLED))
 
     def partial_merge(self, pick: RunPick) -> PartialMerge:
         has_deletes = any(file.delete_row_count != 0 for file in pick.files)
@@ -178,8 +185,13 @@ def _without_lookup(bucket: _Bucket, scope: Scope) -> Plan:
 
 
 def _with_lookup(bucket: _Bucket, scope: Scope) -> Plan:
-    repairs = bucket.engine.mixes_records and not _holds_full_rows(bucket.levels)
-    if repairs:
+    is_trusted = bucket.has_vectors or _holds_full_rows(bucket.levels)
+    repairs = bucket.engine.mixes_records and not is_trusted
+    if bucket.has_vectors:
+        pick = None if scope is Scope.REST else _VECTORS[scope](bucket)
+        if pick is not None and bucket.partial_merge(pick) is PartialMerge.WITH_BASE:
+            pick = pick_all(bucket.levels) or pick
+    elif repairs:
         pick = None if scope is Scope.REST else pick_all(bucket.levels)
     else:
         bucket = bucket.old_levels() if scope is Scope.REST else bucket
@@ -249,6 +261,12 @@ def _due(whole: RunPick | None, options: TableOptions) -> _Due:
     return _Due.OVERDUE if _is_much(level1, options) else _Due.MUCH
 
 
+# With deletion vectors a commit marks rows of old levels, so nothing may rewrite these behind it.
+_VECTORS: Final[Mapping[Scope, Callable[[_Bucket], RunPick | None]]] = {
+    Scope.FULL: lambda bucket: pick_all(bucket.levels),
+    Scope.DUE: _pick_due,
+    Scope.COMMIT: _pick_due,
+}
 _LOOKUP: Final[Mapping[Scope, Callable[[_Bucket], RunPick | None]]] = {
     Scope.FULL: lambda bucket: pick_all(bucket.levels),
     Scope.DUE: _pick_due,
@@ -287,7 +305,8 @@ def _steps(
 ) -> Plan:
     """known_level: 0 for a compaction that emits nothing. number: of rows that may be moved, None for any."""
     schema, engine = bucket.schema, bucket.engine
-    keep_deletes = bool(pick.below) or engine.keeps_deletes(schema)
+    keeps_all = bool(pick.below) and not bucket.has_vectors
+    keep_deletes = keeps_all or engine.keeps_deletes(schema)
     movable = frozenset(
         file
         for file in pick.files
@@ -297,6 +316,7 @@ def _steps(
             and (number is None or number == file.min_sequence_number == file.max_sequence_number)
             and file.delete_row_count is not None
             and (keep_deletes or not file.delete_row_count)
+            and (file.deleted is None or bool(pick.below))
         )
     )
     if bucket.partial_merge(pick) is PartialMerge.NEVER:
@@ -308,10 +328,12 @@ def _steps(
     step = Merge(*merge)
     if known_level:
         is_whole = engine.mixes_records or engine.looks_up
-        newest_wins = is_whole or (not schema.sequence_fields and _ascend(pick.below))
+        newest_wins = (
+            is_whole or bucket.has_vectors or (not schema.sequence_fields and _ascend(pick.below))
+        )
         groups = (pick.below,) if newest_wins else tuple((run,) for run in reversed(pick.below))
         before = groups if pick.below else ()
-        emits = bucket.options.get(opt.CHANGELOG_PRODUCER) != "none"
-        step = MergeWithChangelog(*merge, known_level, before, repairs, emits)
+        emits = bucket.options.get(opt.CHANGELOG_PRODUCER) in ("lookup", "full-compaction")
+        step = MergeWithChangelog(*merge, known_level, before, repairs, emits, bucket.has_vectors)
     moves = ((file, level) for run, level in pick.moves for file in run.files)
     return (step, *(Move((file,), level, frozenset((file,))) for file, level in moves))

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -41,6 +42,7 @@ from widetable.lsm.background_writer import BackgroundWriter
 from widetable.lsm.bucket_plan import Merge, MergeWithChangelog, Move, Plan
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.key_lookup import find_rows
+from widetable.lsm.marked_rows import marked_files
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.sorted_run import Section, SortedRun, sections
 from widetable.merge.engine import ENGINES
@@ -84,16 +86,21 @@ def compact_bucket(
         compact_before=tuple(task.before),
         compact_after=tuple(task.after),
         changelog_files=tuple(task.changelog),
+        marked_files=tuple(file for file, _ in task.marked),
+        new_vectors=tuple(vector for _, vector in task.marked),
     )
 
 
 class _Task:
-    """One compaction while it runs. before, after, changelog: files of the message; written: those that are new."""
+    """One compaction while it runs. before, after, changelog: files of the message; written: those that are new;
+    marked: files that stay, with their new deletion vectors.
+    """
 
     def __init__(self, state: TableState, bucket: BucketId, caches: Caches | None) -> None:
         self.before: list[DataFileMeta] = []
         self.after: list[DataFileMeta] = []
         self.changelog: list[DataFileMeta] = []
+        self.marked: list[tuple[DataFileMeta, bytes]] = []
         self._written: list[DataFileMeta] = []
         self._state = state
         self._bucket = bucket
@@ -122,6 +129,14 @@ class _Task:
                 else:
                     pending.append(Section((SortedRun(file.level, (file,)),)))
         self._merge_or_move(step, pending)
+        if isinstance(step, MergeWithChangelog) and step.marks:
+            self._mark(step)
+
+    def _mark(self, step: MergeWithChangelog) -> None:
+        new = [SortedRun(0, (file,)) for file in step.files if file.level < step.known_level]
+        below = [run for runs in step.before for run in runs]
+        keys = partial(self._keys, new, merge_bytes(self._state.options))
+        self.marked += marked_files(self._state, self._bucket, below, keys)
 
     def abort(self) -> None:
         discard_files(self._state, self._bucket, self._written)

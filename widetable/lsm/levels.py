@@ -85,7 +85,8 @@ def levels_of(files: Iterable[DataFileMeta], options: TableOptions) -> Levels:
 def looks_up(options: TableOptions) -> bool:
     """Whether level 0 moves up with what lies below looked up: for the changelog, or so that a key is in one file."""
     is_first_row = options.get(opt.MERGE_ENGINE) == "first-row"
-    return bool(is_first_row or options.get(opt.CHANGELOG_PRODUCER) == "lookup")
+    has_vectors = options.get(opt.DELETION_VECTORS_ENABLED)
+    return bool(is_first_row or has_vectors or options.get(opt.CHANGELOG_PRODUCER) == "lookup")
 
 
 @dataclass(frozen=True)

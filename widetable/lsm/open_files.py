@@ -13,6 +13,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.deletion_vector import DeletedRows
 from widetable.lsm.file_rows import FileRows
 from widetable.lsm.rows_opener import RowsOpener
 
@@ -20,8 +21,11 @@ _ANEW_SECONDS: Final = 60.0
 
 
 class _OpenFile(NamedTuple):
+    """deleted: which rows were deleted when it was opened."""
+
     rows: FileRows
     at_seconds: float
+    deleted: DeletedRows | None
 
 
 class OpenFiles:
@@ -37,15 +41,17 @@ class OpenFiles:
 
     def rows(self, file: DataFileMeta, keys: int) -> FileRows:
         """keys: about how many will be looked for, if it is to be opened."""
-        opened = self._opened.get(file.file_name)
-        if opened is not None:
-            return opened.rows
+        if self.is_open(file):
+            return self._opened[file.file_name].rows
+        if file.file_name in self._opened:
+            self._close(file.file_name)
         rows = self._opener.open(file, keys)
-        self._opened[file.file_name] = _OpenFile(rows, time.monotonic())
+        self._opened[file.file_name] = _OpenFile(rows, time.monotonic(), file.deleted)
         return rows
 
     def is_open(self, file: DataFileMeta) -> bool:
-        return file.file_name in self._opened
+        opened = self._opened.get(file.file_name)
+        return opened is not None and opened.deleted == file.deleted
 
     def passed(self, file: DataFileMeta) -> None:
         """All keys of this call have passed the file."""

@@ -78,6 +78,17 @@ class ParquetRows:
             raise _out_of_order(self._path)
         return Found(hits, joined(pieces, self._data.schema))
 
+    def row_numbers(self, keys: pa.RecordBatch) -> Positions:
+        """Where the rows of these keys are, ascending, from 0 on; deleted rows are not counted."""
+        starts, ends = self._bounds.slices(keys)
+        groups = np.cumsum([0, *self._data.row_group_rows])
+        found = [np.empty(0, np.int64)]
+        for index in np.flatnonzero(ends > starts).tolist():
+            start = int(starts[index])
+            _, positions = self._row_group(index).match(keys.slice(start, int(ends[index]) - start))
+            found.append(positions + groups[index])
+        return np.concatenate(found)
+
     def close(self) -> None:
         """Let go of the file."""
         self._group = None
@@ -126,6 +137,11 @@ class _RowGroup:
 
     def find(self, keys: pa.RecordBatch) -> tuple[Positions, list[pa.RecordBatch]]:
         """(which of the keys are here, their rows)"""
+        hits, positions = self.match(keys)
+        return hits, list(self._rows(positions))
+
+    def match(self, keys: pa.RecordBatch) -> tuple[Positions, Positions]:
+        """(which of the keys are here, the rows of the group that they have)"""
         try:
             hits, positions = match_keys(
                 keys.columns,
@@ -135,7 +151,7 @@ class _RowGroup:
         except RowsOutOfOrder as cause:
             raise _out_of_order(self._path) from cause
         self._is_checked = keys.num_columns == len(self._key_columns) or self._is_checked
-        return hits, list(self._rows(positions))
+        return hits, positions
 
     def _rows(self, positions: Positions) -> Iterator[pa.RecordBatch]:
         """Rows of the group by their numbers, which ascend."""

@@ -4,6 +4,7 @@ In: a data file and how many keys are looked for in it. Out: its FileRows; or al
 mapped rows need no decoding. A cache is a local copy that may be damaged,
 locked or out of disk at any time: whatever goes wrong with one is said in the log and the data file is read instead.
 Only files at level >= 1 have caches: those at level 0 go soon, and those of other writers may hold a key twice.
+Nor have those with deleted rows, whose number grows.
 Raises what reading the data file raises, nothing of the caches.
 """
 
@@ -58,7 +59,7 @@ class RowsOpener:
     def open(self, file: DataFileMeta, keys: int) -> FileRows:
         """The rows of a file. keys: about how many will be looked for."""
         path = self._table.data_file(self._bucket, file.file_name)
-        caches = self._caches if file.level > 0 else None
+        caches = self._caches if file.level > 0 and file.deleted is None else None
         cached = None if caches is None else self._cached(caches, path, file)
         lookup = FileLookup(
             rows=file.row_count,
@@ -82,7 +83,7 @@ class RowsOpener:
     def batches(self, file: DataFileMeta, batch_bytes: int) -> Iterator[pa.RecordBatch]:
         """All rows of a file in file order, about batch_bytes at once; no cache is built for them."""
         path = self._table.data_file(self._bucket, file.file_name)
-        caches = self._caches if file.level > 0 else None
+        caches = self._caches if file.level > 0 and file.deleted is None else None
         cached = None if caches is None else self._cached(caches, path, file)
         rows = 0
         if cached is not None:

@@ -23,7 +23,7 @@ def dynamic_buckets(table: OpenTable, schema: TableSchema) -> DynamicBuckets:
         partition_buckets,
         table._state(schema),
         committer.live_files,
-        committer.indexes,
+        committer.indexes.hashes,
         committer.snapshots.latest(),
     )
     return DynamicBuckets(schema, load)

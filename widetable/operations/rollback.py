@@ -29,6 +29,7 @@ from widetable.errors import (
 )
 from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.deletion_vector import vector_bytes
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -72,6 +73,7 @@ class RollbackResult:
 
 @dataclass(frozen=True)
 class _RollbackPlan:
+    target: Snapshot
     restored: tuple[ManifestEntry, ...]
     kept: tuple[ManifestEntry, ...]
     removed: int
@@ -164,7 +166,7 @@ def _planned(
         )
     restored = tuple(entry for identity, entry in then.items() if identity not in now)
     kept = tuple(entry for identity, entry in then.items() if identity in now)
-    return _RollbackPlan(restored, kept, len(now.keys() - then.keys()))
+    return _RollbackPlan(target, restored, kept, len(now.keys() - then.keys()))
 
 
 def _check_restorable(table: TableState, entry: ManifestEntry) -> None:
@@ -188,7 +190,9 @@ def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> 
     """The id of the commit; None when it lost. An error of another kind leaves the links: they may be in."""
     messages = _linked(table, plan.restored)
     try:
-        return committer.restore(messages, (entry.identity for entry in plan.kept)).snapshot_id
+        return committer.restore(
+            messages, (entry.identity for entry in plan.kept), plan.target
+        ).snapshot_id
     except ConflictError as lost:
         _log.info("the rollback of %s is planned again: %s", table.paths.root, lost)
         discard(table, messages)
@@ -200,7 +204,10 @@ def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[Commit
     renamed = [(entry, entry._replace(file=_renamed(entry.file))) for entry in restored]
     messages = [
         CommitMessage(
-            *bucket, members[0].total_buckets, new_files=tuple(entry.file for entry in members)
+            *bucket,
+            members[0].total_buckets,
+            new_files=tuple(entry.file for entry in members),
+            **_vectors(table, [entry.file for entry in members]),
         )
         for bucket, members in by_bucket(entry for _, entry in renamed).items()
     ]
@@ -212,6 +219,15 @@ def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[Commit
         discard(table, messages)
         raise
     return messages
+
+
+def _vectors(table: TableState, files: Sequence[DataFileMeta]) -> dict[str, Any]:
+    """Of a message that puts files back: which of their rows do not come back."""
+    marked = [(file, file.deleted) for file in files if file.deleted is not None]
+    return {
+        "marked_files": tuple(file for file, _ in marked),
+        "new_vectors": tuple(vector_bytes(table.file_io, deleted) for _, deleted in marked),
+    }
 
 
 def _renamed(file: DataFileMeta) -> DataFileMeta:

@@ -9,12 +9,13 @@ are let through.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from widetable import join_options
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
+from widetable.option import Option
 from widetable.option_checks import check_honoured, check_values
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_fixed_buckets
@@ -22,7 +23,6 @@ from widetable.schema_rules import check_fixed_buckets
 # Options of Paimon that change which rows a reader sees, or where they lie, and the value that is harmless.
 _CHANGES_ROWS: Final[Mapping[str, str]] = {
     "type": "table",
-    "deletion-vectors.enabled": "false",
     "sequence.snapshot-ordering": "false",
     "row-tracking.enabled": "false",
     "data-evolution.enabled": "false",
@@ -124,6 +124,7 @@ def check_changelog_producer(schema: TableSchema) -> None:
     """
     options = schema.typed_options
     producer = options.get(opt.CHANGELOG_PRODUCER)
+    _check_deletion_vectors(schema)
     stays_apart = engine_of(schema).partial_merge(schema, has_deletes=False) is PartialMerge.NEVER
     if producer in ("lookup", "full-compaction") and stays_apart:
         engine = options.get(opt.MERGE_ENGINE)
@@ -141,6 +142,27 @@ def check_changelog_producer(schema: TableSchema) -> None:
                 found=f"{name!r}, which is no column",
                 expected="columns of the table",
                 action="Correct the option's value.",
+            )
+
+
+def _check_deletion_vectors(schema: TableSchema) -> None:
+    """They say that of rows above level 0 each is the whole row of its key."""
+    options = schema.typed_options
+    if not options.get(opt.DELETION_VECTORS_ENABLED):
+        return
+    refused: dict[Option[Any], bool] = {
+        opt.MERGE_ENGINE: options.get(opt.MERGE_ENGINE) == "first-row",
+        opt.CHANGELOG_PRODUCER: options.get(opt.CHANGELOG_PRODUCER) == "full-compaction",
+        opt.SEQUENCE_FIELD: engine_of(schema).partial_merge(schema, has_deletes=False)
+        is PartialMerge.NEVER,
+    }
+    for option, is_refused in refused.items():
+        if is_refused:
+            raise UnsupportedError(
+                f"option {option.key!r}",
+                found=f"{schema.options[option.key]!r} with {opt.DELETION_VECTORS_ENABLED.key}=true",
+                expected="another value, or a table without deletion vectors",
+                action="Remove one of the two options.",
             )
 
 

@@ -39,7 +39,9 @@ class Split:
     @property
     def has_exact_rows(self) -> bool:
         """Whether it has just these rows: nothing is merged, and no row deletes."""
-        return not self.needs_merge and all(file.delete_row_count == 0 for file in self.files)
+        return not self.needs_merge and all(
+            file.delete_row_count == 0 and file.deleted is None for file in self.files
+        )
 
 
 def needs_merge(files: Sequence[DataFileMeta]) -> bool:
@@ -75,9 +77,9 @@ class SplitRead:
     @property
     def raw_files(self) -> tuple[RawFile, ...] | None:
         """The files, when they may be read as plain Parquet (the filter is then still to be
-        applied); None when they must be merged.
+        applied); None when they must be merged, or rows of them are deleted.
         """
-        if self.split.needs_merge:
+        if self.split.needs_merge or any(file.deleted is not None for file in self.split.files):
             return None
         table, split = self.table, self.split
         return tuple(

@@ -13,9 +13,10 @@ from widetable.errors import UnsupportedError
 from widetable.format.bucket_id import BucketId
 from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.deletion_vector import DeletedRows
 
 # Bumped when a field of CommitMessage, DataFileMeta or Stats changes.
-MESSAGE_VERSION: Final = 3
+MESSAGE_VERSION: Final = 4
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ class CommitMessage:
     new_files, deleted_files: what an append or overwrite adds and removes. compact_before, compact_after: what a
     compaction reads and leaves instead; a moved file is in both, with its old and its new level. changelog_files: what
     an append (producer `input`) or a compaction (`lookup`, `full-compaction`) emits to readers of changes. new_hashes:
-    of keys that are new in a dynamic bucket, as its index has them (format.hash_index).
+    of keys that are new in a dynamic bucket, as its index has them (format.hash_index). marked_files: live files, as
+    they were found, that stay or come back without some of their rows; new_vectors: their deletion vectors from now on,
+    in the same order (format.deletion_vector).
     """
 
     __module__ = "widetable"
@@ -40,6 +43,8 @@ class CommitMessage:
     compact_after: tuple[DataFileMeta, ...] = ()
     changelog_files: tuple[DataFileMeta, ...] = ()
     new_hashes: bytes = b""
+    marked_files: tuple[DataFileMeta, ...] = ()
+    new_vectors: tuple[bytes, ...] = ()
 
     @property
     def bucket_id(self) -> BucketId:
@@ -71,6 +76,7 @@ _FILES: Final = (
     "compact_before",
     "compact_after",
     "changelog_files",
+    "marked_files",
 )
 
 
@@ -91,11 +97,13 @@ def _unpickle(version: int, values: tuple[Any, ...]) -> CommitMessage:
 
 def _plain(file: DataFileMeta) -> tuple[Any, ...]:
     """In plain tuples, which every version unpickles, so that it is the version that is compared."""
-    return tuple(tuple(value) if isinstance(value, Stats) else value for value in file)
+    return tuple(tuple(v) if isinstance(v, Stats | DeletedRows) else v for v in file)
 
 
 def _file(values: tuple[Any, ...]) -> DataFileMeta:
     whole = dict(zip(DataFileMeta._fields, values, strict=True))
     for name in ("key_stats", "value_stats"):
         whole[name] = Stats(*whole[name])
+    if whole["deleted"] is not None:
+        whole["deleted"] = DeletedRows(*whole["deleted"])
     return DataFileMeta(**whole)

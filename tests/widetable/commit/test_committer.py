@@ -26,6 +26,7 @@ from widetable.commit.committer import Committer
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
 from widetable.format.data_file_meta import upgrade
+from widetable.format.index_manifest import write_index_manifest
 from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -134,6 +135,7 @@ def test_what_is_carried_over_from_another_client(tmp_path: Path) -> None:
     paths = make_table(tmp_path)
     table = committer(paths)
     table.append([written(data_file(sequence=10**19 // 2))])
+    IO.write_new(paths.manifest("index-manifest-1"), write_index_manifest([]))
     foreign = publish_foreign(
         table,
         paths,

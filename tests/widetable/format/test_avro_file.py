@@ -166,7 +166,6 @@ def with_type(name: str, kind: Any, value: Any) -> bytes:
         ("text", ["null", "bytes"], b""),
         ("text", ["null", "string", "long"], "x"),
         ("inner", "long", 1),
-        ("counts", ["null", array("long")], [1]),
         ("counts", ["null", array(["long", "null"])], [1]),
         ("names", array("bytes"), [b""]),
         ("longs", array(["long", "null"]), [1]),

@@ -19,12 +19,11 @@ from tests.plain_rows import plain
 from widetable.read.stream_plan import Piece
 
 FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
-REFUSED = {"wh_java/fx.dv"}
 TABLES = {
     f"{each['warehouse']}/{each['table']}": each
     for each in json.loads((FIXTURES / "fixtures.json").read_text(encoding="utf-8"))["tables"]
 }
-READABLE = sorted(TABLES.keys() - REFUSED)
+READABLE = sorted(TABLES)
 
 KEY = pa.field("k", pa.int64(), nullable=False)
 COLUMNS = [KEY, pa.field("a", pa.int64()), pa.field("b", pa.string())]
@@ -95,12 +94,6 @@ def test_changelogs_of_other_clients(name: str) -> None:
         changes = emitted(table.changes(snapshot.id - 1, snapshot.id))
         # Those clients give buckets in no order.
         assert by_key(changes, key) == by_key(expected.get(snapshot.id, []), key)
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_tables_that_are_refused_are_refused_here_too(name: str) -> None:
-    with pytest.raises(wt.UnsupportedError):
-        fixture_table(name).changes(0, 1)
 
 
 # With their commits

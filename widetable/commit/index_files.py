@@ -1,0 +1,97 @@
+"""The index manifest of a commit: that of the snapshot before, or one with new hashes and deletion vectors.
+
+In: the newest snapshot, what is asked, and the commit's delta. Out: the name of an index manifest, None where there is
+nothing to index. A commit that puts the rows of another snapshot back begins with the index of that one, all of whose
+files it writes anew: those that are there expire with their snapshot. Raises ConflictError, UnsupportedError for
+indexes of an unknown kind, and what reading and writing files raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from widetable.commit import deletion_vectors
+from widetable.commit.commit_request import CommitRequest
+from widetable.commit.hash_indexes import HashIndexes
+from widetable.commit.live_files import LiveFiles
+from widetable.commit.manifest_writer import ManifestWriter
+from widetable.errors import UnsupportedError
+from widetable.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
+from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
+from widetable.format.snapshot import Snapshot
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+
+_KINDS: Final = (HASH, DELETION_VECTORS)
+
+
+class IndexFiles:
+    """For one table; threads may share it."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths, live_files: LiveFiles) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._live_files = live_files
+        self.hashes: Final = HashIndexes(file_io, paths)
+
+    def next_manifest(
+        self,
+        latest: Snapshot | None,
+        asked: CommitRequest,
+        delta: Sequence[ManifestEntry],
+        writer: ManifestWriter,
+    ) -> str | None:
+        """Its name. What was written is in the writer, and what an attempt before wrote is deleted."""
+        writer.discard([name for name in writer.written if name.startswith("index-")])
+        new = {
+            message.bucket_id: message.new_hashes
+            for message in asked.messages
+            if message.new_hashes
+        }
+        marked, deleted = deletion_vectors.marked(asked.messages), _gone(delta)
+        if not (new or marked or deleted or asked.restores):
+            return None if latest is None else latest.index_manifest
+        source = latest if asked.restores is None else asked.restores
+        before = self._live_files.index(source)
+        after = list(before)
+        if new:
+            after = self.hashes.next_entries(after, new, writer)
+        vectors = {vector.data_file for entry in after for vector in entry.vectors}
+        gone = vectors & deleted
+        if asked.restores is not None:
+            gone = vectors - {identity[3] for identity in asked.keeps}
+        if marked or gone:
+            after = deletion_vectors.next_entries(
+                after, gone, marked, self._file_io, self._paths, writer
+            )
+        if tuple(after) == before and source is latest:
+            return None if latest is None else latest.index_manifest
+        self._check_kinds(after)
+        if asked.restores is not None:
+            after = [self._copied(each, writer) if each in before else each for each in after]
+        return writer.index_manifest(after) if after else None
+
+    def _copied(self, entry: IndexEntry, writer: ManifestWriter) -> IndexEntry:
+        name, _ = writer.index_file(self._file_io.read(self._paths.index(entry.file_name)))
+        return entry._replace(file_name=name)
+
+    def _check_kinds(self, entries: Sequence[IndexEntry]) -> None:
+        other = next((entry.kind for entry in entries if entry.kind not in _KINDS), None)
+        if other is not None:
+            raise UnsupportedError(
+                self._paths.root,
+                found=f"an index of the kind {other!r}",
+                expected=f"indexes of the kinds {', '.join(_KINDS)}",
+                action="Write the table with another client.",
+            )
+
+
+def _gone(delta: Sequence[ManifestEntry]) -> frozenset[str]:
+    """Data files that go; one that changes its level stays."""
+    added = {entry.file.file_name for entry in delta if entry.kind == ADD}
+    return frozenset(
+        entry.file.file_name
+        for entry in delta
+        if entry.kind == DELETE and entry.file.file_name not in added
+    )

@@ -1,0 +1,104 @@
+"""Deletion vectors: which rows of a data file count no more, because a newer level has their keys.
+
+    file    := version vector*                  version = 1, one byte
+    vector  := size body crc                    size, crc (CRC-32 of the body): int32, big-endian
+    body    := magic bitmap | magic64 bitmap64  size bytes
+    magic   = 1581511376, big-endian;     bitmap = a 32-bit Roaring bitmap in its portable form
+    magic64 = 1681511377, little-endian;  bitmap64 = a 64-bit one
+
+The bitmap holds row numbers, from 0 on, in file order. An index manifest says where a file's vector begins (at its
+size), and how long it is: the size, or with 64 bits size and crc as well. Source: Paimon `DeletionVectorsIndexFile`,
+`BitmapDeletionVector`, `Bitmap64DeletionVector`; the RoaringFormatSpec. Raises DamagedError naming the subject.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap, BitMap64
+
+from widetable.errors import DamagedError
+from widetable.storage.file_io import FileIO
+
+# Numbers of rows, ascending, each once.
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
+
+VERSION: Final = b"\x01"
+_MAGIC: Final = (1581511376).to_bytes(4, "big")
+_MAGIC64: Final = (1681511377).to_bytes(4, "little")
+_FRAME_BYTES: Final = 8
+
+
+class DeletedRows(NamedTuple):
+    """Where the vector of a data file is. path: of the index file; start, length: as its index manifest says; rows: how
+    many it holds, None when that does not say.
+    """
+
+    path: str
+    start: int
+    length: int
+    rows: int | None
+
+
+def encode_vector(rows: RowNumbers, *, wide: bool = False) -> bytes:
+    """A vector of these rows. wide: in 64 bits."""
+    numbers = rows.tolist()
+    body = (
+        _MAGIC64 + BitMap64(numbers).serialize() if wide else _MAGIC + BitMap(numbers).serialize()
+    )
+    return len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
+
+
+def recorded_length(vector: bytes) -> int:
+    """What an index manifest says of a vector's length."""
+    return len(vector) - (0 if vector[4:8] == _MAGIC64 else _FRAME_BYTES)
+
+
+def deleted_rows(file_io: FileIO, place: DeletedRows) -> RowNumbers:
+    """The rows that a data file's vector holds."""
+    return decode_vector(vector_bytes(file_io, place), place)
+
+
+def vector_bytes(file_io: FileIO, place: DeletedRows) -> bytes:
+    """The vector from its size to its checksum, which is not looked at."""
+    with file_io.open_input(place.path) as source:
+        source.seek(place.start)
+        size = int.from_bytes(source.read(4), "big")
+        if place.length - size not in (0, _FRAME_BYTES):
+            raise _damaged(place, f"a vector of {size} bytes", f"one of {place.length}")
+        return size.to_bytes(4, "big") + bytes(source.read(size + 4))
+
+
+def decode_vector(vector: bytes, place: DeletedRows) -> RowNumbers:
+    """The rows of a whole vector. place: where it is from."""
+    body, crc = vector[4:-4], vector[-4:]
+    if len(body) != int.from_bytes(vector[:4], "big"):
+        raise _damaged(place, "a vector that ends too early", f"one of {place.length} bytes")
+    if zlib.crc32(body) != int.from_bytes(crc, "big"):
+        raise _damaged(place, "a vector with a wrong checksum", "the vector as written")
+    decode = {_MAGIC: BitMap.deserialize, _MAGIC64: BitMap64.deserialize}.get(body[:4])
+    if decode is None:
+        raise _damaged(
+            place, f"a vector that begins with {body[:4]!r}", f"{_MAGIC!r} or {_MAGIC64!r}"
+        )
+    try:
+        rows = np.array(decode(body[4:]), np.int64)
+    except (ValueError, IndexError, OverflowError) as cause:
+        raise _damaged(
+            place, f"a bitmap that does not decode: {cause}", "a Roaring bitmap"
+        ) from cause
+    if place.rows not in (None, len(rows)):
+        raise _damaged(place, f"{len(rows)} deleted rows", f"{place.rows}")
+    return rows
+
+
+def _damaged(place: DeletedRows, found: str, expected: str) -> DamagedError:
+    return DamagedError(
+        place.path,
+        found=f"{found} at byte {place.start}",
+        expected=f"{expected}, as the index manifest says",
+        action="Restore the file from a copy of the table, or go back to an older snapshot.",
+    )
