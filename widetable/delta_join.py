@@ -15,6 +15,7 @@ from widetable import options as opt
 from widetable.arguments import instance, names, refused, text, whole_number
 from widetable.catalog import Catalog
 from widetable.derive.delta_join import JoinRound, join_round
+from widetable.derive.index_table import buckets_of_derived
 from widetable.derive.join_progress import consumer_of
 from widetable.derive.joined_plan import JoinDefinition, check_joined, definition_of, join_plan
 from widetable.errors import InvalidError
@@ -60,7 +61,8 @@ class DeltaJoin:
     def create(self, options: Mapping[str, str] | None = None) -> Table:
         """Make the table `out`, empty: the left table's columns, then those of the right one that are no join key.
 
-        options: of the table, such as its changelog-producer; by default it has as many buckets as the left table.
+        options: of the table, such as its changelog-producer; by default it has as many buckets as the left table, 8 if
+        those are dynamic.
         """
         definition = self._definition
         left, right = (
@@ -76,11 +78,12 @@ class DeltaJoin:
         plan = join_plan(definition, left, right)
         bucket_key = left.bucket_keys if plan.by_key else definition.left_on
         made = {
-            opt.BUCKET.key: str(left.num_buckets),
-            opt.BUCKET_KEY.key: ",".join(bucket_key),
+            opt.BUCKET.key: str(buckets_of_derived(left)),
             **option_texts(options, "options"),
             **definition.options(),
         }
+        if made[opt.BUCKET.key] != "-1":
+            made.setdefault(opt.BUCKET_KEY.key, ",".join(bucket_key))
         schema = new_schema(
             plan.columns, primary_key=plan.key, partition_by=plan.partition_by, options=made
         )

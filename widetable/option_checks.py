@@ -147,11 +147,11 @@ def check_alter(
 ) -> None:
     """Raises InvalidError when an immutable option changes, or ignore-delete/-update-before goes from true to false.
 
-    mends: immutable options that may be given to a table without them, and the values.
+    mends: immutable options that may get another value, and these values.
     """
     for option in OPTIONS:
         before, after = old.get(option.key), new.get(option.key)
-        is_mended = before is None and after is not None and (mends or {}).get(option.key) == after
+        is_mended = after is not None and (mends or {}).get(option.key) == after
         if option.immutable and before != after and not is_mended:
             raise InvalidError(
                 f"option {option.key!r}",

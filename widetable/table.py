@@ -37,6 +37,7 @@ from widetable.operations.lost_snapshots import accept_lost_snapshots
 from widetable.operations.open_table import OpenTable
 from widetable.operations.orphans import remove_orphan_files
 from widetable.operations.repair import repair
+from widetable.operations.rescale import rescale
 from widetable.operations.rollback import rollback
 from widetable.operations.table_commit import (
     commit_append,
@@ -134,6 +135,7 @@ class Table(OpenTable):
     expire_snapshots = expire_snapshots
     remove_orphan_files = remove_orphan_files
     alter_options = alter_options
+    rescale = rescale
 
     # What is wrong, and mending it
     inspect = inspect

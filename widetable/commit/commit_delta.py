@@ -6,48 +6,76 @@ Raises ConflictError for one that does not fit the newest snapshot, and what rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from widetable.commit import conflicts
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.live_files import LiveFiles
+from widetable.commit.schema_store import SchemaStore
 from widetable.errors import ConflictError
 from widetable.format.manifest_entry import DELETE, ManifestEntry
-from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_COMPACT, Snapshot
-from widetable.types import DataType
+from widetable.format.snapshot import (
+    COMMIT_KIND_APPEND,
+    COMMIT_KIND_COMPACT,
+    COMMIT_KIND_OVERWRITE,
+    Snapshot,
+)
+
+_ACTIONS: Final = {
+    COMMIT_KIND_APPEND: "Open the table again and write the rows anew: its buckets were rescaled.",
+    COMMIT_KIND_COMPACT: "Plan again on the newest snapshot.",
+    COMMIT_KIND_OVERWRITE: "Plan again on the newest snapshot.",
+}
 
 
-def delta_of(
+class Deltas:
+    """Of one table. path: for messages."""
+
+    def __init__(self, live_files: LiveFiles, schemas: SchemaStore, path: str) -> None:
+        schema = schemas.latest()
+        self.live_files = live_files
+        self.schemas = schemas
+        self.key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
+        self.path = path
+
+    def of(self, asked: CommitRequest, latest: Snapshot | None) -> tuple[ManifestEntry, ...]:
+        """The entries for a snapshot after `latest`."""
+        delta, live = _changed(asked, self.live_files, latest, self.schemas.is_rescaled)
+        conflict = (
+            _not_kept(asked, live)
+            or conflicts.check(delta, live, self.key_types)
+            or _marked_meanwhile(asked, live)
+        )
+        if conflict is not None:
+            names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
+            raise ConflictError(
+                self.path,
+                found=f"{conflict.detail}: {names}",
+                expected=f"a commit of kind {asked.kind} that fits snapshot {latest.id if latest else 0}",
+                action=_ACTIONS[asked.kind],
+            )
+        return delta
+
+
+def _changed(
     asked: CommitRequest,
     live_files: LiveFiles,
     latest: Snapshot | None,
-    key_types: Sequence[DataType],
-    path: str,
-) -> tuple[ManifestEntry, ...]:
-    """The entries for a snapshot after `latest`. path: of the table, for messages."""
+    is_rescaled: Callable[[], bool],
+) -> tuple[tuple[ManifestEntry, ...], list[ManifestEntry]]:
+    """The delta, and the live files that it must fit: none for an append, which fits unless its writer has counted
+    the buckets of a partition otherwise.
+    """
     if asked.kind == COMMIT_KIND_APPEND:
-        return asked.adds
+        live = live_files.live_entries(latest, asked.partitions) if is_rescaled() else []
+        return asked.adds, live
     if asked.kind == COMMIT_KIND_COMPACT:
         live = live_files.live_entries(latest, asked.partitions, asked.buckets)
-        delta = asked.entries
-    else:
-        looked_at = None if asked.scope is None else asked.scope | asked.partitions
-        live = live_files.live_entries(latest, looked_at)
-        delta = _overwriting(asked, live)
-    conflict = (
-        _not_kept(asked, live)
-        or conflicts.check(delta, live, key_types)
-        or _marked_meanwhile(asked, live)
-    )
-    if conflict is not None:
-        names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
-        raise ConflictError(
-            path,
-            found=f"{conflict.detail}: {names}",
-            expected=f"a commit of kind {asked.kind} that fits snapshot {latest.id if latest else 0}",
-            action="Plan again on the newest snapshot.",
-        )
-    return delta
+        return asked.entries, live
+    looked_at = None if asked.scope is None else asked.scope | asked.partitions
+    live = live_files.live_entries(latest, looked_at)
+    return _overwriting(asked, live), live
 
 
 def _overwriting(asked: CommitRequest, live: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:

@@ -31,7 +31,7 @@ from typing import Final
 
 from widetable import options as opt
 from widetable.commit.clock import Clock, SystemClock
-from widetable.commit.commit_delta import delta_of
+from widetable.commit.commit_delta import Deltas
 from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_identity import Identity
 from widetable.commit.commit_request import CommitRequest, request
@@ -144,8 +144,8 @@ class Committer:
         self.identity = table_identity(file_io, paths)
         schema = self.schemas.latest()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
-        self._key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
         self.live_files = LiveFiles(file_io, paths, self._partition_types)
+        self._deltas = Deltas(self.live_files, self.schemas, paths.root)
         self.indexes = IndexFiles(file_io, paths, self.live_files)
 
     def append(
@@ -279,7 +279,7 @@ class Committer:
         try:
             if run.asked.read_snapshot_id is not None:
                 run.untouched.check(self._state(), self.live_files, latest.id if latest else 0)
-            delta = delta_of(run.asked, self.live_files, latest, self._key_types, self._paths.root)
+            delta = self._deltas.of(run.asked, latest)
             if not delta and not run.asked.properties:
                 return self._result(run, committed=False, snapshot_id=None)
             snapshot = self._next_snapshot(run, latest, delta)

@@ -44,19 +44,15 @@ class IndexFiles:
     ) -> str | None:
         """Its name. What was written is in the writer, and what an attempt before wrote is deleted."""
         writer.discard([name for name in writer.written if name.startswith("index-")])
-        new = {
-            message.bucket_id: message.new_hashes
-            for message in asked.messages
-            if message.new_hashes
-        }
+        has_new = any(message.new_hashes for message in asked.messages)
         marked, deleted = deletion_vectors.marked(asked.messages), _gone(delta)
-        if not (new or marked or deleted or asked.restores):
+        if not (has_new or marked or deleted or asked.restores):
             return None if latest is None else latest.index_manifest
         source = latest if asked.restores is None else asked.restores
         before = self._live_files.index(source)
         after = list(before)
-        if new:
-            after = self.hashes.next_entries(after, new, writer)
+        if has_new:
+            after = self.hashes.next_entries(after, asked.messages, writer)
         vectors = {vector.data_file for entry in after for vector in entry.vectors}
         gone = vectors & deleted
         if asked.restores is not None:

@@ -8,6 +8,7 @@ make a new one when the table was dropped and made again.
 
 from __future__ import annotations
 
+from widetable import options as opt
 from widetable.commit.parsed_back import parsed_back
 from widetable.errors import DamagedError, NotFoundError, StorageError
 from widetable.paths import TablePaths, schema_id
@@ -62,6 +63,12 @@ class SchemaStore:
         """All ids, ascending; empty when the directory is no table."""
         found = (schema_id(entry.name) for entry in self._file_io.list(self._paths.schema_dir))
         return sorted(id for id in found if id is not None)
+
+    def is_rescaled(self) -> bool:
+        """Whether the number of buckets was ever changed: then partitions may have different ones."""
+        newest = self.latest()
+        bucket = newest.options.get(opt.BUCKET.key)
+        return any(self.load(id).options.get(opt.BUCKET.key) != bucket for id in range(newest.id))
 
     def publish(self, schema: TableSchema) -> bool:
         """Make `schema` the newest one: False when somebody else has published that id.

@@ -46,9 +46,11 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages, discard, overwrite_by
 from widetable.operations.table_write import any_writer
 from widetable.paths import TablePaths
+from widetable.schema import TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
+_BUCKETS_OF_DYNAMIC: Final = 8
 SOURCE: Final = "widetable.index.source"
 
 
@@ -84,12 +86,17 @@ def _printed(columns: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in columns)
 
 
+def buckets_of_derived(base: TableSchema) -> int:
+    """How many buckets a table gets that is made of this one: as many; some, where those are dynamic."""
+    return base.num_buckets if base.num_buckets > 0 else _BUCKETS_OF_DYNAMIC
+
+
 def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
     """The index, which is made if it is not there."""
     schema = base.schema
     columns = index_columns(option, schema)
     options = {
-        opt.BUCKET.key: str(schema.num_buckets),
+        opt.BUCKET.key: str(buckets_of_derived(schema)),
         opt.BUCKET_KEY.key: ",".join(option.columns),
         join_options.INDEX_OF.key: name_of(base),
         opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),

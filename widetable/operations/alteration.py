@@ -33,3 +33,14 @@ def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSche
             check_changelog_producer(new)
         if store.publish(new):
             return new
+
+
+def rescaled(store: SchemaStore, buckets: int) -> TableSchema:
+    """Publish the schema with another number of buckets, if it is another one. Whoever does so sees to the files."""
+    while True:
+        old, options = store.latest(), {opt.BUCKET.key: str(buckets)}
+        if old.num_buckets == buckets:
+            return old
+        new = changed_schema(old, SchemaChange(set_options=options), options)
+        if store.publish(new):
+            return new

@@ -7,12 +7,9 @@ what reading manifests and indexes raises.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.commit.hash_indexes import HashIndexes
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.partition_buckets import partition_buckets
@@ -20,6 +17,7 @@ from widetable.format.bucket_hash import bucket_ids, key_hashes
 from widetable.operations.asked_keys import BucketsIn, Numbers
 from widetable.operations.chosen_state import ChosenState
 from widetable.write.dynamic_buckets import PartitionBuckets
+from widetable.write.places import with_buckets
 
 
 def bucket_choice(chosen: ChosenState, live_files: LiveFiles) -> BucketsIn | None:
@@ -36,8 +34,7 @@ def _by_count(chosen: ChosenState, live_files: LiveFiles) -> BucketsIn:
         count = live_files.bucket_count(chosen.snapshot, partition)
         if count is None:
             return None
-        counted = replace(schema, options={**schema.options, opt.BUCKET.key: str(count)})
-        return bucket_ids(keys, counted).astype(np.int64)
+        return bucket_ids(keys, with_buckets(schema, count)).astype(np.int64)
 
     return buckets_in
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from widetable import options as opt
 from widetable.format.snapshot import Snapshot
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.supported import check_readable
-from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
 
@@ -37,17 +35,8 @@ def chosen_state(
     committer = table._committer
     choice = snapshot_id, timestamp, tag, watermark
     snapshot = choose_snapshot(committer.snapshots, table._tags, *choice)
-    schema = newest = table.schema
+    schema = table.schema
     if snapshot is not None and any(each is not None for each in choice):
         schema = committer.schemas.load(snapshot.schema_id)
     check_readable(schema)
-    return ChosenState(snapshot, table._state(schema), _is_rescaled(table, newest))
-
-
-def _is_rescaled(table: OpenTable, newest: TableSchema) -> bool:
-    """Other clients allow it."""
-    load = table._committer.schemas.load
-    return any(
-        load(id).options.get(opt.BUCKET.key) != newest.options.get(opt.BUCKET.key)
-        for id in range(newest.id)
-    )
+    return ChosenState(snapshot, table._state(schema), committer.schemas.is_rescaled())

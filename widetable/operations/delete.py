@@ -21,7 +21,7 @@ from widetable.arguments import flag
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.derived_options import derived_columns
-from widetable.errors import ConflictError, InvalidError, UnsupportedError
+from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.operations.lookup_keys import key_rows, rows_of
 from widetable.operations.open_table import OpenTable
@@ -29,6 +29,7 @@ from widetable.operations.supported import check_given_rows, check_writable
 from widetable.operations.table_commit import append_messages, discard
 from widetable.operations.table_read import lookup, scan
 from widetable.operations.table_write import new_writer
+from widetable.read.filters import parse
 from widetable.row_kind import DELETE, TEXTS
 from widetable.schema import TableSchema
 from widetable.write.partition_rows import partition_of
@@ -57,6 +58,15 @@ def delete(
     """Delete the rows that a condition keeps, in one commit; `rows` of the result says how many. filter: as of `scan`.
     dry_run: only count them. A repeated identifier commits nothing.
     """
+
+    if filter is None:
+        raise InvalidError(
+            "filter",
+            found="None",
+            expected="a condition: nothing is deleted without one",
+            action="Say which rows to delete; 'true' for all of them.",
+        )
+    parse(filter, table.schema)
 
     def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
         names = _written_columns(table.schema)
@@ -132,7 +142,7 @@ def _deleted(table: OpenTable, found: _Found, by: Identity, *, dry_run: bool) ->
     for tries_left in reversed(range(_MOST_TRIES)):
         try:
             return _attempt(table, found(table, snapshot_id), by, snapshot_id)
-        except ConflictError:
+        except (ConflictError, NotFoundError):  # or the snapshot has expired meanwhile
             if not tries_left:
                 raise
             snapshot_id = table._committer.snapshots.latest_id() or snapshot_id
@@ -151,7 +161,7 @@ def _attempt(
         messages = writer.finish()
     try:
         return append_messages(table, messages, by, read_snapshot_id=snapshot_id)
-    except (ConflictError, InvalidError):
+    except (ConflictError, InvalidError, NotFoundError):
         discard(table, messages)
         raise
 

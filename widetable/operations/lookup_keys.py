@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.kernels.arrow_buffers import one_array
+from widetable.operations.supported import check_key_has_partition
 from widetable.schema import TableSchema
 from widetable.types import DataField, arrow_type
 from widetable.write.row_source import RowSource, row_source
@@ -25,11 +26,13 @@ from widetable.write.safe_cast import check_values, key_cast
 
 def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
     """The keys with the columns of the primary key, partition columns included, in its order."""
+    check_key_has_partition(schema)
     return rows_of(keys, schema, schema.primary_keys, lambda given: schema.primary_keys)
 
 
 def prefix_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
     """Partition columns, and leading columns of the key within a partition, as many as the keys have."""
+    check_key_has_partition(schema)
     least = (*schema.partition_keys, schema.trimmed_primary_key[0])
     return rows_of(keys, schema, least, lambda given: _prefix(given, schema))
 

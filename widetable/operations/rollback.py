@@ -171,19 +171,13 @@ def _planned(
 
 def _check_restorable(table: TableState, entry: ManifestEntry) -> None:
     file, path = entry.file, table.paths.root
-    buckets = table.schema.num_buckets
-    refused = {
-        f"{entry.total_buckets} buckets": entry.total_buckets != buckets,
-        "a file with others beside it": bool(file.extra_files) or file.external_path is not None,
-    }
-    for found, is_refused in refused.items():
-        if is_refused:
-            raise UnsupportedError(
-                f"data file {file.file_name!r} of {path}",
-                found=found,
-                expected=f"plain files of {buckets} buckets",
-                action="Go back to a snapshot after the change, or use another client.",
-            )
+    if file.extra_files or file.external_path is not None:
+        raise UnsupportedError(
+            f"data file {file.file_name!r} of {path}",
+            found="a file with others beside it, or elsewhere",
+            expected="plain files in the table's directory",
+            action="Go back to another snapshot, or use another client.",
+        )
 
 
 def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> int | None:

@@ -89,9 +89,22 @@ def check_writable(schema: TableSchema) -> None:
 
 
 def check_takes_rows(schema: TableSchema) -> None:
-    """Refuse rows for a table where nobody here can say to which bucket they go."""
+    """Refuse rows for a table where nobody here can say to which partition and bucket they go."""
+    check_key_has_partition(schema)
     if schema.num_buckets != _DYNAMIC:
         check_fixed_buckets(schema)
+
+
+def check_key_has_partition(schema: TableSchema) -> None:
+    """Refuse to look for keys that do not say their partition (Paimon's cross-partition upsert)."""
+    missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
+    if missing:
+        raise UnsupportedError(
+            "primary key",
+            found=f"no {', '.join(missing)} in it, by which the table is partitioned",
+            expected="a key that says its partition; else a key's row may have to leave another partition",
+            action="Scan the table, and write it with another client.",
+        )
 
 
 def check_given_rows(schema: TableSchema) -> None:

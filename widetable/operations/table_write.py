@@ -18,7 +18,6 @@ from widetable.commit.committer import CommitResult
 from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
-from widetable.operations.dynamic_table import check_alone, dynamic_buckets
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_given_rows, check_takes_rows, check_writable
 from widetable.operations.table_commit import (
@@ -27,6 +26,7 @@ from widetable.operations.table_commit import (
     finish_replayed,
     overwrite_by,
 )
+from widetable.operations.writer_places import writer_places
 from widetable.write.commit_message import CommitMessage
 from widetable.write.row_source import RowSource, row_source
 from widetable.write.sequence import SequenceAllocator
@@ -167,12 +167,9 @@ def any_writer(
     task = whole_number(task, "task", least=0, most=(tasks or MOST_TASKS) - 1)
     base = table._committer.sequence_base() if sequence_base is None else sequence_base
     base = whole_number(base, "sequence_base", least=0)
-    dynamic = None
-    if schema.num_buckets < 1:
-        check_alone(schema, tasks)
-        dynamic = dynamic_buckets(table, schema)
     numbers = SequenceAllocator(base, task, tasks)
-    return TableWriter(table._state(schema), columns, numbers, row_kind, dynamic)
+    places = writer_places(table, schema, tasks)
+    return TableWriter(table._state(schema), columns, numbers, row_kind, places)
 
 
 def check_write_columns(

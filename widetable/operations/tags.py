@@ -85,12 +85,15 @@ class TagStore:
                     action="Tag a newer snapshot.",
                 )
             return
-        held = self.load(name)
-        if held.id != snapshot.id:
+        held = self.load_tag(name)
+        if (held.snapshot.id, held.time_retained_seconds) != (
+            snapshot.id,
+            tag.time_retained_seconds,
+        ):
             raise InvalidError(
                 f"tag {name!r}",
-                found=f"a tag of snapshot {held.id}",
-                expected="no tag of that name, or one of the same snapshot",
+                found=f"a tag of snapshot {held.snapshot.id} that is kept {_kept(held)}",
+                expected=f"no tag of that name, or one of snapshot {snapshot.id} that is kept {_kept(tag)}",
                 action="Use another name, or delete the tag first.",
             )
 
@@ -112,6 +115,11 @@ class TagStore:
             expected=f"one of {there}" if there else "a table with tags; it has none",
             action="Correct the name.",
         )
+
+
+def _kept(tag: Tag) -> str:
+    seconds = tag.time_retained_seconds
+    return "for ever" if seconds is None else f"for {seconds:g} s"
 
 
 def _content(name: str, tag: Tag) -> bytes:

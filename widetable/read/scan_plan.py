@@ -13,12 +13,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable import options as opt
 from widetable.commit.live_files import LiveFiles
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row, encode_row
@@ -34,6 +32,7 @@ from widetable.read.predicate import Bound, Predicate
 from widetable.read.split import Split, needs_merge
 from widetable.schema import TableSchema
 from widetable.types import DataField, DataType
+from widetable.write.places import with_buckets
 
 # A filter that names more keys than this is not turned into buckets.
 _MAX_KEYS: Final = 4096
@@ -163,8 +162,7 @@ class _Pruner:
             for i, column in enumerate(fields)
         ]
         batch = pa.RecordBatch.from_arrays(columns, names=[column.name for column in fields])
-        options = {**self._schema.options, opt.BUCKET.key: str(num_buckets)}
-        return frozenset(bucket_ids(batch, replace(self._schema, options=options)).tolist())
+        return frozenset(bucket_ids(batch, with_buckets(self._schema, num_buckets)).tolist())
 
     def _choices(self, fields: Sequence[DataField]) -> list[tuple[Comparable, ...]] | None:
         """The value rows that these columns may have in a kept row, None when they are not all

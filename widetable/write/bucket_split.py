@@ -7,27 +7,31 @@ bucket that is spilled frees what it held). Raises what bucket ids and BinaryRow
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.format.bucket_hash import bucket_ids
-from widetable.format.bucket_id import MOST_DYNAMIC_BUCKETS, BucketId
+from widetable.format.bucket_id import BucketId
 from widetable.schema import TableSchema
-from widetable.write.dynamic_buckets import DynamicBuckets
 from widetable.write.partition_rows import partition_numbers, partition_of
+from widetable.write.places import Places
+
+# More than a partition can have.
+_MOST_BUCKETS: Final = 1 << 31
 
 
 def split_by_bucket(
-    row_batch: pa.RecordBatch, schema: TableSchema, dynamic: DynamicBuckets | None = None
+    row_batch: pa.RecordBatch, schema: TableSchema, places: Places | None = None
 ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-    """(bucket, its rows) for each bucket of the batch. A batch of one bucket is handed on as it is. dynamic: where the
-    table's buckets are.
+    """(bucket, its rows) for each bucket of the batch. A batch of one bucket is handed on as it is. places: where the
+    table's number of buckets does not say it alone.
     """
     if not row_batch.num_rows:
         return
-    groups = bucket_numbers(row_batch, schema, dynamic)
+    groups = bucket_numbers(row_batch, schema, places)
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     ends = [*starts[1:].tolist(), len(order)]
@@ -38,13 +42,13 @@ def split_by_bucket(
 
 
 def bucket_numbers(
-    row_batch: pa.RecordBatch, schema: TableSchema, dynamic: DynamicBuckets | None = None
+    row_batch: pa.RecordBatch, schema: TableSchema, places: Places | None = None
 ) -> npt.NDArray[np.int64]:
     """Equal numbers, from 0, for rows of one bucket of one partition; comparable in this batch only."""
-    found = bucket_ids(row_batch, schema) if dynamic is None else dynamic.assign(row_batch)
+    found = bucket_ids(row_batch, schema) if places is None else places.assign(row_batch)
     groups = found.astype(np.int64)
     if schema.partition_keys:
-        groups += partition_numbers(row_batch, schema) * _most_buckets(schema)
+        groups += partition_numbers(row_batch, schema) * _MOST_BUCKETS
     return groups
 
 
@@ -53,8 +57,4 @@ def bucket_of(
 ) -> BucketId:
     """The bucket of one row. numbers: of the batch, by `bucket_numbers`."""
     partition = partition_of(row_batch, row, schema)
-    return BucketId(partition, int(numbers[row] % _most_buckets(schema)))
-
-
-def _most_buckets(schema: TableSchema) -> int:
-    return schema.num_buckets if schema.num_buckets > 0 else MOST_DYNAMIC_BUCKETS
+    return BucketId(partition, int(numbers[row] % _MOST_BUCKETS))

@@ -143,6 +143,10 @@ class DynamicBuckets:
             for bucket, hashes in buckets.new_hashes().items():
                 yield BucketId(partition, bucket), hashes
 
+    def total_buckets(self, partition: bytes) -> int:
+        """No number: they are dynamic."""
+        return self._schema.num_buckets
+
     def _of(self, partition: bytes) -> PartitionBuckets:
         if partition not in self._partitions:
             self._partitions[partition] = self._load(partition)

@@ -27,8 +27,8 @@ from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
-from widetable.write.dynamic_buckets import DynamicBuckets
 from widetable.write.input_changelog import InputChangelog
+from widetable.write.places import Places
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.row_source import row_source
 from widetable.write.sequence import SequenceAllocator
@@ -52,8 +52,8 @@ class TableWriter:
     """Writes rows of one set of columns. Use: `write` any number of times, `finish` once; `abort` instead, or after an
     error. As a context manager it aborts when the block raises. Not thread-safe.
 
-    columns: names of the data's columns, `row_kind` among them when the data has row kinds. dynamic: of a table with
-    dynamic buckets.
+    columns: names of the data's columns, `row_kind` among them when the data has row kinds. places: where the
+    number of buckets does not say where rows go.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class TableWriter:
         columns: Sequence[str],
         allocator: SequenceAllocator,
         row_kind: str | None = ROW_KIND_COLUMN,
-        dynamic: DynamicBuckets | None = None,
+        places: Places | None = None,
     ) -> None:
         prefer_system_pool()
         self._state = state
-        self._dynamic = dynamic
+        self._places = places
         schema = state.schema
         chosen = write_columns(schema, columns, row_kind, state.engine)
         self._normalizer = BatchNormalizer(schema, chosen, allocator, state.engine)
@@ -120,20 +120,24 @@ class TableWriter:
         self, changelog: Mapping[BucketId, tuple[DataFileMeta, ...]]
     ) -> list[CommitMessage]:
         """Buckets that got no rows but whose index is missing have one, too."""
-        total_buckets = self._state.schema.num_buckets
         files = dict(self._written)
-        hashes = {} if self._dynamic is None else dict(self._dynamic.new_hashes())
+        hashes = {} if self._places is None else dict(self._places.new_hashes())
         buckets: list[BucketId] = list(dict.fromkeys([*files, *(hashes if files else {})]))
         return [
             CommitMessage(
                 *bucket,
-                total_buckets,
+                self._total_buckets(bucket),
                 new_files=files.get(bucket, ()),
                 changelog_files=changelog.get(bucket, ()),
                 new_hashes=write_hash_index(hashes[bucket]) if bucket in hashes else b"",
             )
             for bucket in buckets
         ]
+
+    def _total_buckets(self, bucket: BucketId) -> int:
+        if self._places is None:
+            return self._state.schema.num_buckets
+        return self._places.total_buckets(bucket.partition)
 
     def abort(self) -> None:
         """Remove temporary files, and the files of `finish`: never after a commit of them was tried."""
@@ -168,7 +172,7 @@ class TableWriter:
 
     def _split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         """The rows by bucket. Raises for a partition that can have no directory, before it has a file."""
-        for bucket, part in split_by_bucket(rows, self._state.schema, self._dynamic):
+        for bucket, part in split_by_bucket(rows, self._state.schema, self._places):
             if bucket not in self._seen:
                 self._state.bucket_dir(bucket)
                 self._seen.add(bucket)

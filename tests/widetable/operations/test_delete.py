@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import widetable as wt
 from tests.plain_rows import plain, python_rows, row_texts
 from tests.random_table import data_of, make, stamped_commits, table_specs
+from widetable.operations import delete
 from widetable.write.table_writer import TableWriter
 
 COLUMNS = {"p": "INT", "k": "BIGINT", "v": "BIGINT", "g": "BIGINT", "s": "STRING"}
@@ -212,3 +213,38 @@ def test_what_is_left_of_any_table_is_what_was_not_deleted(data: st.DataObject) 
         assert row_texts([plain(row) for row in python_rows(table.scan().to_arrow())]) == expected
         table.compact(full=True)
         assert row_texts([plain(row) for row in python_rows(table.scan().to_arrow())]) == expected
+
+
+def test_a_condition_that_is_not_there_deletes_nothing(tmp_path: Path) -> None:
+    table = wt.Catalog(str(tmp_path)).create_table("db.none", {"k": "BIGINT"}, primary_key=["k"])
+    with pytest.raises(wt.InvalidError, match="zz"):
+        table.delete("zz = 1")  # also where there are no rows
+    table.write({"k": [1, 2]})
+    nothing: Any = None
+    with pytest.raises(wt.InvalidError, match="None"):
+        table.delete(nothing)
+    assert table.scan().count() == 2
+
+
+def test_a_delete_is_made_again_when_its_snapshot_expired_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"bucket": "1", "snapshot.num-retained.min": "1", "widetable.fsync": "false"}
+    catalog = wt.Catalog(str(tmp_path))
+    table = catalog.create_table(
+        "db.slow", {"k": "BIGINT", "v": "BIGINT"}, primary_key=["k"], options=options
+    )
+    table.write({"k": [1, 2], "v": [1, 2]})
+    as_deletes = delete._as_deletes
+
+    def slow(batch: pa.RecordBatch, kind: str | None) -> pa.RecordBatch:
+        monkeypatch.undo()
+        for key in range(3):
+            table.write({"k": [10 + key], "v": [0]})
+        table.expire_snapshots(num_retained_max=1)
+        return as_deletes(batch, kind)
+
+    monkeypatch.setattr(delete, "_as_deletes", slow)
+    assert table.delete("k = 1").rows == 1
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [2, 10, 11, 12]
+    assert table.remove_orphan_files(older_than_millis=0, dry_run=True).paths == ()

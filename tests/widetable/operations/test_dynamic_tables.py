@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -193,15 +194,6 @@ def test_index_files_go_with_their_snapshots(tmp_path: Path) -> None:
     assert table.scan().count() == 16
 
 
-def test_a_damaged_index_is_named(tmp_path: Path) -> None:
-    table = create(tmp_path)
-    table.write(rows(range(3)))
-    (index,) = Path(table.path, "index").iterdir()
-    index.write_bytes(index.read_bytes()[:-1])
-    with pytest.raises(wt.DamagedError, match=index.name):
-        wt.Table.open(table.path).write(rows([9]))
-
-
 def test_the_bytes_of_an_index() -> None:
     assert (
         write_hash_index(read_hash_index(b"\x00\x00\x00\x02\xff\xff\xff\xfe", ""))
@@ -224,3 +216,125 @@ def test_postponed_rows_are_not_there_yet(tmp_path: Path) -> None:
     assert table.scan().count() == 3
     with pytest.raises(wt.UnsupportedError, match="'bucket'"):
         table.write(rows([5]))
+
+
+# Found by an attack
+
+
+def test_writers_of_one_commit_that_share_buckets(tmp_path: Path) -> None:
+    table = create(tmp_path, **{"dynamic-bucket.target-row-num": "2"})
+    one, two = table.new_writer(["p", "k", "v"]), table.new_writer(["p", "k", "w"])
+    one.write(rows([1, 2]))
+    two.write(rows([3, 4], column="w"))
+    table.commit_append(one.finish() + two.finish())
+    asked = [{"p": 1, "k": f"k{k}"} for k in (1, 2, 3, 4)]
+    assert table.lookup(asked)["k"].to_pylist() == ["k1", "k2", "k3", "k4"]
+    table.write(rows([1, 2, 3, 4], 10))
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == ["k1", "k2", "k3", "k4"]
+
+
+def test_writers_of_one_commit_that_part_a_key_are_refused(tmp_path: Path) -> None:
+    table = create(tmp_path, **{"dynamic-bucket.target-row-num": "1"})
+    one, two = table.new_writer(["p", "k", "v"]), table.new_writer(["p", "k", "w"])
+    one.write({"p": [1, 1], "k": ["a", "b"], "v": [1, 1]})
+    two.write({"p": [1, 1], "k": ["b", "a"], "w": [1, 1]})
+    with pytest.raises(wt.ConflictError, match="writers of this commit"):
+        table.commit_append(one.finish() + two.finish())
+
+
+@pytest.mark.parametrize("damage", ["shorter", "missing", "empty"])
+def test_index_files_that_are_damaged_are_made_anew_of_the_rows(
+    tmp_path: Path, damage: str
+) -> None:
+    table = create(tmp_path)
+    table.write(rows(range(10)))
+    for path in Path(table.path, "index").iterdir():
+        if damage == "missing":
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:-4] if damage == "shorter" else b"")
+    table = wt.Table.open(table.path)
+    asked = [{"p": 1, "k": f"k{k}"} for k in range(10)]
+    assert None not in table.lookup(asked)["v"].to_pylist()
+    table.write(rows(range(12), 100))
+    assert all(len(buckets) == 1 for buckets in places(table).values())
+    assert sorted(table.scan().to_arrow()["v"].to_pylist()) == [100 + k for k in range(12)]
+    assert sum(map(len, entries(table).values())) == 12
+
+
+def test_a_rollback_takes_the_index_of_its_rows(tmp_path: Path) -> None:
+    """Another client began the index anew when it wrote the table over."""
+    table = create(tmp_path, **{"dynamic-bucket.target-row-num": "3"})
+    table.write(rows(range(10)))
+    before = places(table)
+    table.overwrite(rows(range(30, 40)), whole_table=True)
+    folder = Path(table.path)
+    newest = folder / f"snapshot/snapshot-{table.snapshots()[-1].id}"
+    body = json.loads(newest.read_text())
+    manifest = folder / "manifest" / body.pop("indexManifest")
+    newest.write_text(json.dumps(body))
+    assert manifest.exists()
+    table = wt.Table.open(table.path)
+    table.write(rows([8, 7, 30]))
+    table.rollback(1)
+    asked = [{"p": 1, "k": f"k{k}"} for k in range(10)]
+    assert None not in table.lookup(asked)["v"].to_pylist()
+    table.write(rows(range(10), 5))
+    assert places(table) == before
+
+
+def test_lost_races_leave_no_index_files(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    table.write(rows(range(4)))
+
+    def write(number: int) -> None:
+        for step in range(8):
+            table.write(rows([100 * number + step], p=number))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=0)
+    found = table.remove_orphan_files(older_than_millis=0, dry_run=True)
+    assert not [path for path in found.paths if "index" in path]
+
+
+def test_an_index_of_a_dynamic_table_is_fed(tmp_path: Path) -> None:
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.base",
+        {"k": "BIGINT", "c": "BIGINT"},
+        primary_key=["k"],
+        options={"bucket": "-1", "index.c": "db.by_c", "widetable.fsync": "false"},
+    )
+    table.write({"k": [1, 2], "c": [7, 7]})
+    table.maintain(once=True)
+    assert sorted(table.lookup_index({"c": [7]})["k"].to_pylist()) == [1, 2]
+    table.write({"k": [2], "c": [8]})
+    table.maintain(once=True)
+    assert table.lookup_index({"c": [7]})["k"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("bucket", ["-1", "2"])
+def test_keys_without_the_partition_are_scanned_and_nothing_else(
+    tmp_path: Path, bucket: str
+) -> None:
+    options = {"bucket": bucket, "partial-update.remove-record-on-delete": "true"}
+    table = create(tmp_path, **options)
+    table.write(rows(range(3)))
+    path = Path(table.path, "schema/schema-0")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "primaryKeys": ["k"]}))
+    table = wt.Table.open(table.path)
+    assert table.scan().count() == 3
+    tries = (
+        lambda: table.write(rows([1])),
+        lambda: table.lookup(["k1"]),
+        lambda: table.explain("k1"),
+        lambda: table.delete_keys(["k1"]),
+        lambda: table.delete("k = 'k1'"),
+        lambda: table.lookup_session().lookup(["k1"]),
+    )
+    for one in tries:
+        with pytest.raises(wt.UnsupportedError, match="primary key"):
+            one()

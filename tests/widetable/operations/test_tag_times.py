@@ -129,3 +129,13 @@ def test_a_table_without_watermarks(tmp_path: Path) -> None:
     empty = wt.Catalog(str(tmp_path)).create_table("db.u", {"k": "INT"}, primary_key=["k"])
     with pytest.raises(wt.NotFoundError, match="watermark"):
         empty.scan(watermark=0)
+
+
+def test_a_tag_that_is_made_again_with_another_time_is_refused(tmp_path: Path) -> None:
+    table = wt.Catalog(str(tmp_path)).create_table("db.again", {"k": "BIGINT"}, primary_key=["k"])
+    table.write({"k": [1]})
+    table.create_tag("t", 1, 60_000)
+    table.create_tag("t", 1, 60_000)
+    for millis in (None, 1):
+        with pytest.raises(wt.InvalidError, match="for 60 s"):
+            table.create_tag("t", 1, millis)

@@ -1,0 +1,163 @@
+"""Tables that get another number of buckets: rows, lookups, changes and rollbacks as before, whoever writes."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.random_table import live_files
+
+COLUMNS = {"p": "INT", "k": "BIGINT", "v": "BIGINT"}
+Model = dict[tuple[int, int], int]
+
+
+def create(folder: Path, partitioned: bool = True, **options: str) -> wt.Table:
+    return wt.Catalog(str(folder)).create_table(
+        "db.t",
+        COLUMNS,
+        primary_key=["p", "k"],
+        partition_by=["p"] if partitioned else [],
+        options={
+            "bucket": "2",
+            "merge-engine": "partial-update",
+            "widetable.fsync": "false",
+            **options,
+        },
+    )
+
+
+def write(table: wt.Table, model: Model, rng: random.Random) -> None:
+    keys = [(rng.randint(0, 2), rng.randint(0, 50)) for _ in range(30)]
+    value = rng.randint(0, 99)
+    table.write({"p": [p for p, _ in keys], "k": [k for _, k in keys], "v": [value] * 30})
+    model.update(dict.fromkeys(keys, value))
+
+
+def rows(table: wt.Table) -> Model:
+    found = table.scan().to_arrow()
+    keys = zip(found["p"].to_pylist(), found["k"].to_pylist(), strict=True)
+    return dict(zip(keys, found["v"].to_pylist(), strict=True))
+
+
+def check(path: str, model: Model) -> None:
+    table = wt.Table.open(path)
+    assert rows(table) == model
+    assert table.scan().count() == len(model)
+    asked = [{"p": p, "k": k} for p in range(3) for k in range(51)]
+    assert table.lookup(asked)["v"].to_pylist() == [model.get((a["p"], a["k"])) for a in asked]
+    assert table.scan(filter="p = 1 and k in (3, 4, 5)").count() == sum(
+        (1, k) in model for k in (3, 4, 5)
+    )
+    assert table.audit().findings == ()
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("producer", ["none", "lookup", "input"])
+def test_rows_stay_and_buckets_change(tmp_path: Path, producer: str, partitioned: bool) -> None:
+    rng, model = random.Random(5), dict[tuple[int, int], int]()
+    table = create(tmp_path, partitioned, **{"changelog-producer": producer})
+    remembered: dict[int, Model] = {}
+    for buckets in (3, 5, 1, 2):
+        for _ in range(3):
+            write(table, model, rng)
+        check(table.path, model)
+        remembered[table.snapshots()[-1].id] = dict(model)
+        done = table.rescale(buckets)
+        assert len(done) == (3 if partitioned else 1)
+        check(table.path, model)
+        assert table.rescale(buckets) == []
+        assert {place.number for place in live_files(table.path)} <= set(range(buckets))
+        write(table, model, rng)
+        check(table.path, model)
+    for id, then in remembered.items():
+        assert {k: v for k, v in rows_at(table, id).items()} == then
+    first = min(remembered)
+    table.rollback(first)
+    model = dict(remembered[first])
+    check(table.path, model)
+    write(table, model, rng)
+    check(table.path, model)
+
+
+def rows_at(table: wt.Table, snapshot_id: int) -> Model:
+    found = table.scan(snapshot_id=snapshot_id).to_arrow()
+    keys = zip(found["p"].to_pylist(), found["k"].to_pylist(), strict=True)
+    return dict(zip(keys, found["v"].to_pylist(), strict=True))
+
+
+def test_readers_of_a_lookup_changelog_see_no_change(tmp_path: Path) -> None:
+    table = create(tmp_path, True, **{"changelog-producer": "lookup"})
+    write(table, {}, random.Random(1))
+    last = table.snapshots()[-1].id
+    table.rescale(3)
+    table.compact()
+    assert table.changes(last, table.snapshots()[-1].id).num_rows == 0
+    table.write({"p": [1], "k": [1], "v": [7]})
+    table.write({"p": [1], "k": [1], "v": [8]})
+    changed = table.changes(table.snapshots()[-1].id - 1, table.snapshots()[-1].id)
+    assert changed["v"].to_pylist() == [7, 8]
+
+
+def test_a_writer_of_the_old_buckets_is_refused(tmp_path: Path) -> None:
+    table, model = create(tmp_path), dict[tuple[int, int], int]()
+    write(table, model, random.Random(2))
+    writer = table.new_writer(["p", "k", "v"])
+    writer.write({"p": [1, 1, 1], "k": [1, 2, 3], "v": [5, 5, 5]})
+    messages = writer.finish()
+    table.rescale(5)
+    with pytest.raises(wt.ConflictError, match="buckets were rescaled"):
+        table.commit_append(messages)
+    table.discard(messages)
+    check(table.path, model)
+
+
+def test_partitions_keep_their_buckets_where_only_the_option_changed(tmp_path: Path) -> None:
+    """As another client changes it: what was there keeps 2 buckets, new partitions get 4."""
+    table, model, rng = create(tmp_path), dict[tuple[int, int], int](), random.Random(3)
+    write(table, model, rng)
+    schema = json.loads(Path(table.path, "schema/schema-0").read_text())
+    schema |= {"id": 1, "options": {**schema["options"], "bucket": "4"}}
+    Path(table.path, "schema/schema-1").write_text(json.dumps(schema))
+    table = wt.Table.open(table.path)
+    for _ in range(3):
+        write(table, model, rng)
+    check(table.path, model)
+    table.write({"p": [9] * 20, "k": list(range(20)), "v": [1] * 20})
+    counts = {place.partition: 0 for place in live_files(table.path)}
+    for place in live_files(table.path):
+        counts[place.partition] = max(counts[place.partition], place.number + 1)
+    assert sorted(counts.values()) == [2, 2, 2, 4]
+    table.rescale(4)
+    table.drop_partitions([{"p": 9}])
+    check(table.path, model)
+
+
+def test_killed_in_the_middle_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, model = create(tmp_path), dict[tuple[int, int], int]()
+    write(table, model, random.Random(4))
+    from widetable.operations import rescale
+
+    attempt, done = rescale._attempt, list[object]()
+
+    def once(*given: object) -> object:
+        if done:
+            raise KeyboardInterrupt
+        done.append(1)
+        return attempt(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rescale, "_attempt", once)
+    with pytest.raises(KeyboardInterrupt):
+        table.rescale(3)
+    monkeypatch.undo()
+    check(table.path, model)
+    assert len(table.rescale(3)) == 2
+    check(table.path, model)
+
+
+def test_dynamic_buckets_are_not_rescaled(tmp_path: Path) -> None:
+    with pytest.raises(wt.UnsupportedError, match="bucket"):
+        create(tmp_path, bucket="-1").rescale(3)
