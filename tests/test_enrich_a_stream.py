@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
 
+from tests.pages import code
 from tests.test_readme import SUBMIT, UNSET, run
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/enrich-a-stream.md"
-WARM = "--conf spark.python.daemon.module=widetable_spark.warm_daemon"
 # Of a worker: whether the warm daemon forked it, whether loops are loaded (the rows are too few for that), threads.
 STATE = """
 def state(batches):
@@ -25,20 +23,23 @@ print(spark.range(1, numPartitions=1).mapInArrow(state, "facts string").collect(
 """
 
 
-def environment(*options: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     found = {key: value for key, value in os.environ.items() if key not in UNSET}
-    return {**found, "PYSPARK_SUBMIT_ARGS": " ".join([SUBMIT, *options, "pyspark-shell"])}
+    return {**found, "PYSPARK_SUBMIT_ARGS": f"{SUBMIT} pyspark-shell"}
 
 
-def example(folder: Path) -> str:
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    return str(block).replace("/tmp/", f"{folder}/")
+def example(folder: Path, *, is_warm: bool) -> str:
+    """All blocks of the page; the last makes a session whose workers start warm, which is the session of all then."""
+    joined, patient, warm = code("docs/enrich-a-stream.md")
+    imports = "import widetable_spark\nfrom pyspark.sql import SparkSession\n"
+    text = (imports + warm if is_warm else "") + joined + patient
+    return text.replace("/tmp/", f"{folder}/")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("java_home")
 def test_the_example_runs_in_workers_that_start_warm(tmp_path: Path) -> None:
-    out = run(example(tmp_path) + STATE, tmp_path, environment(WARM)).splitlines()
+    out = run(example(tmp_path, is_warm=True) + STATE, tmp_path, environment()).splitlines()
     assert out[2:] == ["[True, True, 1]"]
     assert out[:2] == ["100 1 9.5 Ann Oslo", "101 1 3.0 Ann Bergen"]
 
@@ -46,6 +47,6 @@ def test_the_example_runs_in_workers_that_start_warm(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("java_home")
 def test_the_example_runs_in_workers_of_spark(tmp_path: Path) -> None:
-    out = run(example(tmp_path) + STATE, tmp_path, environment()).splitlines()
+    out = run(example(tmp_path, is_warm=False) + STATE, tmp_path, environment()).splitlines()
     assert out[2:] == ["[False, False, 1]"]
     assert out[:2] == ["100 1 9.5 Ann Oslo", "101 1 3.0 Ann Bergen"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+from tests.pages import code
 
 # Of a driver that was started by its path: .venv/bin/python job.py.
 UNSET = ("PATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
@@ -25,8 +24,7 @@ spark.stop()
 
 def examples(folder: Path) -> list[str]:
     """The Python blocks, with their files in `folder` instead of /tmp."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    return [block.replace("/tmp/", f"{folder}/") for block in blocks]
+    return [block.replace("/tmp/", f"{folder}/") for block in code("README.md")]
 
 
 def run(program: str, folder: Path, environment: dict[str, str]) -> str:
