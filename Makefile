@@ -68,9 +68,10 @@ format: $(STAMP) ## Sort the imports and lay out the sources
 bench: $(STAMP) ## Benchmarks: a table, and JSON beside it
 	@$(VENV) -m benchmarks $(ARGS)
 
-docs: $(STAMP) ## Generate docs/options.md, and the API reference build/api/index.html
+docs: $(STAMP) ## Generate docs/options.md, and the site with the API reference: build/site/index.html
 	@$(VENV) -m widetable.options_doc docs/options.md
-	@$(VENV) -W ignore -m pdoc --no-show-source --output-directory build/api widetable widetable_spark widetable.connector
+	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build --strict --quiet
+	@$(VENV) -W ignore -m pdoc --no-show-source --output-directory build/site/api widetable widetable_spark widetable.connector
 
 wheel: $(STAMP) ## Build the wheel into dist/, and a copy named .zip, which Spark ships to its workers
 	@$(VENV) -m build --wheel --no-isolation --outdir dist .

@@ -25,8 +25,9 @@ def in_trouble(folder: Path) -> None:
     users = catalog.create_table(
         "shop.users", {"id": "BIGINT", "city": "STRING"}, primary_key=["id"], options=options
     )
-    users.write({"id": [1], "city": ["Oslo"]})
-    next(users.follow(consumer_id="dashboard", timeout=1))
+    for id in range(2):
+        users.write({"id": [id], "city": ["Oslo"]})
+    list(users.follow(consumer_id="dashboard", timeout=0))
     for id in range(40):
         users.write({"id": [id], "city": ["Rome"]})
     (folder / "warehouse/shop.db/users/bucket-0/data-of-nobody-0.parquet").write_bytes(b"PAR1")

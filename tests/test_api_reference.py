@@ -24,7 +24,7 @@ def command() -> list[str]:
 
 
 def test_reference_has_every_public_name_with_its_docstring(tmp_path: Path) -> None:
-    arguments = [str(tmp_path) if word == "build/api" else word for word in command()]
+    arguments = [str(tmp_path) if word == "build/site/api" else word for word in command()]
     subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, timeout=PATIENCE_SECONDS)
     page = text_of(tmp_path / "widetable.html")
     for name in wt.__all__:

@@ -80,6 +80,11 @@ def uses_spark(page: Path) -> bool:
     return any("pyspark" in block.text for block in runnable(page))
 
 
+def is_slow(page: Path) -> bool:
+    """Commands are processes that import the engine."""
+    return uses_spark(page) or str(runnable(page)).count("widetable ") > 5
+
+
 def test_every_block_is_run() -> None:
     assert [fault for page in PAGES for block in blocks(page) for fault in faults(block)] == []
 
@@ -100,7 +105,7 @@ def test_targets_of_make_are_there() -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] if uses_spark(page) else [])
+        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] if is_slow(page) else [])
         for page in PAGES
         if runnable(page)
     ],

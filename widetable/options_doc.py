@@ -5,6 +5,7 @@ In: options; out: Markdown text, one row per option in the order of declaration.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,11 +31,13 @@ Options of columns: `fields.<columns>.<what>`, such as `sequence-group`; `index.
 |---|---|---|---|---|
 """
 _MEBIBYTE: Final = 1 << 20
+_CITED: Final = re.compile(r"docs/([a-z-]+\.md)")
 
 
 def render(options: Iterable[Option[Any]]) -> str:
     """The whole page for these options."""
-    return _HEAD + "".join(_row(option) for option in options)
+    page = _HEAD + "".join(_row(option) for option in options)
+    return _CITED.sub(r"[\1](\1)", page)
 
 
 def _row(option: Option[Any]) -> str:

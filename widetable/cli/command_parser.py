@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 from widetable.cli.command import DEBUG, Command
 from widetable.cli.commands import COMMANDS
 from widetable.cli.console import write_text
+from widetable.cli.documentation import pages_folder
 from widetable.errors import InvalidError
 
 _OVERVIEW: Final = """\
@@ -28,6 +29,7 @@ examples:
 Every command has --help, with its arguments and examples, and --debug, which adds the
 traceback to an error; widetable --version says which this is. Exit codes: 0 done;
 1 findings, of audit and doctor; 2 an error, which is one line on standard error.
+Pages that errors name, docs/..., are in {pages}.
 """
 
 
@@ -66,4 +68,4 @@ def overview() -> str:
     lines: list[str] = []
     for group, commands in groupby(COMMANDS.values(), key=lambda command: command.group):
         lines += ["", f"{group}:", *(f"  {one.name:<12}{one.summary}" for one in commands)]
-    return _OVERVIEW.format(commands="\n".join(lines[1:]))
+    return _OVERVIEW.format(commands="\n".join(lines[1:]), pages=pages_folder())

@@ -1,0 +1,14 @@
+"""Where the pages are that errors cite as docs/<page>.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+_PACKAGE: Final = Path(__file__).resolve().parent.parent
+
+
+def pages_folder() -> Path:
+    """Of an installation, inside the package; of a checkout, beside it."""
+    installed = _PACKAGE / "docs"
+    return installed if installed.is_dir() else _PACKAGE.parent / "docs"
