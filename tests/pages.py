@@ -60,7 +60,9 @@ def blocks_of(text: str, page: str) -> list[Block]:
 
 
 def _begins_indented(lines: list[str], at: int) -> bool:
-    """Four blanks behind an empty line are a block, where no list goes on."""
+    """Four blanks behind an empty line are a block, where no list goes on; and a fence that does not begin its line."""
+    if re.match(r"\s+```", lines[at]):
+        return True
     above = [line for line in lines[:at] if line.strip()]
     return (
         lines[at].startswith("    ")

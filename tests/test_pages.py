@@ -167,4 +167,5 @@ def test_a_block_that_nothing_runs_is_seen() -> None:
     page = "```python\nprint(1)\n```\n\n```text\n1\n```\nb\n```text\n2\n```\n- c\n\n    d\n"
     first, second = blocks_of(page, "docs/a.md")
     assert (first.text, first.printed, second.text) == ("print(1)\n", "1\n", "2\n")
+    assert blocks_of("- a\n\n    ```bash\n    ls\n", "docs/a.md")[0].language == "indented"
     assert not is_as_said("2\n", first.printed or "")
