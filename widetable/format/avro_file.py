@@ -1,40 +1,29 @@
-"""Avro object container files: the form of manifests and manifest lists.
+"""The Avro files of manifests and manifest lists, written whole and read into one list per field.
 
-On disk: never change (Avro 1.11 specification, "Object Container Files"; codec by Paimon `manifest.compression`):
-
-    file   = "Obj" 0x01 meta sync block*
-    meta   = map of text to bytes; avro.schema (JSON) and avro.codec (absent: null)
-    sync   = 16 random bytes
-    block  = long count, long size, size bytes of count records in the codec, sync
-
-Written by fastavro with the codec zstandard. Read here, into one list per field, as manifests are long and every
-record of them is wanted: null, deflate, snappy and zstandard. Logical types are not applied: a timestamp stays its
-long. All damage raises DamagedError naming the subject, another codec UnsupportedError.
+The form is that of avro_container; codec by Paimon `manifest.compression`. Written by fastavro with the codec
+zstandard. Read here, as manifests are long and every record of them is wanted. Logical types are not applied: a
+timestamp stays its long. All damage raises DamagedError naming the subject, another codec UnsupportedError.
 """
 
 from __future__ import annotations
 
 import io
-import json
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import fastavro
 import numpy as np
-import pyarrow as pa
 
-from widetable.errors import UnsupportedError
-from widetable.format.avro_schema import AvroLeaf, Schema, avro_damage, plan_columns
+from widetable.format.avro_container import SYNC_BYTES, AvroCursor, read_header
+from widetable.format.avro_nodes import Schema, avro_damage
+from widetable.format.avro_schema import AvroLeaf, plan_columns
 from widetable.kernels.avro_records import Numbers, decode_records
 
 Record: TypeAlias = dict[str, Any]
 Columns: TypeAlias = dict[str, list[Any]]
 
-_MAGIC: Final = b"Obj\x01"
-_SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 1 << 20
 
 
@@ -80,138 +69,22 @@ class _Container:
     payload: bytes
 
 
-class _Cursor:
-    """Reads Avro's primitives from `data`, raising DamagedError where the bytes end too early."""
-
-    def __init__(self, data: bytes, subject: str) -> None:
-        self.data = data
-        self.at = 0
-        self.subject = subject
-
-    def take(self, count: int) -> bytes:
-        end = self.at + count
-        if count < 0 or end > len(self.data):
-            self.fail(f"{len(self.data) - self.at} bytes left at offset {self.at}, {count} needed")
-        part = self.data[self.at : end]
-        self.at = end
-        return part
-
-    def long(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (value >> 1) ^ -(value & 1)
-            shift += 7
-            if shift > 63:
-                self.fail(f"a number of more than 64 bits at offset {self.at}")
-
-    def map(self) -> dict[bytes, bytes]:
-        entries: dict[bytes, bytes] = {}
-        while (count := self.long()) != 0:
-            if count < 0:
-                count = -count
-                self.long()
-            if count > len(self.data):
-                self.fail(f"a header of {count} entries")
-            for _ in range(count):
-                key = self.take(self.long())
-                entries[key] = self.take(self.long())
-        return entries
-
-    def fail(self, found: str) -> NoReturn:
-        raise avro_damage(self.subject, found)
-
-
 def _open(data: bytes, subject: str) -> _Container:
-    cursor = _Cursor(data, subject)
-    if data[: len(_MAGIC)] != _MAGIC:
-        cursor.fail(f"a file that begins with {data[: len(_MAGIC)]!r}, not {_MAGIC!r}")
-    cursor.at = len(_MAGIC)
-    meta = cursor.map()
-    sync = cursor.take(_SYNC_BYTES)
-    schema = _parse_schema(meta.get(b"avro.schema", b""), subject)
-    decompress = _decompressor(meta.get(b"avro.codec", b"null"), subject)
+    header = read_header(data, subject)
+    cursor = AvroCursor(data, subject)
+    cursor.at = header.end
     records, blocks = 0, []
     while cursor.at < len(data):
         count, size = cursor.long(), cursor.long()
-        block = decompress(cursor.take(size), subject)
+        block = header.decompress(cursor.take(size), subject)
         # Every record of a manifest starts with a number, so it takes a byte at least.
         if not 0 <= count <= len(block):
             cursor.fail(f"a block of {len(block)} bytes that claims {count} records")
-        if cursor.take(_SYNC_BYTES) != sync:
+        if cursor.take(SYNC_BYTES) != header.sync:
             cursor.fail(f"another sync mark than the header's before offset {cursor.at}")
         records += count
         blocks.append(block)
-    return _Container(schema, records, b"".join(blocks))
-
-
-def _parse_schema(text: bytes, subject: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as cause:
-        raise avro_damage(subject, "a header without a schema in JSON") from cause
-
-
-def _decompressor(codec: bytes, subject: str) -> Callable[[bytes, str], bytes]:
-    found = _DECOMPRESSORS.get(codec)
-    if found is None:
-        raise UnsupportedError(
-            subject,
-            found=f"the Avro codec {codec.decode(errors='replace')!r}",
-            expected=f"one of {', '.join(name.decode() for name in _DECOMPRESSORS)}",
-            action="Write the table's manifests with manifest.compression=zstd.",
-        )
-    return found
-
-
-def _plain(block: bytes, subject: str) -> bytes:
-    return block
-
-
-def _inflate(block: bytes, subject: str) -> bytes:
-    try:
-        return zlib.decompress(block, -zlib.MAX_WBITS)
-    except zlib.error as cause:
-        raise avro_damage(subject, f"a deflate block that does not decompress: {cause}") from cause
-
-
-def _unzstd(block: bytes, subject: str) -> bytes:
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
-            return bytes(stream.read())
-    except (OSError, pa.ArrowException) as cause:
-        raise avro_damage(subject, f"a zstd block that does not decompress: {cause}") from cause
-
-
-def _unsnappy(block: bytes, subject: str) -> bytes:
-    """Raw snappy, then the big-endian CRC32 of the plain bytes."""
-    size = shift = 0
-    for byte in block[:5]:  # the plain size as an unsigned varint
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    # Snappy writes 64 bytes for 3 at best: a size beyond that is damage, not a block to make room
-    # for.
-    if len(block) < 5 or size > 64 * len(block):
-        raise avro_damage(subject, f"a snappy block of {len(block)} bytes that claims {size}")
-    try:
-        plain = pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True)
-    except (OSError, pa.ArrowException) as cause:
-        raise avro_damage(subject, f"a snappy block that does not decompress: {cause}") from cause
-    if zlib.crc32(plain) != int.from_bytes(block[-4:], "big"):
-        raise avro_damage(subject, "a snappy block with a wrong checksum")
-    return bytes(plain)
-
-
-_DECOMPRESSORS: Final[dict[bytes, Callable[[bytes, str], bytes]]] = {
-    b"null": _plain,
-    b"deflate": _inflate,
-    b"snappy": _unsnappy,
-    b"zstandard": _unzstd,
-}
+    return _Container(header.schema, records, b"".join(blocks))
 
 
 class _ColumnReader:
@@ -265,11 +138,11 @@ def _text(span: bytes, subject: str) -> str:
         raise avro_damage(subject, f"text that is no UTF-8: {cause}") from cause
 
 
-def _array_of(item: Callable[[_Cursor], object]) -> Callable[[bytes, str], object]:
+def _array_of(item: Callable[[AvroCursor], object]) -> Callable[[bytes, str], object]:
     """Parses the bytes of an array; the kernel has stepped over them, so they end where it does."""
 
     def parse(span: bytes, subject: str) -> tuple[object, ...]:
-        cursor = _Cursor(span, subject)
+        cursor = AvroCursor(span, subject)
         items: list[object] = []
         while (count := cursor.long()) != 0:
             if count < 0:
@@ -285,8 +158,8 @@ def _array_of(item: Callable[[_Cursor], object]) -> Callable[[bytes, str], objec
     return parse
 
 
-def _nullable(item: Callable[[_Cursor], object]) -> Callable[[_Cursor], object]:
-    def parse(cursor: _Cursor) -> object:
+def _nullable(item: Callable[[AvroCursor], object]) -> Callable[[AvroCursor], object]:
+    def parse(cursor: AvroCursor) -> object:
         branch = cursor.long()
         if branch not in (0, 1):
             cursor.fail(f"the branch {branch} of a union of two")
@@ -295,23 +168,23 @@ def _nullable(item: Callable[[_Cursor], object]) -> Callable[[_Cursor], object]:
     return parse
 
 
-def _record(*members: Callable[[_Cursor], object]) -> Callable[[_Cursor], object]:
+def _record(*members: Callable[[AvroCursor], object]) -> Callable[[AvroCursor], object]:
     return lambda cursor: tuple(member(cursor) for member in members)
 
 
-def _array_text(cursor: _Cursor) -> str:
+def _array_text(cursor: AvroCursor) -> str:
     return _text(cursor.take(cursor.long()), cursor.subject)
 
 
 # Where deletion vectors are; older writers did not count their rows.
-_RANGE: Final = _record(_array_text, _Cursor.long, _Cursor.long)
-_COUNTED_RANGE: Final = _record(_array_text, _Cursor.long, _Cursor.long, _nullable(_Cursor.long))
+_RANGE: Final = _record(_array_text, AvroCursor.long, AvroCursor.long)
+_COUNTED_RANGE: Final = _record(_array_text, AvroCursor.long, AvroCursor.long, _nullable(AvroCursor.long))
 _RANGE_KIND: Final = "record(f0 string, f1 int, f2 int"
 
 _PARSERS: Final[dict[str, Callable[[bytes, str], object]]] = {
     "string": _text,
-    "array of int": _array_of(_Cursor.long),
-    "array of nullable int": _array_of(_nullable(_Cursor.long)),
+    "array of int": _array_of(AvroCursor.long),
+    "array of nullable int": _array_of(_nullable(AvroCursor.long)),
     "array of string": _array_of(_array_text),
     f"array of {_RANGE_KIND})": _array_of(_RANGE),
     f"array of nullable {_RANGE_KIND})": _array_of(_nullable(_RANGE)),

@@ -1,4 +1,4 @@
-"""From the Arrow values that a Parquet column holds to the values of the current table schema's column.
+"""From the Arrow values that a column of a data file holds to the values of the current table schema's column.
 
 In: the Arrow type found in the file, the column's type in the file's schema, and its type now; out: a function over
 arrays, or None where nothing is to be done. Two steps: what the file holds becomes the file schema's type (other
@@ -74,6 +74,11 @@ def _is_bytes(kind: pa.DataType) -> bool:
     )
 
 
+def _is_time(kind: pa.DataType) -> bool:
+    """ORC has no times of day: they are milliseconds."""
+    return bool(pa.types.is_time(kind) or pa.types.is_int32(kind))
+
+
 _HOLDS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "BOOLEAN": pa.types.is_boolean,
     **dict.fromkeys(_INTEGER_DIGITS, pa.types.is_integer),
@@ -82,7 +87,7 @@ _HOLDS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     **dict.fromkeys(("CHAR", "VARCHAR", "BINARY", "VARBINARY"), _is_bytes),
     "DECIMAL": pa.types.is_decimal,
     "DATE": pa.types.is_date,
-    "TIME": pa.types.is_time,
+    "TIME": _is_time,
     "TIMESTAMP": pa.types.is_timestamp,
     "TIMESTAMP_LTZ": pa.types.is_timestamp,
 }
@@ -97,7 +102,7 @@ def _normal_form(found: pa.DataType, stored: DataType, subject: str) -> Step | N
     if not _HOLDS[stored.root](values):
         raise DamagedError(
             subject,
-            found=f"values of the Parquet type {found}",
+            found=f"values of the Arrow type {found}",
             expected=f"values of {stored}, the column's type in the file's schema",
             action="Restore the file, or go back to an older snapshot.",
         )
@@ -247,25 +252,43 @@ def _array_cast(
 
 
 def _map_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: str) -> Step | None:
-    if not pa.types.is_map(found):
-        raise _not_nested(found, stored, subject)
+    key_type, value_type = _found_entry(found, stored, subject)
     old_key, old_value = _entry_types(stored)
     new_key, new_value = _entry_types(wanted)
-    key = column_cast(found.key_type, old_key, new_key, subject)
-    value = column_cast(found.item_type, old_value, new_value, subject)
+    key = column_cast(key_type, old_key, new_key, subject)
+    value = column_cast(value_type, old_value, new_value, subject)
     target = arrow_type(wanted)
     if key is None and value is None and found == target:
         return None
 
     def rebuild(array: pa.Array) -> pa.Array:
-        keys = array.keys if key is None else key(array.keys)
-        items = array.items if value is None else value(array.items)
+        keys, items = _entries(array)
+        keys = keys if key is None else key(keys)
+        items = items if value is None else value(items)
         entries = pa.StructArray.from_arrays(
             [keys, items], fields=[target.key_field, target.item_field]
         )
         return _with_children(array, target, entries)
 
     return rebuild
+
+
+def _found_entry(
+    found: pa.DataType, stored: DataType, subject: str
+) -> tuple[pa.DataType, pa.DataType]:
+    """Key and value. Avro has maps of texts only: others are lists of entries there."""
+    if pa.types.is_map(found):
+        return found.key_type, found.item_type
+    entry = found.value_type if pa.types.is_list(found) else None
+    if entry is None or not pa.types.is_struct(entry) or entry.num_fields != 2:
+        raise _not_nested(found, stored, subject)
+    return entry.field(0).type, entry.field(1).type
+
+
+def _entries(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    if pa.types.is_map(array.type):
+        return array.keys, array.items
+    return array.values.field(0), array.values.field(1)
 
 
 def _entry_types(kind: DataType) -> tuple[DataType, DataType]:
@@ -334,7 +357,7 @@ def _missing(name: str, kind: DataType, subject: str) -> DamagedError:
 def _not_nested(found: pa.DataType, stored: DataType, subject: str) -> DamagedError:
     return DamagedError(
         subject,
-        found=f"values of the Parquet type {found}",
+        found=f"values of the Arrow type {found}",
         expected=f"values of {stored}, the column's type in the file's schema",
         action="Restore the file, or go back to an older snapshot.",
     )

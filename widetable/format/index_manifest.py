@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from widetable.errors import UnsupportedError
 from widetable.format.avro_file import read_avro, write_avro
-from widetable.format.avro_schema import Schema, array, field, nullable
+from widetable.format.avro_nodes import Schema
+from widetable.format.avro_schema import array, field, nullable
 from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ADD
 from widetable.format.manifest_file import record_schema

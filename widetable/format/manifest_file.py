@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from widetable.errors import DamagedError
 from widetable.format.avro_file import Columns, read_avro, write_avro
-from widetable.format.avro_schema import Schema, array, field, nullable
+from widetable.format.avro_nodes import Schema
+from widetable.format.avro_schema import array, field, nullable
 from widetable.format.collector_pause import collector_paused
 from widetable.format.column_stats import Stats
 from widetable.format.data_file_meta import DataFileMeta

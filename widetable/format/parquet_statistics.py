@@ -9,25 +9,15 @@ DamagedError, ValueError or LookupError.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from widetable.format.binary_row import decode_row
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.plain_value import FLOATS, PlainValue
+from widetable.format.key_range import KeyRange, is_bounded, whole_file_range
+from widetable.format.plain_value import PlainValue
 from widetable.schema import TableSchema, file_column
 from widetable.types import DataField, DataType, arrow_type
-
-
-@dataclass(frozen=True)
-class KeyRange:
-    """minima, maxima: of each trimmed key column by itself over the rows of the group."""
-
-    rows: int
-    minima: tuple[PlainValue, ...]
-    maxima: tuple[PlainValue, ...]
 
 
 def row_group_key_ranges(
@@ -40,7 +30,7 @@ def row_group_key_ranges(
     """One range per row group, in file order. keys: the trimmed key of the current schema."""
     metadata = parquet.metadata
     if metadata.num_row_groups == 1:
-        return [_whole_file(meta, keys, file_schema, path)]
+        return [whole_file_range(meta, keys, file_schema, path)]
     indices = [_leaf(parquet, key, file_schema) for key in keys]
     ranges = []
     for group_index in range(metadata.num_row_groups):
@@ -55,30 +45,10 @@ def row_group_key_ranges(
     return ranges
 
 
-def _whole_file(
-    meta: DataFileMeta, keys: Sequence[DataField], file_schema: TableSchema, path: str
-) -> KeyRange:
-    unknown = (None,) * len(keys)
-    if not all(_is_bounded(key, file_schema) for key in keys):
-        return KeyRange(meta.row_count, unknown, unknown)
-    types = [key.type for key in keys]
-    minima = decode_row(meta.key_stats.min_values, types, f"_KEY_STATS of {path}")
-    maxima = decode_row(meta.key_stats.max_values, types, f"_KEY_STATS of {path}")
-    return KeyRange(meta.row_count, minima, maxima)
-
-
-def _is_bounded(key: DataField, file_schema: TableSchema) -> bool:
-    """Whether a range of the stored values is one of the column's: not of floats (no range holds a NaN)."""
-    stored = file_column(key, file_schema)
-    if stored is None or key.type.root in FLOATS:
-        return False
-    return stored.type.as_nullable() == key.type.as_nullable()
-
-
 def _leaf(parquet: pq.ParquetFile, key: DataField, file_schema: TableSchema) -> int | None:
     """The Parquet column whose statistics bound the key column; None where they might not."""
     stored = file_column(key, file_schema)
-    if stored is None or not _is_bounded(key, file_schema):
+    if stored is None or not is_bounded(key, file_schema):
         return None
     arrow = parquet.schema_arrow
     index = arrow.get_field_index(stored.name)

@@ -19,7 +19,7 @@ Kernels raise nothing: a position of -1 says that the bytes end too early or nam
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -60,17 +60,73 @@ def decode_records(
 
     All of `data` must be used up.
     """
-    ranges = np.zeros((2 * outputs, records), np.int64)
-    end = _records(
-        data,
-        records,
-        *steps,
-        *nodes,
-        np.empty(MAX_DEPTH, np.int64),
-        np.empty(MAX_DEPTH, np.int64),
-        ranges,
-    )
+    ranges, end = decode_from(data, 0, records, steps, nodes, outputs)
     return ranges if end == len(data) else None
+
+
+def decode_from(
+    data: Bytes, start: int, records: int, steps: Steps, nodes: Nodes, outputs: int
+) -> tuple[Numbers, int]:
+    """(the ranges of so many records from a position on, the position behind them or -1)."""
+    return _decoded(data, start, _ONE_AFTER_ANOTHER, records, steps, nodes, outputs)
+
+
+def decode_at(
+    data: Bytes, positions: Numbers, steps: Steps, nodes: Nodes, outputs: int
+) -> Numbers | None:
+    """The ranges of records that begin at these positions; at -1 is one whose fields are all null."""
+    if not len(positions):
+        return np.zeros((2 * outputs, 0), np.int64)
+    ranges, end = _decoded(data, 0, positions, len(positions), steps, nodes, outputs)
+    return None if end < 0 else ranges
+
+
+def _decoded(
+    data: Bytes,
+    start: int,
+    positions: Numbers,
+    records: int,
+    steps: Steps,
+    nodes: Nodes,
+    outputs: int,
+) -> tuple[Numbers, int]:
+    ranges = np.zeros((2 * outputs, records), np.int64)
+    end = _records(data, start, positions, records, *steps, *nodes, *_room(), ranges)
+    return ranges, end
+
+
+def find_items(
+    data: Bytes, positions: Numbers, item: int, nodes: Nodes, *, is_map: bool
+) -> tuple[Numbers, Numbers] | None:
+    """(counts, where the items begin) of arrays or maps at these positions, none of those at -1; None when the bytes
+    are wrong. An item of a map begins with its key. item: the node of what an item is, or the map's value.
+    """
+    counts = np.zeros(len(positions), np.int64)
+    found = _NOTHING
+    total = _items(data, positions, item, is_map, *nodes, *_room(), counts, _NOTHING)
+    if total < 0:
+        return None
+    found = np.empty(total, np.int64)
+    if total:
+        _items(data, positions, item, is_map, *nodes, *_room(), counts, found)
+    return counts, found
+
+
+def gather_bytes(data: Bytes, low: Numbers, high: Numbers) -> tuple[Numbers, Bytes]:
+    """(offsets int64[n + 1], the bytes low[i] : high[i] one after another)."""
+    offsets = np.zeros(len(low) + 1, np.int64)
+    np.cumsum(high - low, out=offsets[1:])
+    out = np.empty(offsets[-1], np.uint8)
+    _gather(data, low, offsets, out)
+    return offsets, out
+
+
+_ONE_AFTER_ANOTHER: Final = np.empty(0, np.int64)
+_NOTHING: Final = np.empty(0, np.int64)
+
+
+def _room() -> tuple[Numbers, Numbers]:
+    return np.empty(MAX_DEPTH, np.int64), np.empty(MAX_DEPTH, np.int64)
 
 
 @kernel
@@ -186,6 +242,8 @@ def _equal(data: Bytes, at: int, other: int, count: int) -> bool:
 @kernel
 def _records(
     data: Bytes,
+    start: int,
+    positions: Numbers,
     records: int,
     step_kinds: Numbers,
     outputs: Numbers,
@@ -199,14 +257,18 @@ def _records(
     left: Numbers,
     ranges: Numbers,
 ) -> int:
-    at = 0
+    at = start
     for record in range(records):
+        is_there = True
+        if len(positions):
+            at = positions[record]
+            is_there = at >= 0
         for step in range(len(step_kinds)):
             kind = step_kinds[step]
             low: Any = np.int64(-1)
             high: Any = np.int64(-1)
-            is_null = False
-            if null_branches[step] >= 0:
+            is_null = not is_there
+            if is_there and null_branches[step] >= 0:
                 branch, at = _varint(data, at)
                 if at < 0 or branch < 0 or branch > 1:
                     return -1
@@ -226,7 +288,7 @@ def _records(
                     data, at, step_nodes[step], kinds, widths, first, children, stack, left
                 )
                 high = at
-            if at < 0:
+            if is_there and at < 0:
                 return -1
             output = outputs[step]
             if output < 0:
@@ -238,4 +300,61 @@ def _records(
                     low, high = before, ranges[2 * output + 1, record - 1]
             ranges[2 * output, record] = low
             ranges[2 * output + 1, record] = high
-    return at
+    return max(at, 0)
+
+
+@kernel
+def _items(
+    data: Bytes,
+    positions: Numbers,
+    item: int,
+    is_map: bool,
+    kinds: Numbers,
+    widths: Numbers,
+    first: Numbers,
+    children: Numbers,
+    stack: Numbers,
+    left: Numbers,
+    counts: Numbers,
+    found: Numbers,
+) -> int:
+    """All items together, or -1. found: where they are noted, if it has room."""
+    total = 0
+    for row in range(len(positions)):
+        counts[row] = 0
+        at = positions[row]
+        if at < 0:
+            continue
+        while True:
+            count, at = _varint(data, at)
+            if at < 0:
+                return -1
+            if count == 0:
+                break
+            if count < 0:
+                count = -count
+                _, at = _varint(data, at)
+            # An item takes a byte at least.
+            if at < 0 or count < 0 or count > len(data) - at:
+                return -1
+            for _ in range(count):
+                if total < len(found):
+                    found[total] = at
+                total += 1
+                if is_map:
+                    _, at = _over_bytes(data, at)
+                    if at < 0:
+                        return -1
+                at = _over_node(data, at, item, kinds, widths, first, children, stack, left)
+                if at < 0:
+                    return -1
+            counts[row] += count
+    return total
+
+
+@kernel
+def _gather(data: Bytes, low: Numbers, offsets: Numbers, out: Bytes) -> None:
+    for row in range(len(low)):
+        start = offsets[row]
+        for offset in range(offsets[row + 1] - start):
+            out[start + offset] = data[low[row] + offset]

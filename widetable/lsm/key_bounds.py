@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from widetable.format.binary_row import decode_row
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.parquet_statistics import KeyRange
+from widetable.format.key_range import KeyRange
 from widetable.format.plain_value import PlainValue, plain_column
 from widetable.kernels.key_match import Positions, slices_in_ranges
 from widetable.lsm.sorted_run import key_types

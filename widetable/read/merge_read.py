@@ -16,7 +16,7 @@ import pyarrow as pa
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
-from widetable.format.parquet_statistics import KeyRange
+from widetable.format.key_range import KeyRange
 from widetable.format.row_batch import project
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import Section, SortedRun, sections

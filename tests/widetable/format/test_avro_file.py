@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.damage import damaged_copies, refused_subject
 from widetable.errors import DamagedError
 from widetable.format.avro_file import read_avro, write_avro
-from widetable.format.avro_schema import Schema, array, field, nullable
+from widetable.format.avro_nodes import Schema
+from widetable.format.avro_schema import array, field, nullable
 
 INNER = {
     "type": "record",

@@ -63,8 +63,8 @@ def test_truncated_file_is_damage(path: Path, written: DataFileMeta, keep: int) 
 def test_file_of_another_format_is_reported(path: Path, written: DataFileMeta) -> None:
     path.write_bytes(b"ORC" + bytes(500))
     assert refused(path, written._replace(file_size=503)).subject == str(path)
-    with pytest.raises(UnsupportedError, match="orc"):
-        read(path, written._replace(file_name="data-1.orc"), SIMPLE)
+    with pytest.raises(UnsupportedError, match="lance"):
+        read(path, written._replace(file_name="data-1.lance"), SIMPLE)
 
 
 def test_a_column_whose_name_has_a_wrong_bit_is_damage(path: Path) -> None:

@@ -1,0 +1,321 @@
+"""Rows of Avro's binary encoding as Arrow arrays, column by column, without a Python object per row.
+
+In: decompressed bytes of records and the file's schema. Out: an Arrow type per field, and arrays of it. The kernel
+finds where each field of each record lies; what is nested is decoded the same way, one level after the other: the
+items of all arrays are records of one field, those of maps of two.
+
+    boolean        1 byte                               string, bytes   length, bytes
+    int, long      zigzag varint                        record          its fields in turn
+    float, double  4, 8 bytes, little-endian            union           varint: which branch; here null and one other
+    fixed          its size                             array, map      blocks (kernels.avro_records)
+    decimal        of bytes or fixed: at most 16, big-endian two's complement
+    date, time-millis, time-micros, (local-)timestamp-millis, -micros, -nanos    of an int or long
+
+Source: Avro 1.11 specification. Of logical types "local" says nothing here, for Paimon has them the other way round
+(`AvroSchemaConverter`): what a column is, its schema says. Raises DamagedError for a schema or bytes that are not so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.errors import UnsupportedError
+from widetable.format.avro_nodes import MOST_NESTED, AvroNodes, avro_damage, without_null
+from widetable.kernels.arrow_buffers import frozen
+from widetable.kernels.avro_records import (
+    STEP_BYTES,
+    STEP_INT,
+    STEP_NODE,
+    Bytes,
+    Nodes,
+    Numbers,
+    Steps,
+    decode_at,
+    decode_from,
+    find_items,
+    gather_bytes,
+)
+
+_MOST_DIGITS: Final = 38
+_DECIMAL_BYTES: Final = 16
+_MOST_BYTES: Final = (1 << 31) - 1
+_NUMBERS: Final[dict[tuple[str, str], pa.DataType]] = {
+    ("int", ""): pa.int32(),
+    ("long", ""): pa.int64(),
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    **{
+        ("long", f"{local}timestamp-{name}"): pa.timestamp(unit)
+        for local in ("", "local-")
+        for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
+    },
+}
+
+
+class Place(NamedTuple):
+    """The bytes that are decoded, and what is needed to step over them."""
+
+    data: Bytes
+    nodes: Nodes
+    subject: str
+
+    def fail(self, found: str) -> NoReturn:
+        """Raise the error for these bytes."""
+        raise avro_damage(self.subject, found)
+
+
+# Of ranges of a field (kernels.avro_records): for each row where its bytes start and end, or (value, 1).
+Build = Callable[[Place, Numbers, Numbers], pa.Array]
+
+
+@dataclass(frozen=True)
+class AvroField:
+    """A field of records: how the kernel steps over it, and what makes its ranges an Arrow array."""
+
+    name: str
+    arrow: pa.DataType
+    step: int
+    null_branch: int
+    node: int
+    build: Build
+
+
+def avro_fields(schema: Any, subject: str) -> tuple[tuple[AvroField, ...], Nodes]:
+    """All fields of a file's records, and the nodes for them."""
+    schema_nodes = AvroNodes(schema, subject)
+    fields = _Fields(schema_nodes, subject).of_record(schema, 0)
+    return fields, schema_nodes.nodes()
+
+
+def read_rows(
+    place: Place, start: int, records: int, fields: Sequence[AvroField], names: Sequence[str]
+) -> tuple[pa.RecordBatch, int]:
+    """(so many records from a position on, the position behind them). names: the columns wanted."""
+    wanted = frozenset(names)
+    chosen = [field for field in fields if field.name in wanted]
+    ranges, end = decode_from(
+        place.data, start, records, _steps(fields, wanted), place.nodes, len(chosen)
+    )
+    if end < 0:
+        place.fail("records that do not decode")
+    arrays = _arrays(place, chosen, ranges)
+    return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in chosen]), end
+
+
+def _steps(fields: Sequence[AvroField], wanted: frozenset[str]) -> Steps:
+    outputs = np.cumsum([field.name in wanted for field in fields]) - 1
+    return Steps(
+        np.array([field.step for field in fields], np.int64),
+        np.where([field.name in wanted for field in fields], outputs, -1).astype(np.int64),
+        np.array([field.null_branch for field in fields], np.int64),
+        np.array([field.node for field in fields], np.int64),
+    )
+
+
+def _arrays(place: Place, fields: Sequence[AvroField], ranges: Numbers) -> list[pa.Array]:
+    return [
+        field.build(place, ranges[2 * index], ranges[2 * index + 1])
+        for index, field in enumerate(fields)
+    ]
+
+
+def _rows_at(place: Place, fields: Sequence[AvroField], positions: Numbers) -> list[pa.Array]:
+    """The fields of the records at these positions."""
+    steps = _steps(fields, frozenset(field.name for field in fields))
+    ranges = decode_at(place.data, positions, steps, place.nodes, len(fields))
+    if ranges is None:
+        place.fail("values that do not decode")
+    return _arrays(place, fields, ranges)
+
+
+class _Fields:
+    """Walks a schema."""
+
+    def __init__(self, nodes: AvroNodes, subject: str) -> None:
+        self._nodes = nodes
+        self._subject = subject
+
+    def of_record(self, record: Any, depth: int) -> tuple[AvroField, ...]:
+        fields = record.get("fields") if isinstance(record, dict) else None
+        if not isinstance(fields, list) or not all(isinstance(f, dict) for f in fields):
+            self._nodes.fail(f"{str(record)[:80]!r} in place of a record")
+        return tuple(self.field(str(f.get("name")), f.get("type"), depth) for f in fields)
+
+    def field(self, name: str, kind: Any, depth: int) -> AvroField:
+        if depth > MOST_NESTED:
+            self._nodes.fail("a schema nested too deeply")
+        annotated, null_branch = without_null(kind)
+        core, _ = self._nodes.unwrap(annotated)
+        node = self._nodes.add(annotated)
+        root = str(core.get("type") if isinstance(core, dict) else core)
+        notes = annotated if isinstance(annotated, dict) else {}
+        logical = str(notes.get("logicalType", ""))
+        if root in _NESTED:
+            arrow, build = _NESTED[root](self, core, depth + 1)
+            return AvroField(name, arrow, STEP_NODE, null_branch, node, build)
+        if (root, logical) in _NUMBERS or root in ("int", "long"):
+            arrow = _NUMBERS.get((root, logical), _NUMBERS[root, ""])
+            build = partial(_numbers, arrow)
+            return AvroField(name, arrow, STEP_INT, null_branch, node, build)
+        if logical == "decimal" and root in ("bytes", "fixed"):
+            arrow = self._decimal(name, notes)
+            step = STEP_BYTES if root == "bytes" else STEP_NODE
+            return AvroField(name, arrow, step, null_branch, node, partial(_decimals, arrow))
+        if root not in _PLAIN:
+            raise UnsupportedError(
+                f"field {name!r} of {self._subject}",
+                found=f"values of the Avro type {str(annotated)[:200]}",
+                expected="a type as Paimon writes it, nullable at most",
+                action="Read the table with another client.",
+            )
+        arrow, step, build = _PLAIN[root]
+        return AvroField(name, arrow, step, null_branch, node, build)
+
+    def _decimal(self, name: str, notes: dict[str, Any]) -> pa.DataType:
+        precision, scale = notes.get("precision"), notes.get("scale", 0)
+        if (
+            not isinstance(precision, int)
+            or not isinstance(scale, int)
+            or not 1 <= precision <= _MOST_DIGITS
+            or not 0 <= scale <= precision
+        ):
+            self._nodes.fail(f"the field {name!r}, a decimal of {precision} digits, scale {scale}")
+        return pa.decimal128(precision, scale)
+
+    def record(self, core: Any, depth: int) -> tuple[pa.DataType, Build]:
+        fields = self.of_record(core, depth)
+        arrow = pa.struct([pa.field(field.name, field.arrow) for field in fields])
+        return arrow, partial(_structs, arrow, fields)
+
+    def array(self, core: Any, depth: int) -> tuple[pa.DataType, Build]:
+        item = self.field("element", core.get("items"), depth)
+        arrow = pa.list_(pa.field("element", item.arrow))
+        whole = self._nodes.add(core.get("items"))
+        return arrow, partial(_lists, arrow, (item,), whole)
+
+    def map(self, core: Any, depth: int) -> tuple[pa.DataType, Build]:
+        key = self.field("key", "string", depth)
+        value = self.field("value", core.get("values"), depth)
+        arrow = pa.map_(pa.field("key", key.arrow, nullable=False), pa.field("value", value.arrow))
+        whole = self._nodes.add(core.get("values"))
+        return arrow, partial(_lists, arrow, (key, value), whole)
+
+
+_NESTED: Final[dict[str, Callable[[_Fields, Any, int], tuple[pa.DataType, Build]]]] = {
+    "record": _Fields.record,
+    "array": _Fields.array,
+    "map": _Fields.map,
+}
+
+
+# Ranges → arrays
+
+
+def _bits(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def _numbers(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
+    values = low
+    if arrow.bit_width == 32:
+        values = low.astype(np.int32)
+        if not np.array_equal(values, low):
+            place.fail("an int of more than 32 bits")
+    buffers = [_bits(high != 0), pa.py_buffer(np.ascontiguousarray(values))]
+    return pa.Array.from_buffers(arrow, len(low), buffers)
+
+
+def _fixed_width(place: Place, low: Numbers, width: int) -> npt.NDArray[np.uint8]:
+    """uint8[n, width]: zeros where there is no value."""
+    found = np.zeros((len(low), width), np.uint8)
+    there = np.flatnonzero(low >= 0)
+    found[there] = place.data[low[there, None] + np.arange(width)]
+    return found
+
+
+def _floats(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
+    values = _fixed_width(place, low, arrow.bit_width // 8)
+    return pa.Array.from_buffers(arrow, len(low), [_bits(low >= 0), pa.py_buffer(values)])
+
+
+def _booleans(place: Place, low: Numbers, high: Numbers) -> pa.Array:
+    values = _fixed_width(place, low, 1)[:, 0]
+    if np.any(values > 1):
+        place.fail("a boolean that is neither 0 nor 1")
+    return pa.array(values.astype(np.bool_), mask=low < 0)
+
+
+def _bytes(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
+    offsets, data = gather_bytes(place.data, low, high)
+    if offsets[-1] > _MOST_BYTES:
+        place.fail(f"{offsets[-1]} bytes in the texts of one batch")
+    buffers = [_bits(low >= 0), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    array = pa.Array.from_buffers(arrow, len(low), buffers)
+    array.validate(full=True)  # UTF-8
+    return array
+
+
+def _decimals(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
+    sizes = high - low
+    data = place.data if len(place.data) else np.zeros(1, np.uint8)
+    is_negative = (sizes > 0) & (data[np.maximum(low, 0)] >= 0x80)
+    fill = np.where(is_negative, 0xFF, 0).astype(np.uint8)
+    if np.any(sizes > _DECIMAL_BYTES):
+        place.fail(f"a decimal of {sizes.max()} bytes")
+    values = np.empty((len(low), _DECIMAL_BYTES), np.uint8)
+    for index in range(_DECIMAL_BYTES):
+        has_byte = sizes > index
+        values[:, index] = np.where(has_byte, data[np.where(has_byte, high - 1 - index, 0)], fill)
+    array = pa.Array.from_buffers(arrow, len(low), [_bits(low >= 0), pa.py_buffer(values)])
+    array.validate(full=True)  # digits
+    return array
+
+
+def _structs(
+    arrow: pa.DataType, fields: Sequence[AvroField], place: Place, low: Numbers, high: Numbers
+) -> pa.Array:
+    children = _rows_at(place, fields, low)
+    return pa.Array.from_buffers(arrow, len(low), [_bits(low >= 0)], children=children)
+
+
+def _lists(
+    arrow: pa.DataType,
+    fields: Sequence[AvroField],
+    item: int,
+    place: Place,
+    low: Numbers,
+    high: Numbers,
+) -> pa.Array:
+    """Lists of a field's values, maps of two fields'."""
+    is_map = len(fields) > 1
+    found = find_items(place.data, low, item, place.nodes, is_map=is_map)
+    if found is None:
+        place.fail("an array that does not decode")
+    counts, positions = found
+    offsets = np.zeros(len(low) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    children = _rows_at(place, fields, frozen(positions))
+    if is_map:
+        entries = [arrow.key_field, arrow.item_field]
+        children = [pa.StructArray.from_arrays(children, fields=entries)]
+    return pa.Array.from_buffers(
+        arrow, len(low), [_bits(low >= 0), pa.py_buffer(offsets)], children=children
+    )
+
+
+_PLAIN: Final[dict[str, tuple[pa.DataType, int, Build]]] = {
+    "boolean": (pa.bool_(), STEP_NODE, _booleans),
+    "float": (pa.float32(), STEP_NODE, partial(_floats, pa.float32())),
+    "double": (pa.float64(), STEP_NODE, partial(_floats, pa.float64())),
+    "string": (pa.string(), STEP_BYTES, partial(_bytes, pa.string())),
+    "bytes": (pa.binary(), STEP_BYTES, partial(_bytes, pa.binary())),
+    "fixed": (pa.binary(), STEP_NODE, partial(_bytes, pa.binary())),
+}

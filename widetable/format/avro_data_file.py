@@ -1,0 +1,125 @@
+"""An Avro data file as a stored file (stored_file.py): one group, read block by block.
+
+Source: Paimon `AvroFileFormat`, `AvroSchemaConverter`: TINYINT, SMALLINT and INT are ints, TIME is time-millis,
+timestamps have three or six digits, a MAP whose keys are no texts is an array of records of key and value. Rows are
+found by the file's own schema; `column_cast` makes them what the column is.
+Avro has no checksums but for those of the codecs snappy and zstandard, and does not count its rows: they are counted
+when they are read. Raises as `stored_file` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.errors import DamagedError
+from widetable.format.avro_arrays import Place, avro_fields, read_rows
+from widetable.format.avro_container import SYNC_BYTES, AvroCursor, AvroHeader, read_header
+from widetable.format.footer_seal import Seal
+from widetable.format.key_range import KeyRange, whole_file_range
+from widetable.format.row_budget import RowBudget, rows_within
+from widetable.format.stored_file import FileToOpen
+from widetable.kernels.arrow_buffers import frozen
+from widetable.types import DataField
+
+_HEADER_BYTES: Final = 1 << 16
+# Two numbers of 64 bits.
+_BLOCK_HEAD_BYTES: Final = 20
+# What a field takes in Arrow and beside it while it is decoded, besides its text.
+_FIELD_BYTES: Final = 32
+# So many times less is decompressed at once than what its rows may take: a null takes one byte here.
+_SWELLS: Final = 8
+
+
+class AvroDataFile:
+    """A StoredFile; reads the header when it is made."""
+
+    seal: Final = Seal.NONE
+
+    def __init__(self, file: FileToOpen) -> None:
+        self._file = file
+        self._header = _header(file)
+        self._fields, self._nodes = avro_fields(self._header.schema, file.path)
+        self.schema: Final = pa.schema([(field.name, field.arrow) for field in self._fields])
+        file.check_names(self.schema.names)
+        self.group_rows: Final = (file.meta.row_count,)
+
+    def batches(
+        self,
+        group: int,
+        names: Sequence[str],
+        batch_bytes: int,
+        budget: RowBudget,
+        *,
+        use_threads: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        for records, data in self._blocks(max(batch_bytes // _SWELLS, 1)):
+            place = Place(frozen(np.frombuffer(data, np.uint8)), self._nodes, self._file.path)
+            width = len(data) / records + _FIELD_BYTES * len(names)
+            at = done = 0
+            while done < records:
+                count = min(records - done, budget.rows, rows_within(batch_bytes, width))
+                batch, at = read_rows(place, at, count, self._fields, names)
+                done += count
+                yield batch
+            if at != len(data):
+                place.fail(f"{len(data) - at} bytes behind {records} records")
+
+    def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
+        file = self._file
+        return [whole_file_range(file.meta, keys, file.schema, file.path)]
+
+    def close(self) -> None:
+        """Nothing is held but the source."""
+
+    def _blocks(self, enough_bytes: int) -> Iterator[tuple[int, bytes]]:
+        """(records, their bytes) of one block or of several small ones."""
+        header, file = self._header, self._file
+        records, blocks, size = 0, list[bytes](), 0
+        at = header.end
+        while at < file.meta.file_size:
+            count, block, at = self._block(at)
+            if not count and not block:
+                continue
+            records, size = records + count, size + len(block)
+            blocks.append(block)
+            if size >= enough_bytes:
+                yield records, b"".join(blocks)
+                records, blocks, size = 0, [], 0
+        if records:
+            yield records, b"".join(blocks)
+
+    def _block(self, at: int) -> tuple[int, bytes, int]:
+        """(records, their bytes, the position of the next block)"""
+        header, source = self._header, self._file.source
+        source.seek(at)
+        cursor = AvroCursor(source.read(_BLOCK_HEAD_BYTES), self._file.path)
+        count, size = cursor.long(), cursor.long()
+        start = at + cursor.at
+        left = self._file.meta.file_size - start - SYNC_BYTES
+        if not 0 <= size <= left:
+            cursor.fail(f"a block of {size} bytes where {left} are left, at offset {at}")
+        source.seek(start)
+        block = header.decompress(source.read(size), self._file.path)
+        # A row has its numbers, of a byte at least.
+        if not 0 <= count <= len(block) or (block and not count):
+            cursor.fail(f"a block of {len(block)} bytes that claims {count} records")
+        if source.read(SYNC_BYTES) != header.sync:
+            cursor.fail(f"another sync mark than the header's behind the block at offset {at}")
+        return count, block, start + size + SYNC_BYTES
+
+
+def _header(file: FileToOpen) -> AvroHeader:
+    size = _HEADER_BYTES
+    while True:
+        file.source.seek(0)
+        data = file.source.read(size)
+        try:
+            return read_header(data, file.path)
+        except DamagedError:
+            if len(data) < size:  # that is the whole file
+                raise
+        size *= 4

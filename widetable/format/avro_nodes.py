@@ -1,0 +1,172 @@
+"""Avro types as the nodes that `kernels.avro_records` steps over, named types resolved.
+
+In: a schema as JSON has it. Raises DamagedError naming the subject for what is no schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import Any, Final, NoReturn, TypeAlias
+
+import numpy as np
+
+from widetable.errors import DamagedError
+from widetable.kernels.avro_records import (
+    NODE_ARRAY,
+    NODE_BYTES,
+    NODE_FIXED,
+    NODE_MAP,
+    NODE_RECORD,
+    NODE_UNION,
+    NODE_VARINT,
+    Nodes,
+)
+
+Schema: TypeAlias = dict[str, Any]
+
+_PRIMITIVES: Final = {
+    "null": (NODE_FIXED, 0),
+    "boolean": (NODE_FIXED, 1),
+    "float": (NODE_FIXED, 4),
+    "double": (NODE_FIXED, 8),
+    "int": (NODE_VARINT, 0),
+    "long": (NODE_VARINT, 0),
+    "bytes": (NODE_BYTES, 0),
+    "string": (NODE_BYTES, 0),
+}
+MOST_NESTED: Final = 32
+
+
+@dataclass
+class _Node:
+    kind: int
+    width: int = 0
+    children: list[int] = dataclass_field(default_factory=list)
+
+
+class AvroNodes:
+    """Collects the nodes of one file's schema."""
+
+    def __init__(self, schema: Any, subject: str) -> None:
+        self._subject = subject
+        self._named: dict[str, Any] = {}
+        self._collect_named(schema, 0)
+        self._named_nodes: dict[str, int] = {}
+        self._nodes: list[_Node] = []
+
+    def nodes(self) -> Nodes:
+        """All that were added."""
+        counts = [len(node.children) for node in self._nodes]
+        return Nodes(
+            np.array([node.kind for node in self._nodes], np.int64),
+            np.array([node.width for node in self._nodes], np.int64),
+            np.cumsum([0, *counts], dtype=np.int64),
+            np.array([child for node in self._nodes for child in node.children], np.int64),
+        )
+
+    def unwrap(self, kind: Any) -> tuple[Any, int]:
+        """The type itself, names and logical types resolved, and which branch of its union is null (-1: no union)."""
+        kind, null_branch = without_null(kind)
+        if (
+            isinstance(kind, dict)
+            and isinstance(kind.get("type"), str | dict)
+            and "fields" not in kind
+        ):
+            inner = kind["type"]
+            if isinstance(inner, dict) or inner in _PRIMITIVES:
+                kind = inner
+        if isinstance(kind, str):
+            kind = self._named.get(_short(kind), kind)
+        return kind, null_branch
+
+    def add(self, kind: Any, depth: int = 0) -> int:
+        """The index of a node that steps over `kind`."""
+        if depth > MOST_NESTED:
+            self.fail("a schema nested too deeply")
+        if isinstance(kind, list):
+            return self._add(_Node(NODE_UNION), [(branch, depth + 1) for branch in kind])
+        if isinstance(kind, str):
+            if kind in _PRIMITIVES:
+                return self._add(_Node(*_PRIMITIVES[kind]), [])
+            if _short(kind) not in self._named:
+                self.fail(f"the unknown type {kind!r}")
+            return self._named_node(_short(kind), depth)
+        if not isinstance(kind, dict):
+            self.fail(f"{str(kind)[:80]!r} in place of a type")
+        return self._complex_node(kind, depth)
+
+    def _complex_node(self, kind: Schema, depth: int) -> int:
+        name = kind.get("type")
+        if name == "array":
+            return self._add(_Node(NODE_ARRAY), [(kind.get("items"), depth + 1)])
+        if name == "map":
+            return self._add(_Node(NODE_MAP), [(kind.get("values"), depth + 1)])
+        if name in ("record", "fixed", "enum"):
+            return self._named_node(_short(str(kind.get("name"))), depth)
+        return self.add(name, depth + 1)
+
+    def _named_node(self, name: str, depth: int) -> int:
+        if name in self._named_nodes:
+            return self._named_nodes[name]
+        kind = self._named.get(name)
+        if not isinstance(kind, dict):
+            self.fail(f"the unknown type {name!r}")
+        self._named_nodes[name] = len(self._nodes)  # before its fields: they may name it again
+        if kind["type"] == "enum":
+            return self._add(_Node(NODE_VARINT), [])
+        if kind["type"] == "fixed":
+            size = kind.get("size")
+            if not isinstance(size, int) or not 0 <= size < 1 << 31:
+                self.fail(f"the type {name!r} of {size} bytes")
+            return self._add(_Node(NODE_FIXED, size), [])
+        fields = kind.get("fields")
+        if not isinstance(fields, list) or not all(isinstance(f, dict) for f in fields):
+            self.fail(f"the record {name!r} without fields")
+        return self._add(_Node(NODE_RECORD), [(f.get("type"), depth + 1) for f in fields])
+
+    def _add(self, node: _Node, children: list[tuple[Any, int]]) -> int:
+        index = len(self._nodes)
+        self._nodes.append(node)
+        node.children = [self.add(kind, depth) for kind, depth in children]
+        return index
+
+    def _collect_named(self, node: Any, depth: int) -> None:
+        """Named types: a later field may refer to an earlier one by its name only."""
+        if depth > 4 * MOST_NESTED:
+            self.fail("a schema nested too deeply")
+        if isinstance(node, list):
+            for branch in node:
+                self._collect_named(branch, depth + 1)
+        elif isinstance(node, dict):
+            if node.get("type") in ("record", "fixed", "enum") and isinstance(
+                node.get("name"), str
+            ):
+                self._named[_short(node["name"])] = node
+            for key in ("type", "items", "values", "fields"):
+                self._collect_named(node.get(key), depth + 1)
+
+    def fail(self, found: str) -> NoReturn:
+        raise avro_damage(self._subject, found)
+
+
+def without_null(kind: Any) -> tuple[Any, int]:
+    """The other type of a union with null, and which branch is null; any other type as it is, and -1."""
+    if isinstance(kind, list) and len(kind) == 2 and "null" in kind:
+        null_branch = kind.index("null")
+        return kind[1 - null_branch], null_branch
+    return kind, -1
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def avro_damage(subject: str, found: str) -> DamagedError:
+    """The error for bytes that are no such file."""
+    return DamagedError(
+        subject,
+        found=found,
+        expected="an Avro file as Paimon writes them",
+        action="Restore the file, or go back to an older snapshot.",
+    )

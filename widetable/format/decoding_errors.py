@@ -1,0 +1,40 @@
+"""Errors of pyarrow and of decoders, as they come while a data file is read, and what they mean to a caller."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from widetable.errors import StorageError
+from widetable.format.damaged_file import damaged_file
+
+
+@contextlib.contextmanager
+def mapped_errors(path: str) -> Iterator[None]:
+    """Pyarrow's errors become ours. An OSError with a number is the storage's, one without the decoder's."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, LookupError) as cause:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            raise StorageError(
+                path,
+                found=f"{cause.strerror or cause} (errno {cause.errno})",
+                expected="a storage that gives the bytes",
+                action="Mend the storage, then retry.",
+            ) from cause
+        text = str(cause).partition("\n")[0]
+        if (
+            type(cause) is pa.ArrowException
+        ):  # Arrow's "unknown error": the system refused a thread, for instance
+            raise StorageError(
+                path,
+                found=text,
+                expected="a system that lets the file be read",
+                action="Give the process what it lacks, then retry.",
+            ) from cause
+        kind = path.rpartition(".")[2]
+        raise damaged_file(
+            path, f"bytes that do not decode: {text}", f"a data file of the format {kind!r}"
+        ) from cause

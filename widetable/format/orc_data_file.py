@@ -1,0 +1,199 @@
+"""An ORC data file as a stored file (stored_file.py): a group is a stripe.
+
+Source: Paimon `OrcTypeUtil`, `FieldWriterFactory`, `OrcTimestampColumnVector`; ORC specification v1. What differs from
+how Arrow reads ORC:
+
+    CHAR(n)       ORC fills texts with spaces to n characters; Paimon takes spaces at the end off again. Arrow takes n
+                  bytes for n characters, so it is told that these are texts without a length.
+    times         Arrow has nanoseconds only, which end in the years 1677 and 2262. Where the statistics do not rule out
+                  that a column has others, Arrow reads its seconds as integers, and the nanoseconds are decoded here
+                  (not within ROW, ARRAY, MAP: there Arrow refuses them).
+    LOCAL ZONE    Paimon's Java by default stores an instant whose wall clock, in the writer's zone, is the value
+                  (`orc.timestamp-ltz.legacy.type`). The zone stands in the stripe if the file has a TIMESTAMP too;
+                  else it is that of the process, as for Java. What ORC's C++ wrote is an instant as it stands.
+    names         Arrow takes dots in names for paths, so it sees numbers.
+
+A stripe is decoded as a whole (the columns asked for). Statistics are asked for times only: keys of a stripe are bound
+by those of the file. Raises as `stored_file` says.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import orc
+
+from widetable.format import orc_tail
+from widetable.format.footer_seal import Seal
+from widetable.format.key_range import KeyRange, whole_file_range
+from widetable.format.orc_runs import unsigned_runs
+from widetable.format.orc_tail import OrcTail, Stripe, read_tail
+from widetable.format.orc_values import Mending, far_times, mended_values
+from widetable.format.parquet_data_file import times_beyond
+from widetable.format.row_budget import RowBudget, pieces
+from widetable.format.stored_file import FileToOpen
+from widetable.types import DataField
+
+_LEGACY: Final = "orc.timestamp-ltz.legacy.type"
+_RUNS_OF_VERSION_2: Final = 2
+_NANOS_STREAM: Final = 5
+_MICRO_DIGITS: Final = 6
+_TIMES: Final = (orc_tail.TIMESTAMP, orc_tail.INSTANT)
+# Milliseconds that nanoseconds hold, and a day for the zone of statistics.
+_NANOS_HOLD: Final = (1 << 63) // 1_000_000 - 86_400_000
+
+
+class OrcDataFile:
+    """A StoredFile; reads the tail when it is made."""
+
+    seal: Final = Seal.NONE
+
+    def __init__(self, file: FileToOpen) -> None:
+        self._file = file
+        self._tail: Final = read_tail(self._bytes, file.meta.file_size, file.path)
+        file.check_rows(self._tail.rows)
+        root = self._tail.types[0]
+        file.check_names(root.names)
+        kinds = {
+            index: orc_tail.STRING
+            for index, kind in enumerate(self._tail.types)
+            if kind.kind in (orc_tail.CHAR, orc_tail.VARCHAR)
+        }
+        self._columns: Final = dict(zip(root.names, root.children, strict=True))
+        self._arrow_names: Final = {name: str(i) for i, name in enumerate(root.names)}
+        self._far: Final = self._far_columns()
+        kinds.update((self._columns[name], orc_tail.LONG) for name in self._far)
+        tail = self._tail.retyped(kinds)
+        self._orc = orc.ORCFile(pa.PythonFile(_Retailed(file.source, self._tail.end, tail), "r"))
+        found = [field.type for field in self._orc.schema]
+        self.schema: Final = pa.schema(
+            [
+                (name, self._far.get(name, arrow))
+                for name, arrow in zip(root.names, found, strict=True)
+            ]
+        )
+        self.group_rows: Final = tuple(stripe.rows for stripe in self._tail.stripes)
+
+    def batches(
+        self,
+        group: int,
+        names: Sequence[str],
+        batch_bytes: int,
+        budget: RowBudget,
+        *,
+        use_threads: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        stripe = self._tail.stripes[group]
+        if not stripe.rows:
+            return
+        asked = [self._arrow_names[name] for name in names]
+        rows = self._orc.read_stripe(group, columns=asked)
+        zone = self._zone(stripe, names)
+        arrays = []
+        for name, arrow_name in zip(names, asked, strict=True):
+            mending = Mending(self._tail.types, self._columns[name], zone, name, self._file.path)
+            array = rows.column(rows.schema.get_field_index(arrow_name))
+            if name in self._far:
+                array = self._far_times(stripe, array, mending)
+            arrays.append(mended_values(array, mending))
+        batch = pa.RecordBatch.from_arrays(arrays, names=list(names))
+        del rows, arrays
+        yield from pieces(batch, batch_bytes, budget.rows)
+
+    def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
+        file = self._file
+        whole = whole_file_range(file.meta, keys, file.schema, file.path)
+        return [KeyRange(rows, whole.minima, whole.maxima) for rows in self.group_rows]
+
+    def close(self) -> None:
+        """Nothing is held but the source."""
+
+    def _bytes(self, at: int, count: int) -> bytes:
+        source = self._file.source
+        source.seek(at)
+        return bytes(source.read(count))
+
+    def _far_columns(self) -> dict[str, pa.DataType]:
+        """Columns of times that nanoseconds may not hold, and what they are read as."""
+        tail, found = self._tail, {}
+        for name, index in self._columns.items():
+            kind, times = tail.types[index].kind, tail.times[index]
+            is_held = times is not None and all(abs(time) < _NANOS_HOLD for time in times)
+            if kind in _TIMES and not is_held:
+                stored = self._file.schema.by_name.get(name)
+                digits = 0 if stored is None else stored.type.precision or 0
+                zone = "UTC" if kind == orc_tail.INSTANT else None
+                found[name] = pa.timestamp("ns" if digits > _MICRO_DIGITS else "us", zone)
+        return found
+
+    def _far_times(self, stripe: Stripe, seconds: pa.Array, mending: Mending) -> pa.Array:
+        footer = self._tail.stripe_footer(self._bytes, stripe)
+        if footer.encodings[mending.index] != _RUNS_OF_VERSION_2:
+            raise times_beyond(
+                mending.column, mending.path, "in an encoding before ORC's version 2"
+            )
+        place = footer.streams.get((mending.index, _NANOS_STREAM), (0, 0))
+        nanos = unsigned_runs(self._tail.stream(self._bytes, place))
+        return far_times(seconds, nanos, footer.zone, self._far[mending.column], mending)
+
+    def _within(self, name: str, kinds: Mapping[int, int]) -> bool:
+        """Whether a column has one of these types in it."""
+        return any(index in kinds for index in _walk(self._tail, self._columns[name]))
+
+    def _zone(self, stripe: Stripe, names: Sequence[str]) -> str | None:
+        """The zone in which wall clocks are values; None where instants are values."""
+        file, types = self._file, self._tail.types
+        instants = {i: 0 for i, kind in enumerate(types) if kind.kind == orc_tail.INSTANT}
+        if not self._tail.is_java or file.schema.options.get(_LEGACY, "true").lower() != "true":
+            return None
+        if not any(self._within(name, instants) for name in names):
+            return None
+        return self._tail.stripe_footer(self._bytes, stripe).zone or ""
+
+
+def _walk(tail: OrcTail, index: int) -> Iterator[int]:
+    yield index
+    for child in tail.types[index].children:
+        yield from _walk(tail, child)
+
+
+class _Retailed(io.RawIOBase):
+    """A file whose tail is another one."""
+
+    def __init__(self, source: pa.NativeFile, end: int, tail: bytes) -> None:
+        """end: where the tail begins."""
+        self._source = source
+        self._end = end
+        self._tail = tail
+        self._at = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        size = self._end + len(self._tail)
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        stop = self._end + len(self._tail)
+        last = stop if size < 0 else min(stop, self._at + size)
+        found = b""
+        if self._at < min(last, self._end):
+            self._source.seek(self._at)
+            found = bytes(self._source.read(min(last, self._end) - self._at))
+        if last > self._end:
+            start = max(self._at - self._end, 0)
+            found += self._tail[start : last - self._end]
+        self._at += len(found)
+        return found

@@ -1,0 +1,322 @@
+"""The tail of an ORC file: read before Arrow sees it, checked, and written anew with types that Arrow reads right.
+
+    file        = "ORC" stripe* metadata footer postscript size     size: one byte, of the postscript
+    stripe      = index data stripe-footer
+    postscript  = 1 footer length, 2 codec, 3 block size, 5 metadata length, 8000 "ORC"
+    footer      = 3 stripe*, 4 type*, 6 rows, 7 statistics of a column*, 9 writer
+    stripe      = 1 offset, 2 index, 3 data, 4 footer length, 5 rows
+    type        = 1 kind, 2 children, 3 their names, 5 precision, 6 scale
+    statistics  = 1 values, 9 of times: 1, 2 or 3, 4 least and greatest millisecond
+    stripe-footer = 1 stream (1 kind, 2 type, 3 length)*, 2 encoding (1 kind)*, 3 the writer's time zone
+    metadata, footer and stripe-footer are chunks of the codec: 3 bytes (length << 1 | is plain), bytes
+
+Source: ORC specification v1. A wrong bit in the types ends the process in Arrow, and ORC has no checksums: so the tree
+of types is held against its rules here. Raises ValueError for a tail that is not so, UnsupportedError for codecs.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from widetable.errors import UnsupportedError
+from widetable.format.protobuf import Message, encoded, message, varint, zigzag
+
+# (position, count)
+Read: TypeAlias = Callable[[int, int], bytes]
+
+BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, STRING, BINARY, TIMESTAMP = range(10)
+LIST, MAP, STRUCT, UNION, DECIMAL, DATE, VARCHAR, CHAR, INSTANT = range(10, 19)
+_CHILDREN: Final = {LIST: 1, MAP: 2}
+# Footers of many columns are megabytes; what claims more is no footer.
+_TAIL_BYTES: Final = 1 << 14
+_MOST_DIGITS: Final = 38
+_MOST_NESTED: Final = 64
+# Fields of the footer that Arrow needs to read rows, besides types.
+_KEPT: Final = (1, 2, 3, 6, 8, 9, 11, 12)
+_MAGIC: Final = b"ORC"
+
+
+@dataclass(frozen=True)
+class OrcType:
+    """A column, or a part of one. children: indices of types."""
+
+    kind: int
+    children: tuple[int, ...]
+    names: tuple[str, ...]
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """begin, footer: where these begin; footer_bytes: how long that is."""
+
+    rows: int
+    begin: int
+    footer: int
+    footer_bytes: int
+
+
+@dataclass(frozen=True)
+class StripeFooter:
+    """zone: the writer's. streams: by (type, kind) where they lie and how long they are. encodings: by type."""
+
+    zone: str | None
+    streams: Mapping[tuple[int, int], tuple[int, int]]
+    encodings: Sequence[int]
+
+
+@dataclass(frozen=True)
+class OrcTail:
+    """end: where the metadata begins. times: for each type the least and greatest millisecond; None where nobody says.
+
+    is_java: written by ORC's Java.
+    """
+
+    end: int
+    codec: int
+    block_bytes: int
+    footer: Message
+    postscript: Message
+    types: tuple[OrcType, ...]
+    stripes: tuple[Stripe, ...]
+    rows: int
+    times: tuple[tuple[int, int] | None, ...]
+    is_java: bool
+
+    def retyped(self, kinds: Mapping[int, int]) -> bytes:
+        """A tail for the same stripes in which some types have another kind, and columns are called 0, 1, 2, ..."""
+        types = [
+            replace(kind, kind=kinds.get(index, kind.kind)) for index, kind in enumerate(self.types)
+        ]
+        names = tuple(str(index) for index in range(len(types[0].children)))
+        types[0] = replace(types[0], names=names)
+        fields = [(key, value) for key, value in self.footer.fields if key in _KEPT]
+        fields += [(4, _type_message(kind)) for kind in types]
+        footer = self._chunks(message(sorted(fields, key=lambda field: field[0])))
+        changed = {1: len(footer), 5: 0}
+        kept = [(key, value) for key, value in self.postscript.fields if key not in changed]
+        postscript = message(sorted([*kept, *changed.items()], key=lambda field: field[0]))
+        return footer + postscript + bytes([len(postscript)])
+
+    def stripe_footer(self, read: Read, stripe: Stripe) -> StripeFooter:
+        """What a stripe says of itself."""
+        data = read(stripe.footer, stripe.footer_bytes)
+        found = Message(plain_chunks(data, self.codec, self.block_bytes))
+        zones = found.parts(3)
+        at, streams = stripe.begin, {}
+        for part in found.parts(1):
+            stream = Message(part)
+            size = stream.number(3)
+            streams[stream.number(2), stream.number(1)] = (at, size)
+            at += size
+        if at > stripe.footer:
+            raise ValueError(f"streams that end behind their stripe at {stripe.footer}")
+        encodings = tuple(Message(part).number(1) for part in found.parts(2))
+        return StripeFooter(zones[-1].decode() if zones else None, streams, encodings)
+
+    def stream(self, read: Read, place: tuple[int, int]) -> bytes:
+        """The bytes of a stream without their codec."""
+        return plain_chunks(read(*place), self.codec, self.block_bytes)
+
+    def _chunks(self, data: bytes) -> bytes:
+        if not self.codec:
+            return data
+        out = bytearray()
+        for start in range(0, len(data), self.block_bytes):
+            part = data[start : start + self.block_bytes]
+            out += (len(part) << 1 | 1).to_bytes(3, "little") + part
+        return bytes(out)
+
+
+def read_tail(read: Read, size: int, subject: str) -> OrcTail:
+    """The tail of a file of so many bytes. read: (position, count). subject: the file's path, for messages."""
+    count = min(size, _TAIL_BYTES)
+    tail = read(size - count, count)
+    if count <= len(_MAGIC) or tail[-1] >= count:
+        raise ValueError(f"no tail of an ORC file in {size} bytes")
+    postscript = Message(tail[-1 - tail[-1] : -1])
+    if postscript.parts(8000) != [_MAGIC]:
+        raise ValueError("no mark of ORC at the end")
+    footer_bytes, metadata_bytes = postscript.number(1), postscript.number(5)
+    codec, block_bytes = postscript.number(2), postscript.number(3, 256 << 10)
+    if codec not in (0, *_CODECS):
+        raise UnsupportedError(
+            subject,
+            found=f"ORC's codec number {codec}",
+            expected="no codec, zlib, snappy, lz4 or zstd",
+            action="Read the table with another client, or rewrite it.",
+        )
+    begin = size - 1 - tail[-1] - footer_bytes
+    end = begin - metadata_bytes
+    if end < len(_MAGIC) or not 0 < block_bytes < 1 << 23:
+        raise ValueError(f"a footer of {footer_bytes} bytes and metadata of {metadata_bytes}")
+    footer = Message(plain_chunks(read(begin, footer_bytes), codec, block_bytes))
+    types = tuple(_type(part) for part in footer.parts(4))
+    _check_tree(types)
+    stripes = tuple(_stripe(part, end) for part in footer.parts(3))
+    rows = footer.number(6)
+    if sum(stripe.rows for stripe in stripes) != rows:
+        raise ValueError(f"{rows} rows, and others in the stripes")
+    found = [_times(part) for part in footer.parts(7)]
+    times = tuple(found) if len(found) == len(types) else (None,) * len(types)
+    is_java = footer.number(9) == 0
+    return OrcTail(
+        end, codec, block_bytes, footer, postscript, types, stripes, rows, times, is_java
+    )
+
+
+def _type(data: bytes) -> OrcType:
+    found = Message(data)
+    return OrcType(
+        found.number(1),
+        tuple(found.numbers(2)),
+        tuple(name.decode() for name in found.parts(3)),
+        found.number(5),
+        found.number(6),
+    )
+
+
+def _type_message(kind: OrcType) -> bytes:
+    fields: list[tuple[int, int | bytes]] = [(1, kind.kind)]
+    if kind.children:
+        fields.append((2, b"".join(encoded(child) for child in kind.children)))
+    fields += [(3, name.encode()) for name in kind.names]
+    if kind.kind == DECIMAL:
+        fields += [(5, kind.precision), (6, kind.scale)]
+    return message(fields)
+
+
+def _check_tree(types: Sequence[OrcType]) -> None:
+    """Types stand in the order of a walk: each before its children, these before its next sibling."""
+    if not types or types[0].kind != STRUCT:
+        raise ValueError("no row in the tree of types")
+    if _after(types, 0, 0) != len(types):
+        raise ValueError("types that are of no column")
+
+
+def _after(types: Sequence[OrcType], index: int, depth: int) -> int:
+    """The index behind a type and all that is in it."""
+    kind = types[index]
+    expected = len(kind.names) if kind.kind == STRUCT else _CHILDREN.get(kind.kind, 0)
+    if depth > _MOST_NESTED or len(kind.children) != expected or kind.kind > INSTANT:
+        raise ValueError(f"a type of the kind {kind.kind} with {len(kind.children)} children")
+    if kind.kind == UNION or len(set(kind.names)) != len(kind.names):
+        raise ValueError("a union, or two fields of one name")
+    if kind.kind == DECIMAL and not (
+        1 <= kind.precision <= _MOST_DIGITS and kind.scale <= kind.precision
+    ):
+        raise ValueError(f"a decimal of {kind.precision} digits, scale {kind.scale}")
+    next_index = index + 1
+    for child in kind.children:
+        if child != next_index or child >= len(types):
+            raise ValueError(f"the child {child} of type {index}")
+        next_index = _after(types, child, depth + 1)
+    return next_index
+
+
+def _stripe(data: bytes, end: int) -> Stripe:
+    found = Message(data)
+    footer = found.number(1) + found.number(2) + found.number(3)
+    if footer + found.number(4) > end:
+        raise ValueError(f"a stripe that ends behind {end}")
+    return Stripe(found.number(5), found.number(1), footer, found.number(4))
+
+
+def _times(data: bytes) -> tuple[int, int] | None:
+    found = Message(data)
+    if found.number(1, 1) == 0:
+        return 0, 0
+    parts = found.parts(9)
+    if not parts:
+        return None
+    times = Message(parts[-1])
+    bounds = []
+    for names in ((3, 1), (4, 2)):
+        raw = next((value for name in names if (value := times.optional(name)) is not None), None)
+        if raw is None:
+            return None
+        bounds.append(zigzag(raw))
+    return bounds[0], bounds[1]
+
+
+def plain_chunks(data: bytes, codec: int, block_bytes: int) -> bytes:
+    """What a footer is without its codec."""
+    if not codec:
+        return data
+    out, at = bytearray(), 0
+    while at < len(data):
+        head = int.from_bytes(data[at : at + 3], "little")
+        at += 3
+        chunk = data[at : at + (head >> 1)]
+        if at > len(data) or len(chunk) < head >> 1:
+            raise ValueError("a chunk that ends behind the footer")
+        at += len(chunk)
+        out += chunk if head & 1 else _CODECS[codec](chunk, block_bytes)
+    return bytes(out)
+
+
+def _inflate(chunk: bytes, block_bytes: int) -> bytes:
+    try:
+        return zlib.decompress(chunk, -zlib.MAX_WBITS)
+    except zlib.error as cause:
+        raise ValueError(f"a chunk that does not decompress: {cause}") from cause
+
+
+def _unsnappy(chunk: bytes, block_bytes: int) -> bytes:
+    size, _ = varint(chunk, 0)
+    if size > block_bytes:
+        raise ValueError(f"a chunk of {size} bytes")
+    return bytes(pa.decompress(chunk, size, "snappy", asbytes=True))
+
+
+def _unlz4(chunk: bytes, block_bytes: int) -> bytes:
+    """A block of LZ4 does not say how long it is."""
+    out, at = bytearray(), 0
+    while at < len(chunk):
+        token = chunk[at]
+        count, at = _lz4_length(chunk, at + 1, token >> 4)
+        if count > len(chunk) - at or len(out) + count > block_bytes:
+            raise ValueError("literals behind the end of a chunk")
+        out += chunk[at : at + count]
+        at += count
+        if at == len(chunk):
+            break
+        offset = int.from_bytes(chunk[at : at + 2], "little")
+        count, at = _lz4_length(chunk, at + 2, token & 15)
+        count += 4
+        if not 0 < offset <= len(out) or len(out) + count > block_bytes:
+            raise ValueError("a match before the start of a chunk")
+        start = len(out) - offset
+        repeated = out[start:] * (count // offset + 1)
+        out += repeated[:count]
+    return bytes(out)
+
+
+def _lz4_length(chunk: bytes, at: int, count: int) -> tuple[int, int]:
+    """(length, position behind it)"""
+    if count == 15:
+        while True:
+            byte = chunk[at]
+            at, count = at + 1, count + byte
+            if byte < 255:
+                break
+    return count, at
+
+
+def _unzstd(chunk: bytes, block_bytes: int) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
+        return bytes(stream.read())
+
+
+_CODECS: Final[Mapping[int, Callable[[bytes, int], bytes]]] = {
+    1: _inflate,
+    2: _unsnappy,
+    4: _unlz4,
+    5: _unzstd,
+}

@@ -1,0 +1,172 @@
+"""A Parquet data file as a stored file (stored_file.py): row groups, the footer's seal, int96.
+
+Source: format.md section 7. Raises as `stored_file` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from widetable.errors import UnsupportedError
+from widetable.format.footer_seal import Seal, seal_of
+from widetable.format.key_range import KeyRange
+from widetable.format.parquet_statistics import row_group_key_ranges
+from widetable.format.row_budget import RowBudget, row_bytes, rows_within
+from widetable.format.row_group_width import Leaf, group_bytes, leaves_of
+from widetable.format.stored_file import FileToOpen
+from widetable.schema import TableSchema, file_column
+from widetable.types import DataField, timestamp_unit
+
+_ARROW: Final = "parquet-cpp-arrow"
+# So many rows show how wide they are, where the footer does not say.
+_PROBED_ROWS: Final = 256
+
+
+class ParquetDataFile:
+    """A StoredFile; reads the footer only when it is made."""
+
+    def __init__(self, file: FileToOpen) -> None:
+        self._file = file
+        self.seal: Final = seal_of(file.source)
+        if self.seal is Seal.BROKEN:  # before Arrow sees the footer
+            raise file.damaged("a footer with a wrong checksum", "the footer as written")
+        parquet = self._opened()
+        file.check_rows(parquet.metadata.num_rows)
+        file.check_names(parquet.schema_arrow.names)
+        self._wide_times: _WideTimes | None = None
+        names = _int96_columns(parquet)
+        if names:
+            unit = _int96_unit(names, file.wanted, file.schema)
+            # What Arrow wrote came from nanoseconds.
+            is_wide = unit == "ns" and not (parquet.metadata.created_by or "").startswith(_ARROW)
+            if is_wide:
+                self._wide_times = _WideTimes(self._opened(parquet.metadata, "us"), names)
+            parquet = self._opened(parquet.metadata, unit)
+        self._parquet: Final = parquet
+        self._leaves: dict[Sequence[str], tuple[Leaf, ...]] = {}
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._parquet.schema_arrow
+
+    @property
+    def group_rows(self) -> list[int]:
+        metadata = self._parquet.metadata
+        return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+    def batches(
+        self,
+        group: int,
+        names: Sequence[str],
+        batch_bytes: int,
+        budget: RowBudget,
+        *,
+        use_threads: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        rows = min(budget.rows, self._rows_at_once(group, names, batch_bytes))
+        found = self._parquet.iter_batches(
+            rows, row_groups=[group], columns=names, use_threads=use_threads
+        )
+        wide = self._wide_times
+        micros = None if wide is None else wide.batches(rows, [group], names)
+        for batch in found:
+            if micros is not None:
+                _WideTimes.check(next(micros), batch, self._file.path)
+            yield batch
+
+    def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
+        file = self._file
+        return row_group_key_ranges(self._parquet, file.meta, keys, file.schema, file.path)
+
+    def close(self) -> None:
+        self._parquet.close()
+
+    def _opened(
+        self, metadata: pq.FileMetaData | None = None, int96_unit: str | None = None
+    ) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._file.source,
+            metadata=metadata,
+            pre_buffer=False,
+            page_checksum_verification=True,
+            coerce_int96_timestamp_unit=int96_unit,
+        )
+
+    def _rows_at_once(self, group: int, names: Sequence[str], batch_bytes: int) -> int:
+        """By what the footer says of a row group, and by its first rows where it does not say."""
+        names = tuple(names)
+        if names not in self._leaves:
+            self._leaves[names] = leaves_of(self._parquet.schema, frozenset(names))
+        metadata = self._parquet.metadata
+        size = group_bytes(metadata, group, self._leaves[names], batch_bytes)
+        width = size.bytes / max(metadata.row_group(group).num_rows, 1)
+        if size.hidden:
+            first = self._parquet.iter_batches(
+                _PROBED_ROWS, row_groups=[group], columns=size.hidden, use_threads=False
+            )
+            width += row_bytes(next(first))
+        return rows_within(batch_bytes, width)
+
+
+class _WideTimes:
+    """Columns of int96 that another client wrote, whose times may lie outside of what int64 nanoseconds hold."""
+
+    def __init__(self, parquet: pq.ParquetFile, names: Sequence[str]) -> None:
+        """parquet: the file, with int96 read as microseconds."""
+        self._parquet = parquet
+        self._names = frozenset(names)
+
+    def batches(
+        self, batch_rows: int, row_groups: Sequence[int], columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch] | None:
+        """The same rows in microseconds; None when none of these columns is one of them."""
+        names = [name for name in columns if name in self._names]
+        if not names:
+            return None
+        found: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
+            batch_rows, row_groups=row_groups, columns=names, use_threads=False
+        )
+        return found
+
+    @staticmethod
+    def check(micros: pa.RecordBatch, nanos: pa.RecordBatch, path: str) -> None:
+        """Raises UnsupportedError for a time that nanoseconds cannot hold: Arrow lets it wrap around."""
+        for name in micros.schema.names:
+            try:
+                micros.column(name).cast(nanos.schema.field(name).type)
+            except pa.ArrowInvalid as cause:
+                raise times_beyond(name, path, str(cause)) from cause
+
+
+def times_beyond(name: str, path: str, found: str) -> UnsupportedError:
+    """The error for a column with times that 64 bits of nanoseconds do not hold."""
+    return UnsupportedError(
+        f"column {name!r} of {path}",
+        found=f"a time outside of the years 1677 to 2262: {found}",
+        expected="times that 64 bits of nanoseconds hold",
+        action="Read the column with another client, or leave it out.",
+    )
+
+
+def _int96_columns(parquet: pq.ParquetFile) -> list[str]:
+    """Columns of the file with an int96 in them."""
+    leaves = (parquet.schema.column(i) for i in range(len(parquet.metadata.schema)))
+    paths = (leaf.path for leaf in leaves if leaf.physical_type == "INT96")
+    return list(dict.fromkeys(path.partition(".")[0] for path in paths))
+
+
+def _int96_unit(names: Sequence[str], wanted: Sequence[DataField], file_schema: TableSchema) -> str:
+    """The unit in which to read these columns of int96: the finest that a wanted one needs.
+
+    int96 has no unit of its own; read as nanoseconds, years before 1678 and after 2261 would come out wrong.
+    """
+    digits = 0
+    for field in wanted:
+        stored = file_column(field, file_schema)
+        if stored is not None and stored.name in names:
+            digits = max(digits, 9 if stored.type.is_nested else stored.type.precision or 0)
+    return timestamp_unit(digits)

@@ -1,0 +1,98 @@
+"""What a data file is to its reader, whatever its format: columns of the file's own names and Arrow types, in groups of
+rows that can be read each by itself (Parquet's row groups, ORC's stripes, an Avro file as a whole).
+
+Openers and the methods raise DamagedError and UnsupportedError naming the file, and what pyarrow and decoders raise
+(`decoding_errors` maps it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from widetable.errors import DamagedError
+from widetable.format.damaged_file import damaged_file
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.footer_seal import Seal
+from widetable.format.key_range import KeyRange
+from widetable.format.row_budget import RowBudget
+from widetable.schema import TableSchema
+from widetable.types import DataField
+
+
+@dataclass(frozen=True)
+class FileToOpen:
+    """source: of the size that `meta` says. wanted: columns of the table. schema: the one that the file was written
+    with.
+    """
+
+    source: pa.NativeFile
+    path: str
+    meta: DataFileMeta
+    wanted: Sequence[DataField]
+    schema: TableSchema
+
+    def check_rows(self, rows: int) -> None:
+        """Raises DamagedError where the file counts others than its meta."""
+        if rows != self.meta.row_count:
+            raise damaged_file(
+                self.path, f"{rows} rows", f"{self.meta.row_count} rows, as its meta says"
+            )
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """A file may lack columns, so one whose name has a wrong bit would be taken for one that it does not have."""
+        known = {field.name for field in self.schema.fields}
+        foreign = [name for name in names if name not in known and not name.startswith("_")]
+        if foreign:
+            raise self.damaged(
+                f"the column {foreign[0]!r}, which schema {self.schema.id} does not have",
+                "columns of the schema that the file was written with",
+            )
+
+    def damaged(self, found: str, expected: str) -> DamagedError:
+        """The error for this file."""
+        return damaged_file(self.path, found, expected)
+
+
+class StoredFile(Protocol):
+    """An open file. Not for several threads at once."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that `batches` can give, system columns among them, with the Arrow types that it gives."""
+        ...
+
+    @property
+    def seal(self) -> Seal:
+        """What is known of the part that says where everything is."""
+        ...
+
+    @property
+    def group_rows(self) -> Sequence[int]:
+        """How many rows each group has, in file order."""
+        ...
+
+    def batches(
+        self,
+        group: int,
+        names: Sequence[str],
+        batch_bytes: int,
+        budget: RowBudget,
+        *,
+        use_threads: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows of a group in file order; the columns of these names at least. budget: what rows were wide so far;
+        batches of about batch_bytes.
+        """
+        ...
+
+    def key_ranges(self, keys: Sequence[DataField]) -> list[KeyRange]:
+        """One per group: what holds the keys of all its rows. keys: the trimmed key of the current schema."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held besides the source."""
+        ...
