@@ -318,7 +318,7 @@ FILE_FORMAT: Final = Option[str](
     "enum",
     "parquet",
     "",
-    "Format of data files; only Parquet is written and read.",
+    "Format of data files that are written; ORC and Avro are read.",
     choices=("parquet",),
 )
 MANIFEST_TARGET_FILE_SIZE: Final = Option[int](

@@ -64,10 +64,10 @@ def read(
 
 
 def spark_can_scan(split: SplitRead, schema_id: int, columns: pa.Schema) -> bool:
-    """Whether Spark's Parquet scan gives the split's rows: no merge, the current schema's names,
+    """Whether Spark's Parquet scan gives the split's rows: no merge, Parquet, the current schema's names,
     and types that it reads alike.
     """
-    if not split.raw_files:
+    if not split.raw_files or not all(file.is_parquet for file in split.raw_files):
         return False
     if any(file.schema_id != schema_id for file in split.raw_files):
         return False

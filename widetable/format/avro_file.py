@@ -178,7 +178,9 @@ def _array_text(cursor: AvroCursor) -> str:
 
 # Where deletion vectors are; older writers did not count their rows.
 _RANGE: Final = _record(_array_text, AvroCursor.long, AvroCursor.long)
-_COUNTED_RANGE: Final = _record(_array_text, AvroCursor.long, AvroCursor.long, _nullable(AvroCursor.long))
+_COUNTED_RANGE: Final = _record(
+    _array_text, AvroCursor.long, AvroCursor.long, _nullable(AvroCursor.long)
+)
 _RANGE_KIND: Final = "record(f0 string, f1 int, f2 int"
 
 _PARSERS: Final[dict[str, Callable[[bytes, str], object]]] = {

@@ -20,7 +20,7 @@ by those of the file. Raises as `stored_file` says.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -29,8 +29,8 @@ from pyarrow import orc
 from widetable.format import orc_tail
 from widetable.format.footer_seal import Seal
 from widetable.format.key_range import KeyRange, whole_file_range
-from widetable.format.orc_runs import unsigned_runs
-from widetable.format.orc_tail import OrcTail, Stripe, read_tail
+from widetable.format.orc_streams import DIRECT_V2, NANOS, check_streams, numbers_of
+from widetable.format.orc_tail import OrcTail, StripeFooter, read_tail
 from widetable.format.orc_values import Mending, far_times, mended_values
 from widetable.format.parquet_data_file import times_beyond
 from widetable.format.row_budget import RowBudget, pieces
@@ -38,8 +38,6 @@ from widetable.format.stored_file import FileToOpen
 from widetable.types import DataField
 
 _LEGACY: Final = "orc.timestamp-ltz.legacy.type"
-_RUNS_OF_VERSION_2: Final = 2
-_NANOS_STREAM: Final = 5
 _MICRO_DIGITS: Final = 6
 _TIMES: Final = (orc_tail.TIMESTAMP, orc_tail.INSTANT)
 # Milliseconds that nanoseconds hold, and a day for the zone of statistics.
@@ -90,14 +88,21 @@ class OrcDataFile:
         if not stripe.rows:
             return
         asked = [self._arrow_names[name] for name in names]
-        rows = self._orc.read_stripe(group, columns=asked)
-        zone = self._zone(stripe, names)
+        footer = self._tail.stripe_footer(self._bytes, stripe)
+        types = [index for name in names for index in _walk(self._tail, self._columns[name])]
+        check_streams(self._tail, footer, self._bytes, types)
+        try:
+            rows = self._orc.read_stripe(group, columns=asked)
+        except pa.ArrowException as cause:
+            # No thread is asked for, so what Arrow does not know is the bytes' fault too.
+            raise ValueError(str(cause)) from cause
+        zone = self._zone(footer, types)
         arrays = []
         for name, arrow_name in zip(names, asked, strict=True):
             mending = Mending(self._tail.types, self._columns[name], zone, name, self._file.path)
             array = rows.column(rows.schema.get_field_index(arrow_name))
             if name in self._far:
-                array = self._far_times(stripe, array, mending)
+                array = self._far_times(footer, array, mending)
             arrays.append(mended_values(array, mending))
         batch = pa.RecordBatch.from_arrays(arrays, names=list(names))
         del rows, arrays
@@ -129,29 +134,21 @@ class OrcDataFile:
                 found[name] = pa.timestamp("ns" if digits > _MICRO_DIGITS else "us", zone)
         return found
 
-    def _far_times(self, stripe: Stripe, seconds: pa.Array, mending: Mending) -> pa.Array:
-        footer = self._tail.stripe_footer(self._bytes, stripe)
-        if footer.encodings[mending.index] != _RUNS_OF_VERSION_2:
+    def _far_times(self, footer: StripeFooter, seconds: pa.Array, mending: Mending) -> pa.Array:
+        if footer.encodings[mending.index][0] != DIRECT_V2:
             raise times_beyond(
                 mending.column, mending.path, "in an encoding before ORC's version 2"
             )
-        place = footer.streams.get((mending.index, _NANOS_STREAM), (0, 0))
-        nanos = unsigned_runs(self._tail.stream(self._bytes, place))
+        nanos = numbers_of(self._tail, footer, self._bytes, (mending.index, NANOS))
         return far_times(seconds, nanos, footer.zone, self._far[mending.column], mending)
 
-    def _within(self, name: str, kinds: Mapping[int, int]) -> bool:
-        """Whether a column has one of these types in it."""
-        return any(index in kinds for index in _walk(self._tail, self._columns[name]))
-
-    def _zone(self, stripe: Stripe, names: Sequence[str]) -> str | None:
+    def _zone(self, footer: StripeFooter, types: Sequence[int]) -> str | None:
         """The zone in which wall clocks are values; None where instants are values."""
-        file, types = self._file, self._tail.types
-        instants = {i: 0 for i, kind in enumerate(types) if kind.kind == orc_tail.INSTANT}
-        if not self._tail.is_java or file.schema.options.get(_LEGACY, "true").lower() != "true":
+        has_instants = any(self._tail.types[index].kind == orc_tail.INSTANT for index in types)
+        is_legacy = self._file.schema.options.get(_LEGACY, "true").strip().lower() == "true"
+        if not (has_instants and is_legacy and self._tail.is_java):
             return None
-        if not any(self._within(name, instants) for name in names):
-            return None
-        return self._tail.stripe_footer(self._bytes, stripe).zone or ""
+        return footer.zone or ""
 
 
 def _walk(tail: OrcTail, index: int) -> Iterator[int]:

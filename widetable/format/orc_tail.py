@@ -7,7 +7,8 @@
     stripe      = 1 offset, 2 index, 3 data, 4 footer length, 5 rows
     type        = 1 kind, 2 children, 3 their names, 5 precision, 6 scale
     statistics  = 1 values, 9 of times: 1, 2 or 3, 4 least and greatest millisecond
-    stripe-footer = 1 stream (1 kind, 2 type, 3 length)*, 2 encoding (1 kind)*, 3 the writer's time zone
+    stripe-footer = 1 stream (1 kind, 2 type, 3 length)*, 2 encoding (1 kind,
+                    2 entries)*, 3 the writer's time zone
     metadata, footer and stripe-footer are chunks of the codec: 3 bytes (length << 1 | is plain), bytes
 
 Source: ORC specification v1. A wrong bit in the types ends the process in Arrow, and ORC has no checksums: so the tree
@@ -64,11 +65,13 @@ class Stripe:
 
 @dataclass(frozen=True)
 class StripeFooter:
-    """zone: the writer's. streams: by (type, kind) where they lie and how long they are. encodings: by type."""
+    """zone: the writer's. streams: by (type, kind) where they lie and how long they are. encodings: by type, with the
+    entries of its dictionary.
+    """
 
     zone: str | None
     streams: Mapping[tuple[int, int], tuple[int, int]]
-    encodings: Sequence[int]
+    encodings: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,10 @@ class OrcTail:
             at += size
         if at > stripe.footer:
             raise ValueError(f"streams that end behind their stripe at {stripe.footer}")
-        encodings = tuple(Message(part).number(1) for part in found.parts(2))
+        parts = [Message(part) for part in found.parts(2)]
+        encodings = tuple((part.number(1), part.number(2)) for part in parts)
+        if len(encodings) != len(self.types):
+            raise ValueError(f"{len(encodings)} encodings of {len(self.types)} types")
         return StripeFooter(zones[-1].decode() if zones else None, streams, encodings)
 
     def stream(self, read: Read, place: tuple[int, int]) -> bytes:
@@ -272,7 +278,10 @@ def _unsnappy(chunk: bytes, block_bytes: int) -> bytes:
     size, _ = varint(chunk, 0)
     if size > block_bytes:
         raise ValueError(f"a chunk of {size} bytes")
-    return bytes(pa.decompress(chunk, size, "snappy", asbytes=True))
+    try:
+        return bytes(pa.decompress(chunk, size, "snappy", asbytes=True))
+    except pa.ArrowException as cause:
+        raise ValueError(f"a chunk that does not decompress: {cause}") from cause
 
 
 def _unlz4(chunk: bytes, block_bytes: int) -> bytes:
@@ -310,8 +319,11 @@ def _lz4_length(chunk: bytes, at: int, count: int) -> tuple[int, int]:
 
 
 def _unzstd(chunk: bytes, block_bytes: int) -> bytes:
-    with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-        return bytes(stream.read())
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
+            return bytes(stream.read())
+    except pa.ArrowException as cause:
+        raise ValueError(f"a chunk that does not decompress: {cause}") from cause
 
 
 _CODECS: Final[Mapping[int, Callable[[bytes, int], bytes]]] = {

@@ -64,6 +64,11 @@ class RawFile:
     path: str
     schema_id: int
 
+    @property
+    def is_parquet(self) -> bool:
+        """Not ORC or Avro."""
+        return self.path.endswith(".parquet")
+
 
 @dataclass(frozen=True)
 class SplitRead:
@@ -76,7 +81,7 @@ class SplitRead:
 
     @property
     def raw_files(self) -> tuple[RawFile, ...] | None:
-        """The files, when they may be read as plain Parquet (the filter is then still to be
+        """The files, when they may be read as they are, each by its format (the filter is then still to be
         applied); None when they must be merged, or rows of them are deleted.
         """
         if self.split.needs_merge or any(file.deleted is not None for file in self.split.files):

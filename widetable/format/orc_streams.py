@@ -1,0 +1,41 @@
+"""What a stripe says of its texts and lists, held against itself before Arrow sees it: Arrow ends the process where a
+length is negative or beyond all memory, or where a dictionary has no such entry, and ORC has no checksums.
+
+Raises ValueError. Runs of ORC before version 2 (Hive 0.11) are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from widetable.format.orc_runs import Numbers, unsigned_runs
+from widetable.format.orc_tail import OrcTail, Read, StripeFooter
+
+DATA, LENGTH, NANOS = 1, 2, 5
+DIRECT_V2, _DICTIONARY_V2 = 2, 3
+_MOST: Final = (1 << 31) - 1
+
+
+def check_streams(tail: OrcTail, footer: StripeFooter, read: Read, types: Iterable[int]) -> None:
+    """types: those that are going to be read."""
+    for index in types:
+        encoding, entries = footer.encodings[index]
+        if encoding not in (DIRECT_V2, _DICTIONARY_V2):
+            continue
+        lengths = numbers_of(tail, footer, read, (index, LENGTH))
+        if np.any(lengths < 0) or lengths.sum(dtype=np.float64) > _MOST:
+            raise ValueError(f"lengths in the column {index} that no stripe has")
+        if encoding == _DICTIONARY_V2:
+            chosen = numbers_of(tail, footer, read, (index, DATA))
+            is_short = len(lengths) != entries or np.any(chosen < 0)
+            if is_short or (len(chosen) and chosen.max() >= entries):
+                raise ValueError(f"a dictionary of the column {index} that lacks entries")
+
+
+def numbers_of(tail: OrcTail, footer: StripeFooter, read: Read, stream: tuple[int, int]) -> Numbers:
+    """The unsigned numbers of a stream; none where there is no such stream."""
+    place = footer.streams.get(stream)
+    return unsigned_runs(b"" if place is None else tail.stream(read, place))
