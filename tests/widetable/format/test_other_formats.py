@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.bit_patterns import cells, draw_column, draw_type
-from tests.widetable.format.data_files import IO, write
+from tests.widetable.format.data_files import IO, batch_of, read, table_schema, write
 from tests.widetable.format.foreign_files import write_avro, write_orc
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
@@ -118,3 +118,42 @@ def test_avro_gives_the_cells_that_parquet_gives(
     )
     drawn.check(drawn.read(path, meta))
     drawn.check(drawn.read(path, meta, columns=["v0"]))
+
+
+def test_blocks_and_stripes_are_read_in_small_batches(tmp_path: Path, rng: random.Random) -> None:
+    drawn = Drawn(rng, tmp_path, [pa.string(), pa.list_(pa.int32())])
+    rows = pa.concat_tables([drawn.table] * 40)
+    count = rows.num_rows
+    rows = rows.set_column(0, "_SEQUENCE_NUMBER", pa.array(range(count), pa.int64()))
+    rows = rows.combine_chunks()
+    meta = drawn.meta._replace(row_count=count)
+    orc_meta = write_orc(tmp_path / "data.orc", rows, meta, stripe_size=20_000, batch_size=100)
+    avro_meta = write_avro(tmp_path / "data.avro", rows, drawn.types, meta, block_bytes=3000)
+    for name, found in (("data.orc", orc_meta), ("data.avro", avro_meta)):
+        path = str(tmp_path / name)
+        with open_data_file(IO, path, found, drawn.schema, drawn.schema) as file:
+            groups = file.row_group_rows
+            assert sum(groups) == count
+            assert [each.rows for each in file.row_group_key_ranges()] == groups
+            batches = list(file.batches(40_000))
+            numbers = [n for batch in batches for n in batch.column(0).to_pylist()]
+            assert numbers == list(range(count))
+            assert max(batch.nbytes for batch in batches) < 200_000
+            keys = file.narrowed(())
+            last = list(keys.batches(row_groups=[len(groups) - 1]))
+            assert sum(batch.num_rows for batch in last) == groups[-1]
+            assert last[-1].column(0)[-1].as_py() == count - 1
+
+
+def test_times_far_away_are_exact_in_orc(tmp_path: Path) -> None:
+    """9999-12-31 23:59:59.999, 0001-01-01, and what lies between them and 1677 and 2262."""
+    schema = table_schema({"k": "INT", "t": "TIMESTAMP(3)", "z": "TIMESTAMP(6)"})
+    millis = [253_402_300_799_999, -62_135_596_800_000, 0, None, -1, 9_300_000_000_123]
+    micros = [None if value is None else value * 1000 + 7 for value in millis]
+    batch = batch_of(schema, {"k": list(range(6)), "t": millis, "z": micros})
+    meta = write(tmp_path / "data.parquet", schema, [batch])
+    path = tmp_path / "data.orc"
+    meta = write_orc(path, pa.Table.from_batches([batch]), meta)
+    found = read(path, meta, schema)
+    assert found.column("t").cast(pa.int64()).to_pylist() == millis
+    assert found.column("z").cast(pa.int64()).to_pylist() == micros
