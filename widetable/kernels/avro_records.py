@@ -259,10 +259,8 @@ def _records(
 ) -> int:
     at = start
     for record in range(records):
-        is_there = True
-        if len(positions):
-            at = positions[record]
-            is_there = at >= 0
+        at = positions[record] if len(positions) else at
+        is_there = at >= 0
         for step in range(len(step_kinds)):
             kind = step_kinds[step]
             low: Any = np.int64(-1)
