@@ -1,8 +1,9 @@
-"""Paimon's own Java, fetched when a benchmark asks for it: jars into a cache of this user, never into the tree.
+"""Paimon's own Java, fetched when a benchmark or `make interop-java` asks for it: jars into a cache of this user, never
+into the tree.
 
 In: a version, a JDK (JAVA_HOME, else the javac of PATH) and Maven with its registry. Out: a process that writes
-prepared rows (rival/LookupChangelog.java). `RivalAbsent` says why there is none; a benchmark then prints "not measured"
-and that.
+prepared rows (rival/LookupChangelog.java), or the command line that starts other sources. `RivalAbsent` says why there
+is none; a benchmark then prints "not measured" and that.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +34,12 @@ class Rival:
 
     def __init__(self, version: str, mode: str, log: Path) -> None:
         """mode: `batch`, a writer per commit, or `stream`, one writer for all. log: for the errors of Java."""
-        self.jar, others = jars(version)
-        classes = _compiled(version, self.jar)
-        path = os.pathsep.join(map(str, [classes, self.jar, *others]))
+        command = java_command(version, [_SOURCE], WORK)
+        self.jar = jars(version)[0]
         self._mode, self._log = mode, log
         with open(log, "w") as errors:
             self._process = subprocess.Popen(
-                [_program("java"), f"-Xmx{_HEAP}", "-cp", path, _SOURCE.stem],
+                [*command, f"-Xmx{_HEAP}", _SOURCE.stem],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -83,11 +84,12 @@ class Rival:
 
 def jars(version: str) -> tuple[Path, list[Path]]:
     """Paimon's jar and those that it needs, fetched by Maven if they are not there. Raises RivalAbsent."""
-    paimon = _jar("org.apache.paimon", "paimon-bundle", version)
+    paimon = jar("org.apache.paimon", "paimon-bundle", version)
     others = [
-        _jar("org.apache.hadoop", "hadoop-client-api", _HADOOP),
-        _jar("org.apache.hadoop", "hadoop-client-runtime", _HADOOP),
-        _jar("org.slf4j", "slf4j-api", "1.7.36"),
+        jar("org.apache.hadoop", "hadoop-client-api", _HADOOP),
+        jar("org.apache.hadoop", "hadoop-client-runtime", _HADOOP),
+        jar("commons-logging", "commons-logging", "1.2"),  # Hadoop's, when it opens ORC files
+        jar("org.slf4j", "slf4j-api", "1.7.36"),
     ]
     return paimon, others
 
@@ -99,7 +101,8 @@ def cache_directory() -> Path:
     return Path(given) if given else Path(home) / "widetable-bench"
 
 
-def _jar(group: str, name: str, version: str) -> Path:
+def jar(group: str, name: str, version: str) -> Path:
+    """A jar by its Maven coordinates, fetched if it is not there. Raises RivalAbsent."""
     repository = cache_directory() / "maven"
     file = repository.joinpath(*group.split("."), name, version, f"{name}-{version}.jar")
     if file.exists():
@@ -131,15 +134,21 @@ def _program(name: str) -> str:
     return found
 
 
-def _compiled(version: str, jar: Path) -> Path:
-    WORK.mkdir(parents=True, exist_ok=True)
-    classes = Path(tempfile.mkdtemp(prefix=f"rival-{version}-", dir=WORK))
+def java_command(
+    version: str, sources: Sequence[Path], folder: Path, beside: Sequence[Path] = ()
+) -> list[str]:
+    """What starts a class of the sources, but its name: they are compiled into a new directory below `folder`.
+    beside: more jars to run with. Raises RivalAbsent.
+    """
+    paimon, others = jars(version)
+    folder.mkdir(parents=True, exist_ok=True)
+    classes = Path(tempfile.mkdtemp(prefix=f"rival-{version}-", dir=folder))
     done = subprocess.run(
-        [_program("javac"), "-nowarn", "-d", str(classes), "-cp", str(jar), str(_SOURCE)],
+        [_program("javac"), "-nowarn", "-d", str(classes), "-cp", str(paimon), *map(str, sources)],
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
         raise RivalAbsent(f"javac refused the driver for Paimon {version}: {done.stderr[-500:]}")
-    return classes
+    return [_program("java"), "-cp", os.pathsep.join(map(str, [classes, paimon, *others, *beside]))]
