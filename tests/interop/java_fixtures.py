@@ -91,7 +91,7 @@ def numbered(ids: Iterable[int], text: str) -> list[Record]:
 
 @makes
 def deletion_vectors(java: JavaProcess) -> Iterable[JavaTable]:
-    """Primary keys: levels above the bottom, whose rows are marked in those below; deletes; bitmaps of 32 and 64 bits."""
+    """Primary keys: levels above the bottom, whose rows are marked in those below; deletes; 32 and 64 bits."""
     for name, options in {
         "dv": {},
         "dv64": {"deletion-vectors.bitmap64": "true"},

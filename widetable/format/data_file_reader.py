@@ -47,11 +47,13 @@ _OPENERS: Final[Mapping[str, Callable[[FileToOpen], StoredFile]]] = {
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of the batches, its name in the file, and what makes its values of those in the file."""
+    """A column of the batches, its name in the file, what makes its values of those in the file. file_name: None for
+    zeros, as rows without a key have neither number nor kind.
+    """
 
     name: str
     nullable: bool
-    file_name: str
+    file_name: str | None
     cast: Step | None
 
 
@@ -121,7 +123,8 @@ class DataFile:
     def _group_batches(
         self, group: int, batch_bytes: int, budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        names = tuple(column.file_name for column in self._columns)
+        names = tuple(c.file_name for c in self._columns if c.file_name is not None)
+        names = names or (self._stored.schema.names[0],)  # a batch of no columns has no rows
         found = self._stored.batches(group, names, batch_bytes, budget, use_threads=use_threads)
         while True:
             with mapped_errors(self._path):
@@ -168,6 +171,10 @@ class DataFile:
     def _row_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = []
         for column in self._columns:
+            if column.file_name is None:
+                field = self.schema.field(column.name)
+                arrays.append(pa.repeat(pa.scalar(0, field.type), batch.num_rows))
+                continue
             array = batch.column(column.file_name)
             if column.cast is not None:
                 array = column.cast(array)
@@ -240,7 +247,7 @@ def open_data_file(
 def _columns(
     found: pa.Schema, wanted: Sequence[DataField], file_schema: TableSchema, path: str
 ) -> list[_Column]:
-    columns = [_system_column(found, field, path) for field in SYSTEM_FIELDS]
+    columns = [_system_column(found, field, path, file_schema) for field in SYSTEM_FIELDS]
     for field in wanted:
         stored = file_column(field, file_schema)
         index = -1 if stored is None else found.get_field_index(stored.name)
@@ -254,7 +261,11 @@ def _columns(
     return columns
 
 
-def _system_column(found: pa.Schema, field: pa.Field, path: str) -> _Column:
+def _system_column(
+    found: pa.Schema, field: pa.Field, path: str, file_schema: TableSchema
+) -> _Column:
+    if not file_schema.primary_keys:
+        return _Column(field.name, False, None, None)
     index = found.get_field_index(field.name)
     found_type = None if index < 0 else found.field(index).type
     if found_type is None or not pa.types.is_integer(found_type):

@@ -38,6 +38,7 @@ from widetable.operations.explanation import ColumnEvent, ExplainedColumn, Expla
 from widetable.operations.file_origins import Origin, origins
 from widetable.operations.lookup_keys import key_rows
 from widetable.operations.open_table import OpenTable
+from widetable.operations.supported import check_key_has_partition
 from widetable.read.expired import files_of
 from widetable.row_kind import TEXTS
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -62,6 +63,7 @@ def explain(table: OpenTable, key: Any, as_of: int | str | datetime | None = Non
     one whole key, NotFoundError for a snapshot that is not there.
     """
     chosen = chosen_state(table, **_choice(as_of))
+    check_key_has_partition(chosen.state.schema)
     given = _one_key(key, chosen.state.schema)
     stored, steps = _merged(table, chosen, given)
     schema, snapshot = chosen.state.schema, chosen.snapshot

@@ -67,8 +67,6 @@ _OTHER_ROWS_PREFIXES: Final = (
 
 def check_readable(schema: TableSchema) -> None:
     """Refuse a table whose rows this version would get wrong."""
-    if not schema.primary_keys:
-        raise _unsupported("primary key", "none (an append table)", "a table with a primary key")
     for key, value in schema.options.items():
         harmless = _CHANGES_ROWS.get(key)
         if harmless is not None and value.strip().lower() != harmless:
@@ -81,8 +79,9 @@ def check_readable(schema: TableSchema) -> None:
 
 
 def check_writable(schema: TableSchema) -> None:
-    """Refuse to write a table with options whose effects on files this version does not produce."""
+    """Refuse to write a table with options whose effects on files this version does not produce, and append tables."""
     check_readable(schema)
+    check_has_key(schema)
     check_values(schema.options)
     check_honoured(schema.options, made_here=False)
     check_changelog_producer(schema)
@@ -95,8 +94,20 @@ def check_takes_rows(schema: TableSchema) -> None:
         check_fixed_buckets(schema)
 
 
+def check_has_key(schema: TableSchema) -> None:
+    """Refuse all but scans of append tables: their rows have no key to be merged, found or changed by."""
+    if not schema.primary_keys:
+        raise UnsupportedError(
+            "primary key",
+            found="none (an append table)",
+            expected="a table with a primary key",
+            action="Scan the table, or read its changes; write it with another client.",
+        )
+
+
 def check_key_has_partition(schema: TableSchema) -> None:
-    """Refuse to look for keys that do not say their partition (Paimon's cross-partition upsert)."""
+    """Refuse to look for keys where there are none, or that do not say their partition (cross-partition upsert)."""
+    check_has_key(schema)
     missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
     if missing:
         raise UnsupportedError(

@@ -47,7 +47,7 @@ def read_bucket(
     needed = tuple(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
     bucket_read = _BucketRead(table, bucket, needed, predicate, use_threads=use_threads)
     shape = _Shape(table, columns, needed, predicate)
-    for section in sections(files, table.schema):
+    for section in _sections(table, files):
         if not merge:
             found = bucket_read.raw(section.files)
         elif len(section.runs) == 1 and not _merges_alone(table, section):
@@ -58,6 +58,13 @@ def read_bucket(
             shaped = shape.of(batch)
             if shaped.num_rows:
                 yield shaped
+
+
+def _sections(table: TableState, files: Sequence[DataFileMeta]) -> Sequence[Section]:
+    """Of an append table each file by itself: its rows have no key."""
+    if table.schema.primary_keys:
+        return sections(files, table.schema)
+    return [Section((SortedRun(file.level, (file,)),)) for file in files]
 
 
 def _merges_alone(table: TableState, section: Section) -> bool:

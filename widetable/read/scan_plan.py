@@ -67,7 +67,8 @@ def plan(
         files = tuple(entry.file for entry in members)
         wanted = pruner.files(bucket.partition, files)
         if wanted:
-            splits.append(Split(snapshot.id, bucket, wanted, needs_merge(files)))
+            merges = bool(schema.primary_keys) and needs_merge(files)
+            splits.append(Split(snapshot.id, bucket, wanted, merges))
     order = bucket_order(schema)
     return sorted(splits, key=lambda split: order(split.bucket))
 
