@@ -25,6 +25,7 @@ from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
 from widetable.new_schema import arrow_schema, new_schema
+from widetable.operations.branches import branch_names
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange
 from widetable.operations.supported import check_changelog_producer
@@ -32,6 +33,7 @@ from widetable.option_checks import check_honoured, option_texts
 from widetable.paths import (
     DATABASE_SUFFIX,
     TablePaths,
+    branch_root,
     checked_part,
     database_dir,
     table_root,
@@ -108,8 +110,10 @@ class Catalog:
         return self._open(root)
 
     def table(self, name: str) -> Table:
-        """The table `db.name`."""
-        root = self._table_root(name)
+        """The table `db.name`, or its branch: `db.name$branch_<branch>`."""
+        root = branch_root(self._root, name, "table name")
+        if TablePaths(root).shared_root != root:
+            return self._open(root)
         if not SchemaStore(self._file_io, TablePaths(root)).ids():
             database = name.partition(".")[0]
             there = ", ".join(self.list_tables(database)) or "none"
@@ -147,8 +151,8 @@ class Catalog:
         return sorted(found)
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete the table and all its files. Not atomic: readers and writers of it get errors. Waits for what this
-        process compacts behind its commits.
+        """Delete the table and all its files, those of branches too. Not atomic: readers and writers of it get errors.
+        Waits for what this process compacts behind its commits.
         """
         root = self._table_root(name)
         if_exists = flag(if_exists, "if_exists")
@@ -156,6 +160,9 @@ class Catalog:
             if if_exists:
                 return
             self.table(name)
+        paths = TablePaths(root)
+        for branch in branch_names(self._file_io, paths):
+            wait_for_compactions(paths.of_branch(branch).root)
         wait_for_compactions(root)
         self._file_io.delete_dir(root)
 

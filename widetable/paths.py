@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from widetable.arguments import has_control_characters, refused, text
+from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError
 
 _ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/:=?\\{}[]^")
@@ -33,6 +34,12 @@ _CONTENT: Final = re.compile(
     r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
 )
 TAG_PREFIX: Final = "tag-"
+MAIN_BRANCH: Final = "main"
+BRANCHES: Final = "branch"
+BRANCH_PREFIX: Final = "branch-"
+_BRANCH_DIR: Final = re.compile(rf"^(.+)/{BRANCHES}/{BRANCH_PREFIX}([^/]+)$")
+# Between the names of a table and of its branch.
+_BRANCH_OF: Final = "$branch_"
 LATEST: Final = "LATEST"
 # What file systems take for one file or directory.
 LONGEST_NAME_BYTES: Final = 255
@@ -124,11 +131,42 @@ def lookup_pin_of(name: str) -> tuple[str, int] | None:
     return (match[1], int(match[2])) if match else None
 
 
+def branch_name(name: str) -> str | None:
+    """The branch in the name of a directory in `branch_dir`, None for other names."""
+    return name.removeprefix(BRANCH_PREFIX) if name.startswith(BRANCH_PREFIX) else None
+
+
+def check_branch(value: Any) -> str:
+    """The name of a branch other than main, by Paimon's rules for new ones. Raises InvalidError."""
+    name = check_name(value, "branch", len(BRANCH_PREFIX))
+    if name == MAIN_BRANCH or name.isdigit() or "$" in name:
+        raise refused(value, "branch", f"a name that is no number, not {MAIN_BRANCH!r}, without $")
+    return name
+
+
 @dataclass(frozen=True)
 class TablePaths:
-    """Paths of the table at `root`. All results start with `root`."""
+    """Paths of the table at `root`, or of the branch whose directory is `root`:
+
+        <table>/{schema,snapshot,tag,changelog,consumer,service}                        of main
+        <table>/branch/branch-<name>/{schema,snapshot,tag,changelog,consumer,service}   of a branch
+        <table>/{manifest,index,statistics,..,bucket-*}                                 shared by all
+
+    What a branch has of its own starts with `root`, what is shared with `shared_root`: the table's directory.
+    """
 
     root: str
+
+    @derived_value
+    def shared_root(self) -> str:
+        match = _BRANCH_DIR.match(self.root)
+        return match[1] if match else self.root
+
+    @property
+    def branch(self) -> str:
+        """The branch's name: `main` for the table itself."""
+        match = _BRANCH_DIR.match(self.root)
+        return match[2] if match else MAIN_BRANCH
 
     @property
     def schema_dir(self) -> str:
@@ -140,7 +178,7 @@ class TablePaths:
 
     @property
     def manifest_dir(self) -> str:
-        return f"{self.root}/manifest"
+        return f"{self.shared_root}/manifest"
 
     def schema(self, schema_id: int) -> str:
         return f"{self.schema_dir}/schema-{schema_id}"
@@ -162,14 +200,14 @@ class TablePaths:
 
     @property
     def index_dir(self) -> str:
-        return f"{self.root}/index"
+        return f"{self.shared_root}/index"
 
     def index(self, name: str) -> str:
         return f"{self.index_dir}/{self._plain(name)}"
 
     @property
     def statistics_dir(self) -> str:
-        return f"{self.root}/statistics"
+        return f"{self.shared_root}/statistics"
 
     def statistics(self, name: str) -> str:
         return f"{self.statistics_dir}/{self._plain(name)}"
@@ -188,11 +226,18 @@ class TablePaths:
 
     @property
     def branch_dir(self) -> str:
-        return f"{self.root}/branch"
+        return f"{self.shared_root}/{BRANCHES}"
 
-    def branch(self, name: str) -> TablePaths:
-        """Where a branch has its own snapshots, tags and schemas; its other files are with the table's."""
-        return TablePaths(f"{self.branch_dir}/branch-{self._plain(name)}")
+    def of_branch(self, name: str) -> TablePaths:
+        """Of another branch of the same table, or of main."""
+        if name == MAIN_BRANCH:
+            return TablePaths(self.shared_root)
+        return TablePaths(f"{self.branch_dir}/{BRANCH_PREFIX}{self._plain(name)}")
+
+    @property
+    def branch_mark(self) -> str:
+        """Which life of a branch this is (ours)."""
+        return f"{self.service_dir}/widetable-branch"
 
     @property
     def consumer_dir(self) -> str:
@@ -267,16 +312,15 @@ class TablePaths:
         unpartitioned tables.
         """
         parts = [partition_directory(name, text) for name, text in partition]
-        return "/".join([self.root, *parts, f"bucket-{bucket}"])
+        return "/".join([self.shared_root, *parts, f"bucket-{bucket}"])
 
     def data_file(self, partition: Sequence[tuple[str, str]], bucket: int, name: str) -> str:
         return f"{self.bucket_dir(partition, bucket)}/{self._plain(name)}"
 
     def place_of(self, path: str) -> str | None:
         """Where a path of `data_file` lies, in words: `bucket 3`, `bucket 3 of dt=1`; None for other paths."""
-        match = (
-            _DATA_FILE.match(path.removeprefix(self.root)) if path.startswith(self.root) else None
-        )
+        root = self.shared_root
+        match = _DATA_FILE.match(path.removeprefix(root)) if path.startswith(root) else None
         if match is None:
             return None
         return f"bucket {match[2]}" + (f" of {match[1][1:]}" if match[1] else "")
@@ -318,6 +362,13 @@ def table_name(root: str) -> tuple[str, str] | None:
     if not (warehouse and database.endswith(DATABASE_SUFFIX) and table):
         return None
     return warehouse, f"{database.removesuffix(DATABASE_SUFFIX)}.{table}"
+
+
+def branch_root(warehouse: str, name: Any, what: str) -> str:
+    """The directory of the table `db.name`, or of its branch: `db.name$branch_<branch>`, as Paimon names it."""
+    table, of, branch = text(name, what).partition(_BRANCH_OF)
+    root = table_root(warehouse, table, what)
+    return TablePaths(root).of_branch(check_branch(branch)).root if of else root
 
 
 def table_root(warehouse: str, name: Any, what: str) -> str:

@@ -16,12 +16,20 @@ from widetable.derive.derived_audit import audit
 from widetable.derive.derived_state import inspect
 from widetable.derive.index_lookup import lookup_index
 from widetable.derive.upkeep import maintain, maintainer
+from widetable.operations.branches import (
+    branches,
+    check_there,
+    create_branch,
+    drop_branch,
+    locate_branch,
+)
 from widetable.operations.changes import change_batches, change_source, changes
 from widetable.operations.compaction import compact
 from widetable.operations.delete import delete, delete_keys, drop_partitions
 from widetable.operations.doctor import doctor
 from widetable.operations.expiry import expire_snapshots
 from widetable.operations.explain import explain
+from widetable.operations.fast_forward import fast_forward
 from widetable.operations.find_commit import find_commit
 from widetable.operations.follow import follow
 from widetable.operations.history import (
@@ -65,14 +73,22 @@ class Table(OpenTable):
     __module__ = "widetable"
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, file_io: FileIO | None = None) -> Table:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        branch: str | None = None,
+        file_io: FileIO | None = None,
+    ) -> Table:
         """The table at a path or file: URL. Raises NotFoundError when the directory is no table.
 
-        file_io: another storage than the one that the path names.
+        branch: another one than main; the directory of a branch opens it as well. Everything of the table is then the
+        branch's: schemas, snapshots, tags, consumers. file_io: another storage than the one that the path names.
         """
-        located, root = locate(path)
+        located, root = locate_branch(path, branch)
         file_io = checked_file_io(file_io)
         table = cls(root, located if file_io is None else file_io)
+        check_there(table._file_io, table._paths)
         if file_io is None and not table.schema.typed_options.get(opt.FSYNC):
             table = cls(root, locate(path, fsync=False)[0])
         table._committer.schemas.latest()
@@ -87,6 +103,7 @@ class Table(OpenTable):
         return self.schema.arrow_schema()
 
     path = OpenTable.path
+    branch = OpenTable.branch
     schema = OpenTable.schema
 
     # Rows in
@@ -126,6 +143,12 @@ class Table(OpenTable):
     rollback = rollback
     consumers = consumers
     delete_consumer = delete_consumer
+
+    # Branches
+    create_branch = create_branch
+    branches = branches
+    drop_branch = drop_branch
+    fast_forward = fast_forward
 
     # Upkeep
     compact = compact

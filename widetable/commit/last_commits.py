@@ -53,6 +53,12 @@ class LastCommits:
                 self._file_io.link(source, self._paths.last_commits, replace=True)
                 return
 
+    def forget_from(self, id: int) -> None:
+        """Forget the expired snapshot that is remembered, if it is this one or later: its history was dropped."""
+        remembered = self._remembered()
+        if remembered is not None and remembered.id >= id:
+            self._file_io.delete(self._paths.last_commits)
+
     def _newest_first(self, ids: Iterable[int]) -> Iterable[Snapshot]:
         for id in sorted(ids, reverse=True):
             try:

@@ -71,6 +71,11 @@ class LiveFiles:
         types, cache = self._partition_types, self._cache
         return LiveFiles(self._file_io, self._paths, types, cache, counted=False)
 
+    def of_branch(self, paths: TablePaths) -> LiveFiles:
+        """The same for snapshots of another branch."""
+        types, cache = self._partition_types, self._cache
+        return LiveFiles(self._file_io, paths, types, cache, counted=self._counted)
+
     def live_entries(
         self,
         snapshot: Snapshot | None,

@@ -20,7 +20,7 @@ from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.table_identity import table_identity
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.manifest_list import read_manifest_list
-from widetable.paths import TablePaths, changelog_id, retired_snapshot_id, tag_name
+from widetable.paths import BRANCHES, TablePaths, changelog_id, retired_snapshot_id, tag_name
 from widetable.storage.file_io import FileIO
 
 
@@ -45,6 +45,11 @@ def mark_snapshots(file_io: FileIO, paths: TablePaths) -> None:
     """Remember, durably, that the table has had a snapshot."""
     if not file_io.exists(paths.had_snapshots):
         file_io.publish(paths.had_snapshots, table_identity(file_io, paths).encode())
+
+
+def mark_again(file_io: FileIO, paths: TablePaths) -> None:
+    """The same in another life of the branch."""
+    file_io.replace(paths.had_snapshots, table_identity(file_io, paths).encode())
 
 
 def _hints(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
@@ -87,7 +92,11 @@ def _changelogs(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
 
 
 def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
-    """Each snapshot but the first has a list of all manifests before it."""
+    """Each snapshot but the first has a list of all manifests before it. Says nothing where there are branches, or
+    were: they share the directory.
+    """
+    if any(entry.name == BRANCHES for entry in file_io.list(paths.shared_root)):
+        return
     named: set[str] = set()
     for entry in file_io.list(paths.manifest_dir):
         if not entry.name.startswith("manifest-list-"):

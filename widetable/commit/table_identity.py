@@ -2,6 +2,7 @@
 
     identity = time of the first schema in epoch millis "-" its uuid      (`widetable.uuid`, of tables made here)
              | "sha256-" digest of the first schema's bytes               (of other clients' tables)
+               then, of a branch, "-branch-" name, and "-" its life       (`branch_mark`)
 
 Read anew on every call: nothing that is kept of a table outlives it. Raises NotFoundError when there is no table,
 InvalidError for another one than expected, DamagedError for a first schema that is none, StorageError.
@@ -13,9 +14,10 @@ import hashlib
 import json
 from functools import lru_cache
 
+from widetable.commit.branch_mark import branch_life
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import DamagedError, InvalidError, NotFoundError
-from widetable.paths import TablePaths
+from widetable.paths import MAIN_BRANCH, TablePaths
 from widetable.schema import UUID_KEY
 from widetable.storage.file_io import FileIO
 
@@ -29,7 +31,10 @@ def table_identity(file_io: FileIO, paths: TablePaths) -> str:
         # Other clients may have let the first ones go.
         path = paths.schema(SchemaStore(file_io, paths).first_id())
         data = file_io.read(path)
-    return _identity(data, path)
+    identity = _identity(data, path)
+    branch = "" if paths.branch == MAIN_BRANCH else f"-branch-{paths.branch}"
+    life = branch_life(file_io, paths)
+    return f"{identity}{branch}-{life}" if life else f"{identity}{branch}"
 
 
 def check_identity(file_io: FileIO, paths: TablePaths, expected: str) -> None:
@@ -38,7 +43,7 @@ def check_identity(file_io: FileIO, paths: TablePaths, expected: str) -> None:
     if found != expected:
         raise InvalidError(
             paths.root,
-            found=f"another table ({found}): it was dropped and made again",
+            found=f"another table ({found}): it was dropped and made again, or went on as a branch",
             expected=f"the table that was opened ({expected})",
             action="Open the table anew, and start anew what reads from it or writes to it.",
         )

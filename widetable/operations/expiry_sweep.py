@@ -5,8 +5,9 @@
 
 Every step can be repeated: what is deleted already is passed over. A note whose manifests are gone was swept before,
 because manifests go only after all data files. Tags are looked up after the notes: a tag that is made of a snapshot
-counts only when that snapshot's file is there afterwards (`tags`), so one that counts is seen here. Raises
-NotFoundError and DamagedError when it is not known what others name, before anything is deleted; StorageError.
+counts only when that snapshot's file is there afterwards (`tags`), so one that counts is seen here; what moves between
+branches is, too (`named_files`). Raises NotFoundError, DamagedError and ConflictError when it is not known what others
+name, before anything is deleted; StorageError.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class ExpirySweep:
                 continue  # swept before, by an expiry that did not end
             deltas.extend(changed)
             changelogs.extend(emitted)
-        kept = self._kept(retired[0].id, earliest, deltas)
+        kept = self._named.steady(lambda: self._kept(retired[0].id, earliest, deltas))
         return _Waste(
             retired, kept, unread_files(deltas, changelogs, kept), self._metadata(retired, kept)
         )
@@ -120,11 +121,18 @@ class ExpirySweep:
         partitions = frozenset(entry.partition for entry in deleted)
         buckets = frozenset(entry.bucket for entry in deleted)
         kept = self._named.of_snapshot(earliest, partitions, buckets)
-        kept |= self._named.of_changelogs() | self._named.of_branches()
+        kept |= self._named.of_changelogs() | self._named.of_other_branches(partitions, buckets)
         tags = {tag.id: (name, tag) for name, tag in self._named.tags() if tag.id < earliest.id}
         before = [id for id in tags if id < first_id]
         for id in [*before[-1:], *(id for id in tags if id >= first_id)]:
             kept |= self._named.of_tag(*tags[id], partitions, buckets)
+        if not self._file_io.exists(self._paths.snapshot(earliest.id)):
+            raise NotFoundError(
+                self._paths.snapshot(earliest.id),
+                found="no such file any more",
+                expected="the earliest snapshot",
+                action="Look again.",
+            )
         return kept
 
     def _metadata(self, retired: list[Snapshot], kept: Set[str]) -> dict[str, int]:

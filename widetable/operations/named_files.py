@@ -1,29 +1,37 @@
-"""Which files snapshots, tags, changelogs and branches name: whatever of them is asked for must not be deleted.
+"""Which files the snapshots, tags and changelogs of all branches name: what is named must not be deleted.
+
+Data files, manifests and indexes lie together, whichever branch wrote them, and a branch names files of the one that it
+was made of: so nobody may delete what one branch does not name any more without a look at all others, main among them.
+A name may also move while it is looked for: a branch is made of a tag, and `fast_forward` gives a branch's snapshots to
+main, whereupon the tag or the branch goes. So the look is taken again until no branch and no tag went meanwhile
+(`steady`): what moved is then seen where it was, or where it is.
 
 Out: names without directories; they are unique in a table. Raises NotFoundError when a snapshot expired while it was
-looked at, DamagedError when a file that one names is missing or broken: then nobody can say what is needed.
+looked at, DamagedError when a file that one names is missing or broken, ConflictError when branches or tags went again
+and again: then nobody can say what is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from widetable.commit.live_files import Buckets, LiveFiles, Partitions
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.errors import DamagedError, NotFoundError
+from widetable.errors import ConflictError, DamagedError, NotFoundError
 from widetable.format.index_manifest import index_file_names
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import Snapshot, snapshot_from_json
 from widetable.operations.tags import TagStore
-from widetable.paths import TablePaths, changelog_id
+from widetable.paths import MAIN_BRANCH, TablePaths, branch_name, changelog_id
 from widetable.storage.file_io import FileIO
 
-_BRANCH_PREFIX: Final = "branch-"
+# How often the look at all branches is taken again because one of them, or a tag, went.
+_LOOKS: Final = 10
 
 
 class NamedFiles:
-    """Of one table. Without state but the caches of `live_files`.
+    """Of one branch, and of all others. Without state but the caches of `live_files`.
 
     strict: tags that cannot be read raise DamagedError; else they are passed over.
     """
@@ -73,7 +81,7 @@ class NamedFiles:
 
     def of_changelog(self, snapshot: Snapshot) -> set[str]:
         """Its changelog files, their list and manifests; nothing when it has none."""
-        if snapshot.changelog_manifest_list is None:
+        if snapshot.changelog_manifest_list is None or self._is_inherited_without(snapshot):
             return set()
         emitted = self._live_files.changelog_entries(snapshot)
         return data_names(emitted) | self._list_names(snapshot.changelog_manifest_list, snapshot)
@@ -81,42 +89,108 @@ class NamedFiles:
     def _list_names(self, name: str, snapshot: Snapshot) -> set[str]:
         return {name, *(meta.file_name for meta in self._live_files.manifest_list(name, snapshot))}
 
+    def _is_inherited_without(self, snapshot: Snapshot) -> bool:
+        """Whether a branch begins with a snapshot whose changelog expired where it came from: its tag kept none."""
+        if self._paths.branch == MAIN_BRANCH or snapshot.changelog_manifest_list is None:
+            return False
+        is_first = not self._file_io.exists(self._paths.snapshot(snapshot.id - 1))
+        path = self._paths.manifest(snapshot.changelog_manifest_list)
+        return is_first and not self._file_io.exists(path)
+
     def of_changelogs(self) -> set[str]:
         """What the changelogs of expired snapshots name, which other clients keep beside the snapshots."""
-        return self._of_changelogs_at(self._paths)
-
-    def _of_changelogs_at(self, paths: TablePaths) -> set[str]:
         names: set[str] = set()
-        for entry in self._file_io.list(paths.changelog_dir):
+        for entry in self._file_io.list(self._paths.changelog_dir):
             if changelog_id(entry.name) is not None:
-                path = f"{paths.changelog_dir}/{entry.name}"
+                path = f"{self._paths.changelog_dir}/{entry.name}"
                 snapshot = snapshot_from_json(self._file_io.read(path), path)
                 # Without a changelog, its readers are given what it added.
                 names |= self.of_changelog(snapshot) or self.of_delta(snapshot)
         return names
 
-    def of_branches(self) -> set[str]:
-        """What the snapshots, tags and changelogs of branches name; their data is among the table's."""
+    def of_snapshots(
+        self,
+        snapshots: Sequence[Snapshot],
+        partitions: Partitions | None = None,
+        buckets: Buckets | None = None,
+    ) -> set[str]:
+        """Everything of snapshots, ascending. A file that some of them has is live in the first one (or behind a gap),
+        or one of the others added it. The last one is looked at whole all the same: it would cost most if another
+        client broke that rule.
+        """
         names: set[str] = set()
-        for entry in self._file_io.list(self._paths.branch_dir):
-            if not entry.name.startswith(_BRANCH_PREFIX):
-                continue
-            branch = self._paths.branch(entry.name[len(_BRANCH_PREFIX) :])
-            store = SnapshotStore(self._file_io, branch)
-            for snapshot in (store.load(id) for id in store.ids()):
-                names |= self.of_snapshot(snapshot) | self.of_delta(snapshot)
-                names |= self.of_changelog(snapshot)
-            for _, snapshot in self._tags_at(branch):
-                names |= self.of_snapshot(snapshot)
-            names |= self._of_changelogs_at(branch)
+        last_id = snapshots[-1].id if snapshots else None
+        before_id = None
+        for snapshot in snapshots:
+            if snapshot.id == last_id or before_id is None or snapshot.id != before_id + 1:
+                names |= self.of_snapshot(snapshot, partitions, buckets)
+            before_id = snapshot.id
+            names |= self.metadata_of(snapshot)
+            names |= self.of_delta(snapshot) | self.of_changelog(snapshot)
         return names
+
+    def of_other_branches(
+        self, partitions: Partitions | None = None, buckets: Buckets | None = None
+    ) -> set[str]:
+        """Everything that they name, live files of these partitions and buckets."""
+        names: set[str] = set()
+        for paths in self._branches():
+            if paths != self._paths:
+                live_files = self._live_files.of_branch(paths)
+                branch = NamedFiles(self._file_io, paths, live_files, strict=self._strict)
+                names |= branch._of_all(partitions, buckets)
+        return names
+
+    def _of_all(self, partitions: Partitions | None, buckets: Buckets | None) -> set[str]:
+        """Snapshots before tags: a tag counts only if its snapshot was there after it."""
+        store = SnapshotStore(self._file_io, self._paths)
+        try:
+            store.latest_id()  # raises where snapshots are lost
+            snapshots = [store.load(id) for id in store.ids()]
+            names = self.of_snapshots(snapshots, partitions, buckets) | self.of_changelogs()
+        except DamagedError as cause:
+            raise DamagedError(
+                f"branch {self._paths.branch!r} of {self._paths.shared_root}",
+                found=f"{cause.subject}: {cause.found}",
+                expected=cause.expected,
+                action="Restore the file, or drop the branch if it is not main; nothing was deleted.",
+            ) from cause
+        for name, snapshot in self.tags():
+            names |= self.of_tag(name, snapshot, partitions, buckets)
+        return names
+
+    def steady(self, look: Callable[[], set[str]]) -> set[str]:
+        """What `look` finds while no branch and no tag goes."""
+        names: set[str] = set()
+        for _ in range(_LOOKS):
+            before = self._names_of_branches()
+            names |= look()
+            if before <= self._names_of_branches():
+                return names
+        raise ConflictError(
+            self._paths.shared_root,
+            found=f"branches or tags that went during each of {_LOOKS} looks at what is needed",
+            expected="one look during which none goes; nothing was deleted",
+            action="Call it again when nobody deletes branches or tags.",
+        )
+
+    def _names_of_branches(self) -> set[tuple[str, str]]:
+        """(branch, tag) of all, and (branch, nothing)."""
+        return {
+            (paths.root, tag)
+            for paths in self._branches()
+            for tag in ("", *TagStore(self._file_io, paths).names())
+        }
+
+    def _branches(self) -> list[TablePaths]:
+        """Main and all directories of branches, whole or not."""
+        entries = self._file_io.list(self._paths.branch_dir)
+        names = (branch_name(entry.name) for entry in entries)
+        return [self._paths.of_branch(name) for name in (MAIN_BRANCH, *filter(None, names))]
 
     def tags(self) -> list[tuple[str, Snapshot]]:
         """Name and snapshot of all tags, by snapshot id; those that are deleted meanwhile left out."""
-        return self._tags_at(self._paths)
-
-    def _tags_at(self, paths: TablePaths) -> list[tuple[str, Snapshot]]:
-        tags = TagStore(self._file_io, paths).all(strict=self._strict)
+        tags = TagStore(self._file_io, self._paths).all(strict=self._strict)
         return sorted(tags.items(), key=lambda tag: (tag[1].id, tag[0]))
 
     def of_tag(

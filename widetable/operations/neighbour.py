@@ -1,15 +1,15 @@
 """Another table of the same warehouse, by its name: what options of a table name.
 
 In: a table that lies in a warehouse, and `db.name`. Out: the other one, open. Raises InvalidError for a table that lies
-in none and for a name that is none, NotFoundError for a table that is not there.
+in none and for a name that is none, UnsupportedError for a branch, NotFoundError for a table that is not there.
 """
 
 from __future__ import annotations
 
 from widetable.commit.schema_store import SchemaStore
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.operations.open_table import OpenTable
-from widetable.paths import TablePaths, table_name, table_root
+from widetable.paths import MAIN_BRANCH, TablePaths, table_name, table_root
 
 
 def name_of(table: OpenTable) -> str:
@@ -36,6 +36,13 @@ def neighbour(table: OpenTable, name: str, what: str) -> OpenTable:
 
 
 def _place(table: OpenTable) -> tuple[str, str]:
+    if table.branch != MAIN_BRANCH:
+        raise UnsupportedError(
+            table.path,
+            found="options that name other tables, in a branch",
+            expected="them in main alone",
+            action="Open the table without its branch.",
+        )
     found = table_name(table.path)
     if found is None:
         raise InvalidError(

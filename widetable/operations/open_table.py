@@ -34,8 +34,13 @@ class OpenTable:
 
     @property
     def path(self) -> str:
-        """The absolute path of the table's directory."""
+        """The absolute path of the table's directory; of a branch, of the branch's, which opens it as well."""
         return self._path
+
+    @property
+    def branch(self) -> str:
+        """The branch that is open: `main`, or the name of another one."""
+        return self._paths.branch
 
     @property
     def schema(self) -> TableSchema:
@@ -48,6 +53,10 @@ class OpenTable:
     @derived_value
     def _committer(self) -> Committer:
         return Committer(self._file_io, self._paths)
+
+    def _open_anew(self) -> None:
+        """Forget what was derived from files that are others now."""
+        self.__dict__.pop("_committer", None)
 
     @property
     def _tags(self) -> TagStore:

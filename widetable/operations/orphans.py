@@ -11,11 +11,12 @@ know. Only what has not been touched for a while goes, and in this order:
 A commit that comes after the listing can name only files that are younger (its writer has not been at it for that
 long), or that an older snapshot names too, so it cannot name what was listed and is not named. A tag counts only if
 its snapshot was there after the tag was written (`tags`): when the snapshot was gone in step 2, the tag is seen after
-it; the same holds for changelogs, which are copied before their snapshots go, and for branches, which are made of
-tags. A snapshot that expires while it is read begins step 2 again. So this is right without any lease, next to
-writers, compactors, expiry and another cleaning. Raises DamagedError when a named file is missing or broken, before
-anything is deleted: then nobody can say what is needed; so it is for a table without a snapshot, where all may be
-needed but what never became a file of its own. StorageError.
+it; the same holds for changelogs, which are copied before their snapshots go. Names that move between branches are seen
+as well (`named_files`). A snapshot that expires while it is read begins step 2 again. So this is right without any
+lease, next to writers, compactors, expiry and another cleaning, whichever branch it is called of. Raises DamagedError
+when a named file is missing or broken, before anything is deleted: then nobody can say what is needed; so it is for a
+branch that has lost its snapshots, and where main has none, when all may be needed but what never became a file of its
+own. ConflictError, StorageError.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ from widetable.arguments import flag, whole_number
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.committer import Committer
 from widetable.commit.snapshot_holds import forget_holds
+from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.named_files import NamedFiles
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
+from widetable.paths import MAIN_BRANCH
 from widetable.storage.file_io import FileStatus
 from widetable.write.table_state import TableState
 
@@ -99,7 +102,10 @@ def remove_orphans(
     files, temporary = list(listing.files()), list(listing.temporary_files())
     candidates = [*files, *temporary]
     directories = list(listing.directories())
-    named = _Named(state, committer).names(files) if candidates else set()
+    files_of_all = NamedFiles(state.file_io, state.paths, committer.live_files)
+    named = (
+        files_of_all.steady(lambda: _Named(state, committer).names(files)) if candidates else set()
+    )
     orphans = [file for file in candidates if file.name not in named]
     if dry_run:
         orphans = sorted(orphans, key=lambda file: file.path)
@@ -164,7 +170,7 @@ class _Listing:
 
     def _partition_dirs(self) -> Iterator[tuple[str, int, FileStatus]]:
         """(path, depth, entry) of the directories of partition values, at every depth."""
-        level = [self._paths.root]
+        level = [self._paths.shared_root]
         for depth, prefix in enumerate(self._prefixes, start=1):
             found = [
                 (f"{parent}/{entry.name}", depth, entry)
@@ -181,7 +187,7 @@ class _Listing:
         return (
             [path for path, at, _ in self._partitions if at == depth]
             if depth
-            else [self._paths.root]
+            else [self._paths.shared_root]
         )
 
     def _old_files(self, place: str) -> Iterator[_Found]:
@@ -196,6 +202,7 @@ class _Named:
     def __init__(self, state: TableState, committer: Committer) -> None:
         self._paths = state.paths
         self._store = committer.snapshots
+        self._of_main = SnapshotStore(state.file_io, state.paths.of_branch(MAIN_BRANCH))
         self._files = NamedFiles(state.file_io, state.paths, committer.live_files)
 
     def names(self, files: list[_Found]) -> set[str]:
@@ -203,7 +210,7 @@ class _Named:
         ids: list[int] = []
         for _ in range(_LOOKS):
             ids, newest = self._store.ids(), self._store.latest_id()
-            if newest is None and files:
+            if files and self._of_main.latest_id() is None:
                 raise self._nothing_named(files)
             if not self._is_whole(ids, newest):
                 continue
@@ -222,7 +229,7 @@ class _Named:
 
     def _nothing_named(self, files: list[_Found]) -> DamagedError:
         return DamagedError(
-            self._paths.snapshot_dir,
+            self._paths.of_branch(MAIN_BRANCH).snapshot_dir,
             found=f"no snapshot, but files that one may have named, such as {files[0].path}",
             expected="a snapshot, to tell which files are needed; nothing was deleted",
             action="Restore the snapshots. If the table never had one, clean it after its first commit.",
@@ -230,20 +237,7 @@ class _Named:
 
     def _names(self, snapshots: list[Snapshot]) -> set[str]:
         """In the order that the module's contract gives."""
-        names = self._of_snapshots(snapshots)
+        names = self._files.of_snapshots(snapshots)
         for tag, snapshot in self._files.tags():
             names |= self._files.of_tag(tag, snapshot)
-        return names | self._files.of_changelogs() | self._files.of_branches()
-
-    def _of_snapshots(self, snapshots: list[Snapshot]) -> set[str]:
-        """A file that some snapshot has is live in the first one, or one of the others added it.
-
-        The last one is looked at whole all the same: it would cost most if another client broke that rule.
-        """
-        names: set[str] = set()
-        for snapshot in {each.id: each for each in (*snapshots[:1], *snapshots[-1:])}.values():
-            names |= self._files.of_snapshot(snapshot)
-        for snapshot in snapshots:
-            names |= self._files.metadata_of(snapshot)
-            names |= self._files.of_delta(snapshot) | self._files.of_changelog(snapshot)
-        return names
+        return names | self._files.of_changelogs() | self._files.of_other_branches()

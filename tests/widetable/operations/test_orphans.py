@@ -225,7 +225,7 @@ def test_empty_directories_that_are_old_go(tmp_path: Path) -> None:
 def test_branches_keep_their_files(tmp_path: Path) -> None:
     """Made as other clients do: from a tag, its snapshot and the schemas."""
     table = lived_in_table(tmp_path)
-    branch = paths(table).branch("b")
+    branch = paths(table).of_branch("b")
     snapshot = table.tags()["early"]
     IO.write_new(branch.snapshot(snapshot.id), snapshot.to_json().encode())
     IO.write_new(branch.tag("old"), table.tags()["late"].to_json().encode())

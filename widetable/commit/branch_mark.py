@@ -1,0 +1,52 @@
+"""Which life of a branch this is: one that was dropped and made again is another one, and so is one, main too, that
+dropped what it had, to go on as another branch.
+
+On disk, in the branch's directory (ours; other clients neither write it nor look there):
+
+    service/widetable-branch = "making " uuid      from before anything else of the branch is there
+                             | uuid                once all is
+
+A branch of another client has none, nor has main in its first life. Raises NotFoundError for a branch that is not
+whole, StorageError.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from widetable.errors import NotFoundError
+from widetable.paths import TablePaths
+from widetable.storage.file_io import FileIO
+
+_MAKING: Final = b"making "
+
+
+def claim(file_io: FileIO, paths: TablePaths) -> bool:
+    """Begin to make a branch; False when somebody else does, or has."""
+    return file_io.publish(paths.branch_mark, _MAKING + uuid.uuid4().hex.encode())
+
+
+def finish(file_io: FileIO, paths: TablePaths) -> None:
+    """All of the branch is there."""
+    file_io.replace(paths.branch_mark, file_io.read(paths.branch_mark).removeprefix(_MAKING))
+
+
+def begin_anew(file_io: FileIO, paths: TablePaths) -> None:
+    """Another life: whoever opened the branch before is told so."""
+    file_io.replace(paths.branch_mark, uuid.uuid4().hex.encode())
+
+
+def branch_life(file_io: FileIO, paths: TablePaths) -> str:
+    """The same for as long as the branch lives; empty without a mark."""
+    if not file_io.exists(paths.branch_mark):
+        return ""
+    mark = file_io.read(paths.branch_mark)
+    if mark.startswith(_MAKING):
+        raise NotFoundError(
+            paths.root,
+            found="a branch that is being made, or whose making did not end",
+            expected="a whole branch",
+            action="Open it again when it is made; else drop it, and make it anew.",
+        )
+    return mark.decode(errors="replace")

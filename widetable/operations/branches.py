@@ -1,0 +1,169 @@
+"""Branches: other histories of a table, which share its data files.
+
+    create       claim ─► tag ─► snapshot ─► schemas ─► is the tag still there? ─► the branch is there
+    drop         its directory goes; files that only it named are orphans
+
+Source: Paimon `FileSystemBranchManager`; format.md section 1. A branch of a tag begins with the tag's snapshot, the
+schemas up to it, and the tag; one without a tag has all schemas and no snapshot. Nobody sees one before it is whole
+(`branch_mark`); the tag is looked for last, so that who deletes files sees it or the branch (`named_files`). Raises
+InvalidError for names that break a rule or are taken, NotFoundError that says which branches there are,
+UnsupportedError for tables whose options name others, DamagedError, StorageError.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from widetable.arguments import text
+from widetable.commit.branch_mark import branch_life, claim, finish
+from widetable.commit.lost_snapshots import mark_snapshots
+from widetable.commit.parsed_back import parsed_back
+from widetable.commit.schema_store import SchemaStore
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+from widetable.field_options import DERIVED_OPTION
+from widetable.format.snapshot import Snapshot, snapshot_from_json
+from widetable.join_options import INDEX_OF, LEFT
+from widetable.operations.compaction_threads import wait_for_compactions
+from widetable.operations.open_table import OpenTable
+from widetable.paths import MAIN_BRANCH, TablePaths, branch_name, check_branch
+from widetable.storage.file_io import FileIO
+from widetable.storage.locate import locate
+
+
+def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> None:
+    """Make a branch: another history of the table, with snapshots, schemas, tags and consumers of its own, which shares
+    the data files. It is opened by `Table.open(path, branch=name)` and `Catalog.table("db.t$branch_name")`.
+
+    tag: of this table (this branch, if it is one), whose snapshot, and the schemas up to it, are the branch's first;
+    without one it has all schemas and no rows.
+    """
+    name = check_branch(name)
+    check_stands_alone(table)
+    kept = None if tag is None else table._tags.load(text(tag, "tag"))
+    paths = table._paths.of_branch(name)
+    file_io = table._file_io
+    if file_io.list(paths.root) or not claim(file_io, paths):
+        raise InvalidError(
+            f"branch {name!r}",
+            found=f"a branch of that name, or what is left of one, at {paths.root}",
+            expected="no branch of that name",
+            action="Use another name, or drop the branch first.",
+        )
+    try:
+        newest = table.schema.id if kept is None or tag is None else _copied_tag(table, paths, tag)
+        for id in table._committer.schemas.ids():
+            if id <= newest:
+                file_io.publish(paths.schema(id), file_io.read(table._paths.schema(id)))
+        if kept is not None and table._tags.load(tag or "") != kept:
+            raise _moved(tag)
+    except BaseException:
+        file_io.delete_dir(paths.root)
+        raise
+    finish(file_io, paths)
+    if kept is not None:
+        mark_snapshots(file_io, paths)
+
+
+def branches(table: OpenTable) -> list[str]:
+    """The names of the table's branches but main, sorted; the same from each of them."""
+    return branch_names(table._file_io, table._paths)
+
+
+def drop_branch(table: OpenTable, name: str) -> None:
+    """Delete a branch: its snapshots, schemas, tags and consumers. Files that only it named are orphans from then on
+    (`remove_orphan_files`). Not atomic: readers and writers of the branch get errors. Waits for what this process
+    compacts behind its commits.
+    """
+    paths = table._paths.of_branch(check_branch(name))
+    wait_for_compactions(paths.root)
+    if not table._file_io.delete_dir(paths.root):
+        raise branch_not_found(table._file_io, table._paths, name)
+
+
+def locate_branch(path: str | os.PathLike[str], branch: str | None = None) -> tuple[FileIO, str]:
+    """The storage of a table's path or URL, and the path on it of one of its branches (None: as the path says)."""
+    file_io, root = locate(path)
+    if branch is None:
+        return file_io, root
+    name = MAIN_BRANCH if branch == MAIN_BRANCH else check_branch(branch)
+    return file_io, TablePaths(root).of_branch(name).root
+
+
+def branch_names(file_io: FileIO, paths: TablePaths) -> list[str]:
+    """Of branches that are whole, sorted."""
+    entries = file_io.list(paths.branch_dir)
+    names = [branch_name(entry.name) for entry in entries if entry.is_dir]
+    return sorted(name for name in names if name and _is_whole(file_io, paths.of_branch(name)))
+
+
+def check_there(file_io: FileIO, paths: TablePaths) -> None:
+    """Raises NotFoundError for paths of a branch that is not there, or not whole."""
+    if paths.branch != MAIN_BRANCH and not SchemaStore(file_io, paths).ids():
+        raise branch_not_found(file_io, paths, paths.branch)
+
+
+def branch_not_found(file_io: FileIO, paths: TablePaths, name: str) -> NotFoundError:
+    """Says which there are."""
+    there = ", ".join(branch_names(file_io, paths))
+    return NotFoundError(
+        f"branch {name!r} of {paths.shared_root}",
+        found="no such branch",
+        expected=f"one of {there}" if there else "a table with branches; it has none but main",
+        action="Correct the name, or make the branch first.",
+    )
+
+
+def check_stands_alone(table: OpenTable) -> None:
+    """Tables that are made of others, and those that others are made of, follow main alone."""
+    found = next(filter(_names_another, table.schema.options), None)
+    if found is not None:
+        raise UnsupportedError(
+            f"option {found!r} of {table.path}",
+            found="a table that others are made of, or that is made of others",
+            expected="a table without index.*, widen.* and join.* options",
+            action="Copy the table's rows into another table instead.",
+        )
+
+
+def _is_whole(file_io: FileIO, paths: TablePaths) -> bool:
+    try:
+        branch_life(file_io, paths)
+    except NotFoundError:
+        return False
+    return bool(SchemaStore(file_io, paths).ids())
+
+
+def _copied_tag(table: OpenTable, paths: TablePaths, tag: str) -> int:
+    """The newest schema that its snapshot needs."""
+    kept = table._tags.load(tag)
+    table._file_io.publish(paths.tag(tag), table._file_io.read(table._paths.tag(tag)))
+    table._file_io.publish(paths.snapshot(kept.id), _first_snapshot(table, paths, kept))
+    live = table._committer.live_files.live_entries(kept)
+    return max(kept.schema_id, *(entry.file.schema_id for entry in live), 0)
+
+
+def _moved(tag: str | None) -> NotFoundError:
+    return NotFoundError(
+        f"tag {tag!r}",
+        found="a tag that was deleted and made again meanwhile",
+        expected="a tag that stays while a branch is made of it",
+        action="Make the branch again.",
+    )
+
+
+def _first_snapshot(table: OpenTable, paths: TablePaths, kept: Snapshot) -> bytes:
+    """The tag's snapshot; without its changelog if that has expired with the snapshot's own file."""
+    changelog = kept.changelog_manifest_list
+    if changelog is not None and not table._file_io.exists(paths.manifest(changelog)):
+        kept = replace(
+            kept,
+            changelog_manifest_list=None,
+            changelog_manifest_list_size=None,
+            changelog_record_count=None,
+        )
+    return parsed_back(kept, snapshot_from_json, paths.snapshot(kept.id))
+
+
+def _names_another(option: str) -> bool:
+    return option in (LEFT.key, INDEX_OF.key) or DERIVED_OPTION.match(option) is not None
