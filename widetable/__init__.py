@@ -29,6 +29,7 @@ if typing.TYPE_CHECKING:
         Explanation,
         KeyRecord,
     )
+    from widetable.operations.fast_forward import FastForwardResult
     from widetable.operations.file_damage import DamagedFile
     from widetable.operations.file_origins import WritingCommit
     from widetable.operations.follow import ChangeFollower
@@ -63,6 +64,7 @@ __all__ = [
     "ExpiryResult",
     "ExplainedColumn",
     "Explanation",
+    "FastForwardResult",
     "Inspection",
     "InvalidError",
     "JoinRound",

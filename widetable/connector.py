@@ -36,6 +36,7 @@ from widetable.derive.pinned_join import KeptJoin, PinnedJoin, keep_join
 from widetable.derived_value import derived_value
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
+from widetable.operations.branches import locate_branch
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.follow import start_stream
 from widetable.operations.lookup_caches import caches_of
@@ -101,6 +102,7 @@ __all__ = [
     "derived_value",
     "keep_join",
     "locate",
+    "locate_branch",
     "names",
     "new_lookup_join",
     "offset_from_json",

@@ -37,6 +37,7 @@ HOMES: Final = {
     "ExpiryResult": "operations.expiry",
     "ExplainedColumn": "operations.explanation",
     "Explanation": "operations.explanation",
+    "FastForwardResult": "operations.fast_forward",
     "Inspection": "operations.inspection",
     "JoinRound": "derive.delta_join",
     "KeyRecord": "operations.explanation",

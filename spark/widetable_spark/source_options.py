@@ -11,11 +11,21 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from widetable import InvalidError
-from widetable.connector import DEFAULT, LARGEST, Limits, Option, Start, parse_value, start_of
+from widetable.connector import (
+    DEFAULT,
+    LARGEST,
+    Limits,
+    Option,
+    Start,
+    locate_branch,
+    parse_value,
+    start_of,
+)
 
 T = TypeVar("T")
 
 PATH: Final = "path"
+BRANCH: Final = "branch"
 SNAPSHOT_ID: Final = "snapshot-id"
 TIMESTAMP: Final = "timestamp-millis"
 TAG: Final = "tag"
@@ -53,6 +63,12 @@ class SourceOption:
 SOURCE_OPTIONS: Final = (
     SourceOption(
         PATH, "text", (READ, STREAM, WRITE), "Path or file: URL of the table's directory."
+    ),
+    SourceOption(
+        BRANCH,
+        "text",
+        (READ, STREAM, WRITE),
+        "Name of a branch of the table; by default main. The path of the branch's directory says the same.",
     ),
     SourceOption(SNAPSHOT_ID, "integer", (READ,), "Reads that snapshot."),
     SourceOption(
@@ -176,7 +192,9 @@ class WatermarkOptions:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Typed options of one read or write. given: the keys that were set. checkpoint: Spark's option of that name."""
+    """Typed options of one read or write. path: of the table, or of its branch's directory. given: the keys that were
+    set. checkpoint: Spark's option of that name.
+    """
 
     path: str
     snapshot_id: int | None
@@ -223,9 +241,9 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
             action="Set .option('path', ...), in SQL INSERT INTO name WITH (path = '...'). A table that CREATE TABLE "
             f"declared with columns is not there. {HOW_TO_NAME}",
         )
-    columns = _value(texts, COLUMNS, str)
+    columns, branch = _value(texts, COLUMNS, str), _value(texts, BRANCH, str)
     return SourceOptions(
-        path=path,
+        path=path if branch is None else locate_branch(path, branch)[1],
         snapshot_id=_value(texts, SNAPSHOT_ID, int),
         timestamp_millis=_value(texts, TIMESTAMP, int),
         tag=_value(texts, TAG, str),

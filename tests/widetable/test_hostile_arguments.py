@@ -49,6 +49,7 @@ class Ground:
         self.table.write(ROWS)
         self.table.write(pa.table({"k": [2, 3], "s": ["c", None]}))
         self.table.create_tag("here")
+        self.table.create_branch("side", tag="here")
         self._altered = 0
 
     def call(self, call: str, /, **given: Any) -> None:
@@ -112,6 +113,9 @@ class Ground:
             ),
             "Table.create_tag": ({"name": "there"}, table.create_tag),
             "Table.delete_tag": ({}, table.delete_tag),
+            "Table.create_branch": ({"name": "there"}, table.create_branch),
+            "Table.drop_branch": ({"name": "there"}, table.drop_branch),
+            "Table.fast_forward": ({"name": "side", "dry_run": True}, table.fast_forward),
             "Table.delete_consumer": ({}, table.delete_consumer),
             "Table.expire_snapshots": ({"dry_run": True}, table.expire_snapshots),
             "Table.remove_orphan_files": ({"dry_run": True}, table.remove_orphan_files),

@@ -64,13 +64,7 @@ def consumer(action: str, path: str, name: str | None, format: str) -> int:
 
 
 def _check(command: str, action: str, name: str | None, of_create: Mapping[str, Any]) -> None:
-    if (name is None) != (action == "list"):
-        raise InvalidError(
-            f"widetable {command} {action}",
-            found="no NAME" if name is None else f"the NAME {name!r}",
-            expected="none" if action == "list" else "a NAME",
-            action="Add it." if name is None else "Leave it out.",
-        )
+    check_name_given(command, action, name)
     given = [option for option, value in of_create.items() if value is not None]
     if given and action != "create":
         raise InvalidError(
@@ -78,6 +72,17 @@ def _check(command: str, action: str, name: str | None, of_create: Mapping[str, 
             found=given[0],
             expected="it with create only",
             action="Leave it out.",
+        )
+
+
+def check_name_given(command: str, action: str, name: str | None) -> None:
+    """A NAME stands with every action but list. Raises InvalidError."""
+    if (name is None) != (action == "list"):
+        raise InvalidError(
+            f"widetable {command} {action}",
+            found="no NAME" if name is None else f"the NAME {name!r}",
+            expected="none" if action == "list" else "a NAME",
+            action="Add it." if name is None else "Leave it out.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Commands of tables and their rows: init, ls, schema, write, read, tag, consumer, compact."""
+"""Commands of tables and their rows: init, ls, schema, write, read, tag, branch, consumer, compact."""
 
 from __future__ import annotations
 
@@ -153,6 +153,31 @@ TABLE_COMMANDS: Final = (
             *FORMATS,
         ),
         (f"widetable tag create {EXAMPLE} january --snapshot 120", f"widetable tag list {EXAMPLE}"),
+    ),
+    Command(
+        "branch",
+        _NAMES,
+        "branch",
+        "Make, drop or list branches, or let the table go on as one.",
+        (
+            argument(
+                "action",
+                "list, create, drop or fast-forward.",
+                metavar="ACTION",
+                choices=("list", "create", "drop", "fast-forward"),
+            ),
+            PATH,
+            argument("name", "With all but list: of the branch.", metavar="NAME", nargs="?"),
+            argument("--tag", "create: whose rows it begins with.", metavar="NAME"),
+            flag("--replace", "fast-forward: drop what the branch does not have."),
+            flag("--dry-run", "fast-forward: only say what would come and go."),
+            *FORMATS,
+        ),
+        (
+            f"widetable branch create {EXAMPLE} fixes --tag january",
+            f"widetable branch fast-forward {EXAMPLE} fixes --dry-run",
+        ),
+        notes="Other commands take the directory of a branch as PATH: PATH/branch/branch-NAME.",
     ),
     Command(
         "consumer",
