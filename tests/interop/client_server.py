@@ -3,8 +3,9 @@
 A request is one line of JSON on standard input: {"warehouse", "table", and perhaps "snapshot", "tag",
 "filter" ([column, value]: equality, pushed down), "project" ([columns]), or "changes" ([first, last
 snapshot]: what a streaming reader is given for each), or "write" (an Arrow file whose rows are
-committed), and "options" for any of them; "exact": dates as numbers}. The answer is one line:
-{"rows": [...]} or {"error": text}. One process serves all tests: starting it takes as long as reading many tables.
+committed), or "branch" ([method of its branch manager, arguments]: what it gives), and
+"options" for any of them; "exact": dates as numbers}. The answer is one line: {"rows": [...]} or {"error": text}. One
+process serves all tests: starting it takes as long as reading many tables.
 """
 
 from __future__ import annotations
@@ -83,7 +84,13 @@ def changes(request: dict[str, Any]) -> list[Any]:
     return found
 
 
-SERVED = {"write": write, "changes": changes}
+def branch(request: dict[str, Any]) -> list[Any]:
+    """What a method of the branch manager gives."""
+    method, *given = request["branch"]
+    return getattr(opened(request).branch_manager(), method)(*given) or []
+
+
+SERVED = {"write": write, "changes": changes, "branch": branch}
 
 
 def main() -> None:

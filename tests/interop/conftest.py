@@ -45,8 +45,9 @@ class PypaimonProcess:
         """The rows about one table; fails the test when pypaimon refuses."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        path = Path(table.path)
-        name = f"{path.parent.name.removesuffix('.db')}.{path.name}"
+        path = Path(table._paths.shared_root)
+        branch = "" if table.branch == "main" else f"$branch_{table.branch}"
+        name = f"{path.parent.name.removesuffix('.db')}.{path.name}{branch}"
         request = {"warehouse": str(path.parent.parent), "table": name, **how}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()

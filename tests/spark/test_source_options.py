@@ -95,6 +95,8 @@ def test_an_option_is_refused_where_it_would_do_nothing(option: SourceOption) ->
     options = {"path": "/t", option.key: text}
     if option.key == "scan.mode":
         options["scan.mode"] = "latest"
+    if option.key == "branch":
+        options["branch"] = "b"
     if option.key == "watermark-delay":
         options["watermark-column"] = "a"
     found = parse_options(options)

@@ -37,6 +37,8 @@ NAMED: dict[str, Callable[[wt.Catalog, wt.Table, str], object]] = {
     "database list": lambda catalog, table, name: catalog.list_tables(name),
     "tag": lambda catalog, table, name: table.create_tag(name),
     "deleted tag": lambda catalog, table, name: table.delete_tag(name),
+    "branch": lambda catalog, table, name: table.create_branch(name),
+    "dropped branch": lambda catalog, table, name: table.drop_branch(name),
     "consumer": lambda catalog, table, name: table.follow(name, "latest", timeout=0).close(),
     "deleted consumer": lambda catalog, table, name: table.delete_consumer(name),
 }
@@ -53,8 +55,8 @@ def test_a_name_that_no_file_can_have_is_refused(catalog: wt.Catalog, what: str)
     assert files(catalog) == before
 
 
-# With what is put around it: .db; tag-; consumer-, and the temporary names of other clients around the last two.
-LONGEST = {"table": 255, "database": 252, "tag": 203, "consumer": 198}
+# With what is put around it: .db, branch-, tag-, consumer-; and temporary names of other clients around the last two.
+LONGEST = {"table": 255, "database": 252, "branch": 248, "tag": 203, "consumer": 198}
 
 
 @pytest.mark.parametrize("what", LONGEST)
@@ -66,7 +68,11 @@ def test_the_longest_name_works_and_a_longer_one_is_refused_with_the_limit(
     with pytest.raises(wt.InvalidError, match=f"1 to {LONGEST[what]} bytes"):
         NAMED[what](catalog, table, "x" * (LONGEST[what] + 1))
     NAMED[what](catalog, table, "x" * LONGEST[what])
-    kept = {"tag": list(table.tags()), "consumer": list(table.consumers())}
+    kept = {
+        "tag": list(table.tags()),
+        "consumer": list(table.consumers()),
+        "branch": table.branches(),
+    }
     assert kept.get(what, catalog.list_tables())
 
 

@@ -16,10 +16,17 @@ import uuid
 from typing import Final
 
 from widetable.errors import NotFoundError
-from widetable.paths import TablePaths
+from widetable.paths import BRANCHES, TablePaths
 from widetable.storage.file_io import FileIO
 
 _MAKING: Final = b"making "
+
+
+def had_branches(file_io: FileIO, paths: TablePaths) -> bool:
+    """Whether the table has branches, or had some. Then manifests may be of any of them, and snapshots of consecutive
+    ids need not follow from each other: other clients' fast-forward keeps what main had before.
+    """
+    return any(entry.name == BRANCHES for entry in file_io.list(paths.shared_root))
 
 
 def claim(file_io: FileIO, paths: TablePaths) -> bool:

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from widetable.commit.branch_mark import had_branches
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.table_identity import table_identity
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.manifest_list import read_manifest_list
-from widetable.paths import BRANCHES, TablePaths, changelog_id, retired_snapshot_id, tag_name
+from widetable.paths import TablePaths, changelog_id, retired_snapshot_id, tag_name
 from widetable.storage.file_io import FileIO
 
 
@@ -95,7 +96,7 @@ def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
     """Each snapshot but the first has a list of all manifests before it. Says nothing where there are branches, or
     were: they share the directory.
     """
-    if any(entry.name == BRANCHES for entry in file_io.list(paths.shared_root)):
+    if had_branches(file_io, paths):
         return
     named: set[str] = set()
     for entry in file_io.list(paths.manifest_dir):

@@ -86,7 +86,8 @@ def locate_branch(path: str | os.PathLike[str], branch: str | None = None) -> tu
     file_io, root = locate(path)
     if branch is None:
         return file_io, root
-    name = MAIN_BRANCH if branch == MAIN_BRANCH else check_branch(branch)
+    name = text(branch, "branch")
+    name = name if name == MAIN_BRANCH else check_branch(name)
     return file_io, TablePaths(root).of_branch(name).root
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from widetable.commit.branch_mark import had_branches
 from widetable.commit.live_files import Buckets, LiveFiles, Partitions
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError, DamagedError, NotFoundError
@@ -114,20 +115,22 @@ class NamedFiles:
         partitions: Partitions | None = None,
         buckets: Buckets | None = None,
     ) -> set[str]:
-        """Everything of snapshots, ascending. A file that some of them has is live in the first one (or behind a gap),
-        or one of the others added it. The last one is looked at whole all the same: it would cost most if another
+        """Everything of snapshots. Where one follows from the other, a file that some of them has is live in the first
+        one, or one of the others added it. The last one is looked at whole all the same: it would cost most if another
         client broke that rule.
         """
+        whole = snapshots if self.had_branches() else (*snapshots[:1], *snapshots[-1:])
         names: set[str] = set()
-        last_id = snapshots[-1].id if snapshots else None
-        before_id = None
+        for snapshot in {each.id: each for each in whole}.values():
+            names |= self.of_snapshot(snapshot, partitions, buckets)
         for snapshot in snapshots:
-            if snapshot.id == last_id or before_id is None or snapshot.id != before_id + 1:
-                names |= self.of_snapshot(snapshot, partitions, buckets)
-            before_id = snapshot.id
             names |= self.metadata_of(snapshot)
             names |= self.of_delta(snapshot) | self.of_changelog(snapshot)
         return names
+
+    def had_branches(self) -> bool:
+        """Whether a snapshot may be of another history than the one before it."""
+        return had_branches(self._file_io, self._paths)
 
     def of_other_branches(
         self, partitions: Partitions | None = None, buckets: Buckets | None = None

@@ -11,6 +11,7 @@ import pytest
 import widetable as wt
 from tests.branched import Rows, put, rows_of
 from tests.faults import Fault, FaultyFileIO
+from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)
@@ -177,6 +178,50 @@ def test_notes_of_expiry_do_not_outlive_what_they_mean(table: wt.Table) -> None:
     table.expire_snapshots(1, 1, 0)
     assert rows_of(table) == {**THEN, 5: "e"}
     assert rows_of(branch_of(table)) == THEN
+
+
+def test_tags_of_main_outlive_a_history_that_is_not_theirs(table: wt.Table) -> None:
+    """`first` has files that `second` has not, and that the branch's snapshots delete under main's numbers."""
+    table.compact(full=True)
+    table.create_tag("second")
+    branch = branch_of(table)
+    branch.expire_snapshots(1, 1, 0)
+    branch.delete_tag("first")
+    branch.compact(full=True)
+    table.fast_forward("b", replace=True)
+    assert sorted(table.tags()) == ["first", "second"]
+    table.drop_branch("b")
+    put(table, {9: "x"})
+    table.expire_snapshots(1, 1, 0)
+    MANIFEST_CACHE.clear()
+    for tag in ("first", "second"):
+        assert rows_of(table, tag=tag) == {1: "a", 2: "b"}
+    assert rows_of(table) == {**THEN, 9: "x"}
+
+
+def test_a_fast_forward_of_another_client_keeps_both_histories(table: wt.Table) -> None:
+    """It lays the branch's files over main's, though the branch has expired what they share."""
+    put(table, {1: "main"})
+    table.compact(full=True)
+    branch = branch_of(table)
+    branch.expire_snapshots(1, 1, 0)
+    branch.compact(full=True)
+    branch.delete_tag("first")
+    for snapshot in branch.snapshots():
+        data = IO.read(branch._paths.snapshot(snapshot.id))
+        IO.replace(table._paths.snapshot(snapshot.id), data)
+    IO.delete(table._paths.latest_hint)
+    table.drop_branch("b")
+    before = {s.id: rows_of(table, snapshot_id=s.id) for s in table.snapshots()}
+    put(table, {9: "x"})
+    table.remove_orphan_files(older_than_millis=0)
+    for kept in range(len(before), 0, -1):
+        table.expire_snapshots(kept, kept, 0)
+        for snapshot in table.snapshots():
+            if snapshot.id in before:
+                assert rows_of(table, snapshot_id=snapshot.id) == before[snapshot.id]
+    assert rows_of(table, tag="first") == {1: "a", 2: "b"}
+    assert rows_of(table) == {**THEN, 9: "x"}
 
 
 def test_the_branch_itself(table: wt.Table) -> None:
