@@ -8,7 +8,7 @@ a text is no list of names. Raises InvalidError naming the argument; what a call
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from numbers import Integral, Real
 from typing import Any, Final, TypeVar
@@ -84,6 +84,13 @@ def flag(value: Any, name: str) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise refused(value, name, "True or False")
+
+
+def one_of(value: Any, choices: Sequence[str], name: str) -> str:
+    """One of these words."""
+    if not isinstance(value, str) or value not in choices:
+        raise refused(value, name, f"one of {', '.join(choices)}")
+    return value
 
 
 def path(value: Any, name: str) -> str:

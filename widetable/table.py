@@ -14,6 +14,7 @@ from widetable import options as opt
 from widetable.derive.derived_alteration import alter_options
 from widetable.derive.derived_audit import audit
 from widetable.derive.derived_state import inspect
+from widetable.derive.incremental import change_batches, changes
 from widetable.derive.index_lookup import lookup_index
 from widetable.derive.upkeep import maintain, maintainer
 from widetable.operations.branches import (
@@ -23,7 +24,7 @@ from widetable.operations.branches import (
     drop_branch,
     locate_branch,
 )
-from widetable.operations.changes import change_batches, change_source, changes
+from widetable.operations.changes import change_source
 from widetable.operations.compaction import compact
 from widetable.operations.delete import delete, delete_keys, drop_partitions
 from widetable.operations.doctor import doctor

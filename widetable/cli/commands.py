@@ -96,13 +96,23 @@ _COMMANDS: Final = (
         "Write the changes of a range of snapshots, with their kind in the column _row_kind.",
         (
             PATH,
-            number("start", "Snapshot id, exclusive; 0: before the first.", "START"),
-            number("end", "Snapshot id, inclusive.", "END"),
+            argument(
+                "start", "Snapshot id or tag, exclusive; 0: before the first.", metavar="START"
+            ),
+            argument("end", "Snapshot id or tag, inclusive.", metavar="END"),
+            argument(
+                "--mode",
+                "The changelog, else what was appended (auto); always these, or that; or in which rows both ends "
+                "differ (default: %(default)s).",
+                choices=("auto", "delta", "changelog", "diff"),
+                default="auto",
+            ),
             flag("--commits", "With _snapshot_id and _commit_time of each change."),
             *SOURCE,
         ),
         (
             f"widetable changes {EXAMPLE} 0 12 --columns id,city",
+            f"widetable changes {EXAMPLE} monday tuesday --mode diff",
             f"widetable changes {EXAMPLE} 11 12 --format parquet --output changes.parquet",
         ),
     ),

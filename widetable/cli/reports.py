@@ -60,8 +60,9 @@ def audit(path: str, start: str | None, findings: int, format: str) -> int:
 
 def changes(
     path: str,
-    start: int,
-    end: int,
+    start: str,
+    end: str,
+    mode: str,
     commits: bool,
     columns: str | None,
     format: str,
@@ -71,9 +72,15 @@ def changes(
     names = None if columns is None else names_of(columns)
     table = Table.open(path)
     schema = change_schema(table, names, commit_columns=commits)
-    batches = table.change_batches(start, end, names, commit_columns=commits)
+    ends = _end(start), _end(end)
+    batches = table.change_batches(*ends, names, mode=mode, commit_columns=commits)
     with output_sink(format, output) as sink:
         rows = write_changes(format, batches, schema, sink)
     if output is not None:
         write_line(f"{rows} rows in {output}")
     return DONE
+
+
+def _end(text: str) -> int | str:
+    """A snapshot's id or a tag."""
+    return int(text) if text.isdigit() else text

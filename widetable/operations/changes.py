@@ -1,4 +1,4 @@
-"""The changes of a range of snapshots, as `Table.changes` gives them.
+"""The changes of a range of snapshots.
 
 In: start exclusive, end inclusive. Out: record batches in the order of snapshot, partition values, bucket, key and
 event. Raises InvalidError for a range that runs backwards, NotFoundError for one with snapshots that are not there.
@@ -12,36 +12,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable.arguments import flag, refused, whole_number
+from widetable.arguments import flag, one_of, refused, whole_number
 from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
-from widetable.read.change_source import ChangeSource
+from widetable.read.change_source import MODES, ChangeSource
 from widetable.read.stream_plan import Piece
 
 # Of `commit_columns`: in which snapshot a change came, and when that was committed.
 SNAPSHOT_ID: Final = pa.field("_snapshot_id", pa.int64(), nullable=False)
 COMMIT_TIME: Final = pa.field("_commit_time", pa.timestamp("ms", "UTC"), nullable=False)
-
-
-def changes(
-    table: OpenTable,
-    start: int,
-    end: int,
-    columns: Sequence[str] | None = None,
-    *,
-    commit_columns: bool = False,
-) -> pa.Table:
-    """What the snapshots after `start` up to `end` changed: the columns, and `_row_kind` (+I, -U, +U, -D) last.
-
-    In the order of snapshot, partition values, bucket, key and event, in today's columns (None: all). Tables with a
-    changelog producer give their changelog, others the records of each append as they were written. `start` = `end`
-    gives nothing. commit_columns: `_snapshot_id` and `_commit_time` (UTC) come behind. Raises NotFoundError, which says
-    what is there, when snapshots of the range have expired or are yet to come.
-    """
-    batches = change_batches(table, start, end, columns, commit_columns=commit_columns)
-    schema = change_schema(table, columns, commit_columns=commit_columns)
-    return pa.Table.from_batches(batches, schema)
 
 
 def change_schema(
@@ -69,11 +49,14 @@ def change_batches(
     end: int,
     columns: Sequence[str] | None = None,
     *,
+    mode: str = "auto",
     commit_columns: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """As `changes`, batch by batch: for ranges that memory does not hold."""
+    """The changes of the snapshots after `start` up to `end`. mode: `auto`, `delta` or `changelog`, as `incremental`
+    says.
+    """
     schema = change_schema(table, columns, commit_columns=commit_columns)
-    source = change_source(table, columns)
+    source = change_source(table, columns, mode=mode)
     batches = numbered_batches_of(source, start, end)
     if not commit_columns:
         return (batch for _, batch in batches)
@@ -93,13 +76,22 @@ def _with_commits(
         yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
 
 
-def change_source(table: OpenTable, columns: Sequence[str] | None = None) -> ChangeSource:
-    """What streams of changes read from; its columns stay as they are now."""
+def change_source(
+    table: OpenTable, columns: Sequence[str] | None = None, *, mode: str = "auto"
+) -> ChangeSource:
+    """What streams of changes read from; its columns stay as they are now. mode: as of `change_batches`."""
     schema = table.schema
     check_readable(schema)
     committer = table._committer
     state, identity = table._state(schema), committer.identity
-    return ChangeSource(state, committer.snapshots, committer.live_files, columns, identity)
+    return ChangeSource(
+        state,
+        committer.snapshots,
+        committer.live_files,
+        columns,
+        identity,
+        one_of(mode, MODES, "mode"),
+    )
 
 
 def numbered_batches_of(

@@ -21,7 +21,7 @@ from widetable import options as opt
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.table_identity import check_identity
-from widetable.errors import NotFoundError, UnsupportedError
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import Snapshot
 from widetable.read.change_plan import ChangeSplit, plan_changes, plan_rows
 from widetable.read.change_read import ChangeRead, InsertRead, change_schema
@@ -36,6 +36,8 @@ StreamRead: TypeAlias = ChangeRead | InsertRead
 # Reserved: the timestamp barrier that a snapshot completes.
 BARRIER_PROPERTY: Final = "widetable.barrier"
 _KEPT_STEPS: Final = 256
+# Which changes: those of the producer, else of the appends; the records of the appends; those of the producer.
+MODES: Final = ("auto", "delta", "changelog")
 
 
 class ChangeSource:
@@ -48,8 +50,10 @@ class ChangeSource:
         live_files: LiveFiles,
         columns: Sequence[str] | None,
         identity: str,
+        mode: str = "auto",
     ) -> None:
-        """identity: of the table that `table` and the others are of."""
+        """identity: of the table that `table` and the others are of. mode: one of MODES."""
+        self._mode: Final = mode
         schema = table.schema
         self.columns: Final = schema.chosen(columns)
         self.arrow_schema: Final[pa.Schema] = change_schema(schema, self.columns)
@@ -140,7 +144,15 @@ class ChangeSource:
 
     def _producer_at(self, snapshot: Snapshot) -> str:
         options = self.table.schema_of(snapshot.schema_id).typed_options
-        return options.get(opt.CHANGELOG_PRODUCER)
+        producer = options.get(opt.CHANGELOG_PRODUCER)
+        if self._mode == "changelog" and producer == "none":
+            raise InvalidError(
+                "mode",
+                found=f"'changelog', and snapshot {snapshot.id} of a table without a changelog producer",
+                expected="snapshots with a changelog",
+                action="Choose another range, or the mode 'auto', 'delta' or 'diff'.",
+            )
+        return "none" if self._mode == "delta" else producer
 
     def _producer_after(self, snapshot: Snapshot) -> str:
         """The producer of the changes that come next: an alter since the snapshot decides which rows they follow on."""

@@ -1,0 +1,122 @@
+"""What happened between two states of a table, as `Table.changes` gives it: from snapshots, tags or times, in one of
+Paimon's four modes (`incremental-between`, `incremental-between-scan-mode`).
+
+    auto        the changelog of snapshots that have a producer, the appended records of others
+    delta       the records of each append as they were written, whatever changelog there is
+    changelog   the changelog; refused where a snapshot has none
+    diff        in which rows the two states differ (snapshot_difference), for which nothing in between need be there
+
+In: start exclusive, end inclusive. Raises InvalidError for a range that runs backwards or a mode that is none,
+NotFoundError for snapshots, tags and times that are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from widetable.arguments import one_of, whole_number
+from widetable.derive.snapshot_difference import snapshot_difference
+from widetable.errors import InvalidError
+from widetable.operations.changes import change_batches as range_batches
+from widetable.operations.changes import change_schema
+from widetable.operations.chosen_state import ChosenState, chosen_state
+from widetable.operations.newest_snapshot import held
+from widetable.operations.open_table import OpenTable
+from widetable.operations.supported import check_key_has_partition
+
+MODES: Final = ("auto", "delta", "changelog", "diff")
+
+
+class _End(NamedTuple):
+    """One end of a range: a snapshot's id, 0 for the table before the first; tag: by which it is kept."""
+
+    id: int
+    tag: str | None = None
+
+
+def changes(
+    table: OpenTable,
+    start: int | str | datetime,
+    end: int | str | datetime,
+    columns: Sequence[str] | None = None,
+    *,
+    mode: str = "auto",
+    commit_columns: bool = False,
+) -> pa.Table:
+    """What happened after `start` up to `end`: the columns, and `_row_kind` (+I, -U, +U, -D) last.
+
+    start, end: a snapshot's id (0: before the first), a tag, or a time: the newest snapshot then. mode: `auto`, the
+    changelog of tables with a producer, else the records of each append as they were written; `delta`, always these;
+    `changelog`, always that; `diff`, in which rows start and end differ. In the order of snapshot, partition values,
+    bucket, key and event, in today's columns (None: all). commit_columns: `_snapshot_id` and `_commit_time` (UTC) come
+    behind; not with `diff`. Raises NotFoundError, which says what is there, when snapshots of the range have expired
+    or are yet to come; `diff` needs none but the two.
+    """
+    batches = change_batches(table, start, end, columns, mode=mode, commit_columns=commit_columns)
+    schema = change_schema(table, columns, commit_columns=commit_columns)
+    return pa.Table.from_batches(batches, schema)
+
+
+def change_batches(
+    table: OpenTable,
+    start: int | str | datetime,
+    end: int | str | datetime,
+    columns: Sequence[str] | None = None,
+    *,
+    mode: str = "auto",
+    commit_columns: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """As `changes`, batch by batch: for ranges that memory does not hold."""
+    mode = one_of(mode, MODES, "mode")
+    first, last = _end(table, start, "start"), _end(table, end, "end")
+    if mode != "diff":
+        return range_batches(
+            table, first.id, last.id, columns, mode=mode, commit_columns=commit_columns
+        )
+    schema = change_schema(table, columns, commit_columns=commit_columns)
+    if commit_columns:
+        raise InvalidError(
+            "commit_columns",
+            found="True with the mode 'diff'",
+            expected="a mode in which each change is of a commit",
+            action="Leave it out, or choose another mode.",
+        )
+    check_key_has_partition(table.schema)
+    return _difference(table, first, last, schema)
+
+
+def _end(table: OpenTable, given: int | str | datetime, name: str) -> _End:
+    if isinstance(given, str) and not given.isdigit():
+        return _End(table._tags.load(given).id, given)
+    if isinstance(given, datetime):
+        at = chosen_state(table, timestamp=given).snapshot
+        return _End(0 if at is None else at.id)
+    return _End(whole_number(given, name, least=0))
+
+
+def _difference(
+    table: OpenTable, first: _End, last: _End, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    names = [*table.schema.primary_keys, *schema.names[:-1]]
+    columns = tuple(name for name in table.schema.names if name in names)
+    with ExitStack() as stack:
+        for end in (first, last):
+            if end.id and end.tag is None:
+                stack.enter_context(held(table._state(), end.id))
+        states = _chosen(table, first), _chosen(table, last)
+        live_files = table._committer.live_files
+        for found in snapshot_difference(live_files, *states, columns):
+            yield from found.select(schema.names).cast(schema).to_batches()
+
+
+def _chosen(table: OpenTable, end: _End) -> ChosenState:
+    """With the columns of today."""
+    if not end.id:
+        return chosen_state(table)._replace(snapshot=None)
+    chosen = chosen_state(table, tag=end.tag) if end.tag else chosen_state(table, end.id)
+    return chosen._replace(state=table._state())

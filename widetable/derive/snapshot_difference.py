@@ -1,0 +1,77 @@
+"""In which rows two states of a table differ, whatever was written in between and however: Paimon's mode `diff`.
+
+    bucket with the same files in both      nothing, unread
+    key only in the later state             +I its row
+    key in both, with other values          -U the row before, +U the row after
+    key only in the earlier state           -D its row
+
+In: two chosen states, both with the columns of today. Out: batches, bucket by bucket; within a bucket first what the
+later state has, then what it has no more, each by key. A key that moved to another bucket is -D here and +I there, in
+any order. Memory: a batch of rows and what is looked up for it. Raises what scans and lookups raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.commit.live_files import LiveFiles
+from widetable.derive.row_difference import row_difference
+from widetable.operations.chosen_state import ChosenState
+from widetable.operations.lookup_view import LookupView
+from widetable.read.scan import TableScan
+from widetable.read.split import Split, SplitRead
+
+
+def snapshot_difference(
+    live_files: LiveFiles, old: ChosenState, new: ChosenState, columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """columns: those of the primary key among them. The tables have `_row_kind` last."""
+    key = old.state.schema.primary_keys
+    before, after = _splits(live_files, old, columns), _splits(live_files, new, columns)
+    same = {bucket for bucket, split in before.items() if _equal(split, after.get(bucket))}
+    with (
+        closing(LookupView(old, live_files, columns)) as old_rows,
+        closing(LookupView(new, live_files, columns)) as new_rows,
+    ):
+        for bucket in [*after, *(bucket for bucket in before if bucket not in after)]:
+            if bucket in same:
+                continue
+            for rows in _rows(new, after.get(bucket), columns):
+                yield row_difference(_there(old_rows, rows, key), rows, key, with_before=True)
+            for rows in _rows(old, before.get(bucket), columns):
+                still = _there(new_rows, rows, key)
+                yield row_difference(_left(rows, still, key), rows.slice(0, 0), key)
+
+
+def _splits(
+    live_files: LiveFiles, at: ChosenState, columns: Sequence[str]
+) -> dict[tuple[bytes, int], Split]:
+    scan = TableScan(at.state, live_files, at.snapshot, columns, None, rescaled=at.is_rescaled)
+    return {(split.bucket.partition, split.bucket.number): split for split in scan.splits()}
+
+
+def _equal(one: Split, other: Split | None) -> bool:
+    """Whether both read the same rows of the same files."""
+    return other is not None and frozenset(one.files) == frozenset(other.files)
+
+
+def _rows(at: ChosenState, split: Split | None, columns: Sequence[str]) -> Iterator[pa.Table]:
+    for batch in () if split is None else SplitRead(at.state, split, tuple(columns)).to_batches():
+        yield pa.Table.from_batches([batch])
+
+
+def _there(view: LookupView, rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The rows that the view has of these keys."""
+    keys = rows.select(list(key)).combine_chunks().to_batches()
+    found = view.lookup(keys[0]) if keys else rows.slice(0, 0)
+    return found.filter(pc.is_valid(found[key[0]])).cast(rows.schema)
+
+
+def _left(rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The rows whose keys the others have not."""
+    changed = row_difference(others, rows, key)
+    return changed.filter(pc.equal(changed["_row_kind"], "+I")).drop_columns("_row_kind")
