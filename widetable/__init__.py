@@ -37,6 +37,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.lookup_session import LookupSession
     from widetable.operations.maintenance import MaintenanceResult
     from widetable.operations.orphans import OrphanResult
+    from widetable.operations.partition_expiry import PartitionExpiryResult
     from widetable.operations.repair import RepairedFile, RepairResult
     from widetable.operations.rollback import RollbackResult
     from widetable.operations.salvage import LostRows
@@ -74,6 +75,7 @@ __all__ = [
     "MaintenanceResult",
     "NotFoundError",
     "OrphanResult",
+    "PartitionExpiryResult",
     "RepairResult",
     "RepairedFile",
     "RollbackResult",

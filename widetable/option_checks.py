@@ -62,6 +62,7 @@ _HARMLESS: Final = frozenset(
         "owner",
         "page-size",
         "parquet.enable.dictionary",
+        "partition.expiration-batch-size",
         "path",
         "provider",
         "read.batch-size",

@@ -45,6 +45,7 @@ HOMES: Final = {
     "LostRows": "operations.salvage",
     "MaintenanceResult": "operations.maintenance",
     "OrphanResult": "operations.orphans",
+    "PartitionExpiryResult": "operations.partition_expiry",
     "RepairResult": "operations.repair",
     "RepairedFile": "operations.repair",
     "RollbackResult": "operations.rollback",

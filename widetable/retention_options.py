@@ -71,6 +71,53 @@ TAG_DEFAULT_TIME_RETAINED: Final = Option[int | None](
 TAG_TIME_EXPIRE_ENABLED: Final = Option[bool](
     "tag.time-expire-enabled", "boolean", True, "", "Expiry deletes tags whose time is over."
 )
+PARTITION_EXPIRATION_TIME: Final = Option[int | None](
+    "partition.expiration-time",
+    "duration",
+    None,
+    "milliseconds",
+    "Partitions that are older go, with all their rows; by default none does.",
+    least=1,
+)
+PARTITION_EXPIRATION_STRATEGY: Final = Option[str](
+    "partition.expiration-strategy",
+    "enum",
+    "values-time",
+    "",
+    "How old a partition is: by the time that its values say, or by when its newest file was written.",
+    choices=("values-time", "update-time"),
+)
+PARTITION_EXPIRATION_CHECK_INTERVAL: Final = Option[int](
+    "partition.expiration-check-interval",
+    "duration",
+    3_600_000,
+    "milliseconds",
+    "How often a maintainer looks for partitions that are too old.",
+    least=0,
+)
+PARTITION_EXPIRATION_MAX_NUM: Final = Option[int](
+    "partition.expiration-max-num",
+    "integer",
+    100,
+    "partitions",
+    "So many partitions go at once at most, the oldest first.",
+    least=1,
+)
+PARTITION_TIMESTAMP_PATTERN: Final = Option[str | None](
+    "partition.timestamp-pattern",
+    "text",
+    None,
+    "",
+    "How the values of a partition make a time, such as `$day $hour:00:00`; by default the first value.",
+)
+PARTITION_TIMESTAMP_FORMATTER: Final = Option[str | None](
+    "partition.timestamp-formatter",
+    "text",
+    None,
+    "",
+    "How that time is written: `y`, `M`, `d`, `H`, `m`, `s` and `'text'`; by default `yyyy-MM-dd HH:mm:ss` or "
+    "`yyyy-MM-dd`.",
+)
 
 RETENTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
     SNAPSHOT_NUM_RETAINED_MIN,
@@ -82,4 +129,10 @@ RETENTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
     LOOKUP_PIN_RETENTION,
     TAG_DEFAULT_TIME_RETAINED,
     TAG_TIME_EXPIRE_ENABLED,
+    PARTITION_EXPIRATION_TIME,
+    PARTITION_EXPIRATION_STRATEGY,
+    PARTITION_EXPIRATION_CHECK_INTERVAL,
+    PARTITION_EXPIRATION_MAX_NUM,
+    PARTITION_TIMESTAMP_PATTERN,
+    PARTITION_TIMESTAMP_FORMATTER,
 )

@@ -45,6 +45,7 @@ from widetable.operations.lookup_session import lookup_session
 from widetable.operations.lost_snapshots import accept_lost_snapshots
 from widetable.operations.open_table import OpenTable
 from widetable.operations.orphans import remove_orphan_files
+from widetable.operations.partition_expiry import expire_partitions
 from widetable.operations.repair import repair
 from widetable.operations.rescale import rescale
 from widetable.operations.rollback import rollback
@@ -157,6 +158,7 @@ class Table(OpenTable):
     maintain = maintain
     maintainer = maintainer
     expire_snapshots = expire_snapshots
+    expire_partitions = expire_partitions
     remove_orphan_files = remove_orphan_files
     alter_options = alter_options
     rescale = rescale

@@ -118,6 +118,7 @@ class Ground:
             "Table.fast_forward": ({"name": "side", "dry_run": True}, table.fast_forward),
             "Table.delete_consumer": ({}, table.delete_consumer),
             "Table.expire_snapshots": ({"dry_run": True}, table.expire_snapshots),
+            "Table.expire_partitions": ({"dry_run": True}, table.expire_partitions),
             "Table.remove_orphan_files": ({"dry_run": True}, table.remove_orphan_files),
             "Table.audit": ({}, table.audit),
             "Table.doctor": ({}, table.doctor),

@@ -196,6 +196,9 @@ _COMMANDS: Final = (
             number("--retain-min", "Snapshots that stay at least.", "NUMBER"),
             number("--retain-max", "Snapshots that stay at most.", "NUMBER"),
             time("--time-retained", "How long a snapshot stays after the next one came."),
+            flag(
+                "--partitions", "Old partitions, in place of snapshots (partition.expiration-time)."
+            ),
             DRY_RUN,
         ),
         (

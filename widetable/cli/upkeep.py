@@ -9,6 +9,7 @@ from widetable.cli.console import write_line
 from widetable.cli.duration import millis_of
 from widetable.cli.log_output import logged
 from widetable.cli.stop_signals import stop_on_signals
+from widetable.errors import InvalidError
 from widetable.operations.maintenance import MaintenanceResult
 from widetable.table import Table
 
@@ -69,9 +70,24 @@ def expire(
     retain_min: int | None,
     retain_max: int | None,
     time_retained: str | None,
+    partitions: bool,
     dry_run: bool,
 ) -> int:
-    """Prints which snapshots went, or would go."""
+    """Prints which snapshots or partitions went, or would go."""
+    if partitions:
+        if any(each is not None for each in (retain_min, retain_max, time_retained)):
+            raise InvalidError(
+                "--partitions",
+                found="an option of snapshots with it",
+                expected="--dry-run only",
+                action="Let partitions and snapshots expire one after the other.",
+            )
+        old = Table.open(path).expire_partitions(dry_run=dry_run)
+        for name in old.partitions:
+            write_line(name)
+        went = "would go" if dry_run else "gone"
+        write_line(f"{len(old.partitions)} partitions {went}; {old.rows} rows in their files")
+        return DONE
     done = Table.open(path).expire_snapshots(
         retain_min, retain_max, millis_of(time_retained, "--time-retained"), dry_run=dry_run
     )

@@ -1,9 +1,10 @@
-"""Expires snapshots and removes orphans when it is time, for a maintainer. Raises what `expiry` and `orphans` raise."""
+"""Expires partitions and snapshots, and removes orphans, when it is time, for a maintainer. Raises what these raise."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from widetable.commit.clock import Clock
@@ -12,6 +13,8 @@ from widetable.errors import UnsupportedError
 from widetable.operations.expiry import expire
 from widetable.operations.expiry_choice import retention_of
 from widetable.operations.orphans import remove_orphans
+from widetable.operations.partition_expiry import expire_old
+from widetable.retention_options import PARTITION_EXPIRATION_CHECK_INTERVAL
 from widetable.write.table_state import TableState
 
 _EXPIRY_MILLIS: Final = 10_000
@@ -44,6 +47,7 @@ class Cleaner:
         self._seen_id: int | None = None
         self._expired_at_millis: float | None = None
         self._cleaned_at_millis: float | None = None
+        self._partitions_at_millis: float | None = None
 
     def is_due(self, latest_id: int | None) -> bool:
         """Whether there is something to look for. latest_id: the newest snapshot."""
@@ -53,6 +57,7 @@ class Cleaner:
         """Let go what is due, or (at once) all that may go."""
         expired, removed = Cleaned(), Cleaned()
         if self._expires and (at_once or self._expiry_is_due(latest_id)):
+            self._expire_partitions(state, at_once=at_once)
             expired = self._expire(state, latest_id)
         if self._older_than_millis is not None and (at_once or self._orphans_are_due()):
             removed = self._remove_orphans(state, self._older_than_millis)
@@ -89,6 +94,14 @@ class Cleaner:
         self._seen_id = latest_id
         _log_freed(state, f"{len(gone.ids)} snapshots expired", gone.files, gone.bytes)
         return Cleaned(snapshots=len(gone.ids), files=gone.files, bytes=gone.bytes)
+
+    def _expire_partitions(self, state: TableState, *, at_once: bool) -> None:
+        """Before snapshots: what goes here is kept by them for a while."""
+        often = state.options.get(PARTITION_EXPIRATION_CHECK_INTERVAL)
+        if at_once or self._has_passed(self._partitions_at_millis, often):
+            now = datetime.fromtimestamp(self._clock.now_nanos() / 1e9)
+            expire_old(state, self._committer, now)
+            self._partitions_at_millis = self._clock.monotonic_millis()
 
     def _remove_orphans(self, state: TableState, older_than_millis: int) -> Cleaned:
         found = remove_orphans(state, self._committer, older_than_millis, dry_run=False)

@@ -1,0 +1,141 @@
+"""Lets partitions go that are older than `partition.expiration-time`, by their values or by their last file.
+
+    strategy values-time   the time that the values say (partition_time) is older
+    strategy update-time   the newest file was written before that
+
+In: an open table, a clock's local time. Out: which partitions went. One commit, an overwrite that deletes just the
+files that were seen, so rows that come meanwhile stay. Source: Paimon `PartitionExpire`, its two strategies. Raises
+InvalidError for options that are no pattern or formatter, ConflictError where a compaction was faster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from typing import Final
+
+from widetable import options as opt
+from widetable import retention_options as retention
+from widetable.arguments import flag
+from widetable.commit.committer import Committer
+from widetable.errors import ConflictError, UnsupportedError
+from widetable.format.bucket_id import by_bucket
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.partition_value import partition_texts
+from widetable.operations.newest_snapshot import newest_files
+from widetable.operations.open_table import OpenTable
+from widetable.operations.partition_time import formats_of, partition_time
+from widetable.operations.snapshot_audit import partition_text
+from widetable.operations.supported import check_given_rows, check_writable
+from widetable.write.commit_message import CommitMessage
+from widetable.write.table_state import TableState
+
+_ROUNDS: Final = 5
+_log = logging.getLogger("widetable")
+
+
+@dataclass(frozen=True)
+class PartitionExpiryResult:
+    """partitions: that went, or would go, as their directories have them, sorted. rows: of their files. snapshot_id: of
+    the commit; None when nothing was committed.
+    """
+
+    __module__ = "widetable"
+
+    partitions: tuple[str, ...] = ()
+    rows: int = 0
+    snapshot_id: int | None = None
+
+
+def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpiryResult:
+    """Let the partitions go that are older than `partition.expiration-time`; none without that option. A maintainer
+    does so every `partition.expiration-check-interval`. dry_run: only name them. Readers of changes get nothing.
+    """
+    is_dry = flag(dry_run, "dry_run")
+    check_given_rows(table.schema)
+    check_writable(table.schema)
+    return expire_old(table._state(), table._committer, datetime.now(), dry_run=is_dry)
+
+
+def expire_old(
+    state: TableState, committer: Committer, now: datetime, *, dry_run: bool = False
+) -> PartitionExpiryResult:
+    """now: local, as other clients compare it."""
+    kept_millis = state.options.get(retention.PARTITION_EXPIRATION_TIME)
+    if kept_millis is None or not state.schema.partition_keys:
+        return PartitionExpiryResult()
+    before = now - timedelta(milliseconds=kept_millis)
+    for tries_left in reversed(range(_ROUNDS)):
+        _, entries = newest_files(committer)
+        old = _old(state, entries, before)
+        names = tuple(sorted(partition_text(one[0].partition, state.schema) for one in old))
+        gone = [entry for one in old for entry in one]
+        rows = sum(entry.file.row_count for entry in gone)
+        if dry_run or not gone:
+            return PartitionExpiryResult(names, rows)
+        try:
+            done = committer.restore(_messages(gone), None)
+        except ConflictError:
+            if not tries_left:
+                raise
+            continue
+        _log.info("%s: %d partitions expired", state.paths.root, len(names))
+        return PartitionExpiryResult(names, rows, done.snapshot_id)
+    raise AssertionError("the last try returns or raises")
+
+
+def _old(
+    state: TableState, entries: Sequence[ManifestEntry], before: datetime
+) -> list[list[ManifestEntry]]:
+    """The entries of each partition that is to go: the oldest, as many as go at once."""
+    members: dict[bytes, list[ManifestEntry]] = {}
+    for entry in entries:
+        members.setdefault(entry.partition, []).append(entry)
+    by_values = state.options.get(retention.PARTITION_EXPIRATION_STRATEGY) == "values-time"
+    times = _times_of_values(state, members) if by_values else _times_of_files(members)
+    old = sorted((time, partition) for partition, time in times if time < before)
+    most = state.options.get(retention.PARTITION_EXPIRATION_MAX_NUM)
+    return [members[partition] for _, partition in old[:most]]
+
+
+def _times_of_values(
+    state: TableState, partitions: dict[bytes, list[ManifestEntry]]
+) -> Iterator[tuple[bytes, datetime]]:
+    schema = state.schema
+    readable = replace(schema, options={**schema.options, opt.PARTITION_LEGACY_NAME.key: "false"})
+    pattern = state.options.get(retention.PARTITION_TIMESTAMP_PATTERN)
+    formats = formats_of(state.options.get(retention.PARTITION_TIMESTAMP_FORMATTER))
+    for partition in partitions:
+        try:
+            texts = dict(partition_texts(partition, readable))
+        except UnsupportedError as error:
+            _log.warning("a partition of %s does not expire: %s", state.paths.root, error)
+            continue
+        found = partition_time(texts, pattern, formats)
+        if found is not None:
+            yield partition, found
+
+
+def _times_of_files(
+    partitions: dict[bytes, list[ManifestEntry]],
+) -> Iterator[tuple[bytes, datetime]]:
+    """Files say when they were made in local time. Those that do not say it keep their partition."""
+    for partition, entries in partitions.items():
+        millis = [entry.file.creation_time_millis for entry in entries]
+        known = [each for each in millis if each is not None]
+        if len(known) == len(millis):
+            newest = datetime.fromtimestamp(max(known) / 1000, timezone.utc)
+            yield partition, newest.replace(tzinfo=None)
+
+
+def _messages(gone: Sequence[ManifestEntry]) -> list[CommitMessage]:
+    return [
+        CommitMessage(
+            *bucket,
+            members[0].total_buckets,
+            deleted_files=tuple(entry.file for entry in members),
+        )
+        for bucket, members in by_bucket(gone).items()
+    ]
