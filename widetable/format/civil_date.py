@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 
 def civil(day: int) -> tuple[int, int, int]:
@@ -10,6 +11,16 @@ def civil(day: int) -> tuple[int, int, int]:
     date = np.datetime64(day, "D")
     months = int(date.astype("M8[M]").astype(np.int64))
     return 1970 + months // 12, 1 + months % 12, 1 + int((date - date.astype("M8[M]")).astype(int))
+
+
+def days_of(
+    years: npt.NDArray[np.int64], months: npt.NDArray[np.int64], days: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The inverse for many: days since 1970, and whether the calendar has them. Years of up to nine digits."""
+    firsts = (12 * (years - 1970) + months - 1).astype("M8[M]")
+    starts, ends = (first.astype("M8[D]").astype(np.int64) for first in (firsts, firsts + 1))
+    is_day = (months >= 1) & (months <= 12) & (days >= 1) & (days <= ends - starts)
+    return starts + days - 1, is_day
 
 
 def signed_year(year: int) -> str:

@@ -1,0 +1,232 @@
+"""Values from the texts that they are printed as: the inverse of `printed_value` for all types that are not nested.
+
+    BOOLEAN                  true, false, 1, 0, in any case
+    integers                 decimal digits, a minus before them
+    FLOAT, DOUBLE            a decimal number, rounded to the nearest value; NaN, Infinity, -Infinity, or nan, inf, -inf
+    DECIMAL                  a decimal number of no more digits than the type has
+    CHAR, VARCHAR            the text
+    BINARY, VARBINARY        hex digits, two a byte
+    DATE                     2024-02-29; a year may have up to nine digits and a sign
+    TIME                     10:30, 10:30:00, 10:30:00.123
+    TIMESTAMP                2024-02-29 10:30:00.123456789, also with T, or with less of the clock; no time zone
+    TIMESTAMP_LTZ            the same with its time zone: Z, +00:00, -05:30
+
+Nothing is cut off: digits of the second that the type does not hold must be zeros, a number too large is refused.
+Blanks around what is no text or bytes do not count.
+
+In: a column of texts, and the type; out: the type's Arrow column, null where the text is. Raises InvalidError with the
+first text that is no value of the type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.arguments import shown
+from widetable.errors import InvalidError
+from widetable.format.civil_date import days_of
+from widetable.types import DataType, arrow_type, timestamp_unit
+
+_Ints: TypeAlias = npt.NDArray[np.int64]
+_Flags: TypeAlias = npt.NDArray[np.bool_]
+
+_PER_SECOND: Final = {"ms": 10**3, "us": 10**6, "ns": 10**9}
+_NANOS: Final = 10**9
+_INTEGER: Final = r"\A-?[0-9]+\z"
+_NUMBER: Final = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
+_NOT_FINITE: Final = r"\A[+-]?(?i:nan|inf|infinity)\z"
+_HEX: Final = r"\A([0-9A-Fa-f]{2})*\z"
+_DAY: Final = r"(?P<year>[+-]?[0-9]{4,9})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
+_CLOCK: Final = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9}))?)?"
+_ZONE: Final = r"(?P<zone>Z|(?P<sign>[+-])(?P<zone_hour>[0-9]{2}):(?P<zone_minute>[0-9]{2}))"
+_DATE: Final = rf"\A{_DAY}\z"
+_TIME: Final = rf"\A{_CLOCK}\z"
+_TIMESTAMP: Final = rf"\A{_DAY}(?:[ T]{_CLOCK})?\z"
+_ZONED: Final = rf"\A{_DAY}[ T]{_CLOCK}{_ZONE}\z"
+
+
+def parsed_texts(texts: pa.Array, kind: DataType) -> pa.Array:
+    """A column of the type, which is not nested."""
+    rule = _RULES[kind.root]
+    given = texts if rule.keeps_blanks else pc.ascii_trim_whitespace(texts)
+    try:
+        return rule.values(given, kind)
+    except (pa.ArrowException, ValueError) as cause:
+        wrong = texts[first_refused(given, lambda part: rule.values(part, kind))].as_py()
+        raise InvalidError(
+            f"value of the type {kind}",
+            found=shown(wrong),
+            expected=rule.form,
+            action="Correct the value.",
+        ) from cause
+
+
+def first_refused(values: Any, take: Callable[[Any], object]) -> int:
+    """The place of the first value that `take` raises ValueError, InvalidError or an ArrowException for, of values that
+    it raises one for. values: an Arrow column or a list.
+    """
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            take(values[low:middle])
+            low = middle
+        except (pa.ArrowException, ValueError, InvalidError):
+            high = middle
+    return low
+
+
+# Each rule raises ValueError or an ArrowException where a text is no value.
+
+
+def _check(texts: pa.Array, pattern: str) -> None:
+    if not pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py():
+        raise ValueError(f"a text that is not of the form {pattern}")
+
+
+def _booleans(texts: pa.Array, kind: DataType) -> pa.Array:
+    return texts.cast(pa.bool_())
+
+
+def _integers(texts: pa.Array, kind: DataType) -> pa.Array:
+    _check(texts, _INTEGER)
+    return texts.cast(arrow_type(kind))
+
+
+def _floats(texts: pa.Array, kind: DataType) -> pa.Array:
+    values = texts.cast(arrow_type(kind))
+    if not pc.all(pc.is_finite(values), min_count=0).as_py():
+        # What is too large for the type becomes infinite.
+        _check(texts.filter(pc.invert(pc.is_finite(values))), _NOT_FINITE)
+    return values
+
+
+def _decimals(texts: pa.Array, kind: DataType) -> pa.Array:
+    _check(texts, _NUMBER)
+    return texts.cast(arrow_type(kind))
+
+
+def _texts(texts: pa.Array, kind: DataType) -> pa.Array:
+    return texts
+
+
+def _binaries(texts: pa.Array, kind: DataType) -> pa.Array:
+    _check(texts, _HEX)
+    values = [None if text is None else bytes.fromhex(text) for text in texts.to_pylist()]
+    return pa.array(values, arrow_type(kind))
+
+
+def _dates(texts: pa.Array, kind: DataType) -> pa.Array:
+    parts = _Parts(texts, _DATE)
+    days = parts.days()
+    parts.check((days >= -(2**31)) & (days < 2**31))
+    return parts.column(days.astype(np.int32), pa.int32(), kind)
+
+
+def _times(texts: pa.Array, kind: DataType) -> pa.Array:
+    parts = _Parts(texts, _TIME)
+    seconds, fraction = parts.clock("ms")
+    return parts.column((seconds * 1000 + fraction).astype(np.int32), pa.int32(), kind)
+
+
+def _timestamps(texts: pa.Array, kind: DataType) -> pa.Array:
+    parts = _Parts(texts, _ZONED if kind.root == "TIMESTAMP_LTZ" else _TIMESTAMP)
+    unit = timestamp_unit(kind.precision or 0)
+    of_day, fraction = parts.clock(unit)
+    seconds = parts.days() * 86_400 + of_day - parts.ahead()
+    least, most = divmod(-(2**63), _PER_SECOND[unit]), divmod(2**63 - 1, _PER_SECOND[unit])
+    parts.check((seconds > least[0]) | ((seconds == least[0]) & (fraction >= least[1])))
+    parts.check((seconds < most[0]) | ((seconds == most[0]) & (fraction <= most[1])))
+    # May pass below the smallest number, and comes back.
+    return parts.column(seconds * _PER_SECOND[unit] + fraction, pa.int64(), kind)
+
+
+class _Parts:
+    """Texts cut into numbers by the named groups of a pattern: int64, 0 where a text is null or has no such part."""
+
+    def __init__(self, texts: pa.Array, pattern: str) -> None:
+        found = pc.extract_regex(texts, pattern)
+        self._valid = np.asarray(texts.is_valid())
+        self._groups = {field.name: found.field(at) for at, field in enumerate(found.type)}
+        self.check(np.asarray(found.is_valid()))
+
+    def check(self, holds: _Flags) -> None:
+        if not (holds | ~self._valid).all():
+            raise ValueError("a part out of its range")
+
+    def _number(self, name: str, most: int | None = None) -> _Ints:
+        if name not in self._groups:
+            return np.zeros(len(self._valid), np.int64)
+        texts = pc.utf8_ltrim(self._groups[name], "+")
+        filled = pc.if_else(pc.equal(pc.fill_null(pc.binary_length(texts), 0), 0), "0", texts)
+        numbers = np.asarray(filled.cast(pa.int64()))
+        if most is not None:
+            self.check(numbers <= most)
+        return numbers
+
+    def days(self) -> _Ints:
+        """Since 1970-01-01."""
+        days, is_day = days_of(self._number("year"), self._number("month"), self._number("day"))
+        self.check(is_day)
+        return np.where(self._valid, days, 0)
+
+    def clock(self, unit: str) -> tuple[_Ints, _Ints]:
+        """The second of the day, and the units after it."""
+        hours, minutes = self._number("hour", 23), self._number("minute", 59)
+        seconds = (hours * 60 + minutes) * 60 + self._number("second", 59)
+        self._groups["fraction"] = pc.utf8_rpad(self._groups["fraction"], 9, "0")
+        fraction, rest = np.divmod(self._number("fraction"), _NANOS // _PER_SECOND[unit])
+        self.check(rest == 0)
+        return seconds, fraction
+
+    def ahead(self) -> _Ints:
+        """Seconds that the time zone is ahead of UTC."""
+        if "sign" not in self._groups:
+            return np.zeros(len(self._valid), np.int64)
+        seconds = (self._number("zone_hour", 23) * 60 + self._number("zone_minute", 59)) * 60
+        is_behind = np.asarray(pc.fill_null(pc.equal(self._groups["sign"], "-"), False))
+        return np.where(is_behind, -seconds, seconds)
+
+    def column(
+        self, stored: npt.NDArray[Any], stored_type: pa.DataType, kind: DataType
+    ) -> pa.Array:
+        values = pa.array(stored, stored_type, mask=~self._valid)
+        return values.view(arrow_type(kind))
+
+
+@dataclass(frozen=True)
+class _TextRule:
+    """form: what the texts look like, in words. keeps_blanks: around the value, which belong to it."""
+
+    values: Callable[[pa.Array, DataType], pa.Array]
+    form: str
+    keeps_blanks: bool = False
+
+
+_INTEGERS: Final = _TextRule(_integers, "a whole number that the type holds")
+_FLOATS: Final = _TextRule(_floats, "a number that the type holds, NaN, Infinity or -Infinity")
+_TEXTS: Final = _TextRule(_texts, "a text", keeps_blanks=True)
+_BINARIES: Final = _TextRule(_binaries, "hex digits, two for each byte", keeps_blanks=True)
+_RULES: Final[dict[str, _TextRule]] = {
+    "BOOLEAN": _TextRule(_booleans, "true or false"),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), _INTEGERS),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _FLOATS),
+    "DECIMAL": _TextRule(_decimals, "a number of no more digits than the type has"),
+    **dict.fromkeys(("CHAR", "VARCHAR"), _TEXTS),
+    **dict.fromkeys(("BINARY", "VARBINARY"), _BINARIES),
+    "DATE": _TextRule(_dates, "a date such as 2024-02-29"),
+    "TIME": _TextRule(_times, "a time such as 10:30:00.123"),
+    "TIMESTAMP": _TextRule(
+        _timestamps, "a timestamp such as 2024-02-29 10:30:00.123, without a time zone"
+    ),
+    "TIMESTAMP_LTZ": _TextRule(
+        _timestamps, "a timestamp with its time zone, such as 2024-02-29 10:30:00.123+00:00"
+    ),
+}
