@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.types import DataField, DataType, parse_type
 
 _NESTED: Final = re.compile(
@@ -25,7 +25,15 @@ def type_from_text(text: str) -> DataType:
     """The type; fields of rows are numbered from 0 on."""
     match = _NESTED.fullmatch(text.strip())
     if match is None:
-        return parse_type(re.sub(r"\s+", " ", text.strip()).upper())
+        try:
+            return parse_type(re.sub(r"\s+", " ", text.strip()).upper())
+        except (InvalidError, UnsupportedError) as cause:  # of another spelling
+            raise type(cause)(
+                f"type {text.strip()!r}",
+                found=cause.found,
+                expected=cause.expected,
+                action=cause.action,
+            ) from cause
     root, parts, nullable = match[1].upper(), _parts(match[2]), match[3] is None
     if root in ("ROW", "STRUCT"):
         fields = (_field(at, part, text) for at, part in enumerate(parts))

@@ -6,6 +6,7 @@ shell has them. Imports no engine: it runs whenever a shell starts.
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -15,7 +16,13 @@ from widetable.cli.console import write_text
 
 
 def _options(command: Command) -> list[str]:
-    return [name for name, _ in (*command.arguments, DEBUG) if name.startswith("-")] + ["--help"]
+    found: list[str] = []
+    for name, settings in (*command.arguments, DEBUG):
+        if name.startswith("-"):
+            found.append(name)
+            if settings.get("action") is BooleanOptionalAction:
+                found.append(f"--no-{name[2:]}")
+    return [*found, "--help"]
 
 
 def _choices(command: Command) -> list[str]:

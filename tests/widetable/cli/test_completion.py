@@ -27,6 +27,8 @@ def test_names_of_commands() -> None:
 
 def test_options_and_their_choices() -> None:
     assert completed("expire", "--ret") == ["--retain-min", "--retain-max"]
+    assert completed("maintain", "--no-") == ["--no-expire"]
+    assert completed("maintain", "--no-") == ["--no-expire"]
     assert completed("read", "/t", "--format", "") == ["json", "csv", "parquet"]
     assert completed("tag", "c") == ["create"]
     assert completed("no-such-command", "") == []
