@@ -1,10 +1,18 @@
-"""Rows and changes as a stream of bytes: JSON lines, CSV, or a Parquet file.
+(
+    """Rows and changes as a stream of bytes: JSON lines, CSV, or a Parquet file.
 
 In: record batches of one schema; out: bytes in a sink. Memory: one batch. Values are printed as
 format/printed_value.py says.
-Raises InvalidError for columns that CSV does not have and for an output that is there already, OSError when the sink
-refuses.
+Raises InvalidError for columns that CSV does not have and for an output that is there already, NotFoundError for one in
+no directory, StorageError when the sink refuses.
+
+    csv    := line line*
+    line   := field { "," field } LF
+    field  := number, flag, NaN, Infinity | """
+    " text "
+    """ | nothing for null      ; quotes in text are doubled
 """
+)
 
 from __future__ import annotations
 
@@ -15,14 +23,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from widetable.arguments import path as checked_path
+from widetable.cli.refused_file import storage_errors
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows
 
+STANDARD_OUTPUT: Final = "-"
 Batches = Iterable[pa.RecordBatch]
 
 
@@ -45,22 +56,34 @@ def _write_csv(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
             action="Leave these columns out, or use json or parquet.",
         )
     rows = 0
-    printed_schema = pa.schema([_csv_field(field) for field in schema])
-    with pyarrow.csv.CSVWriter(sink, printed_schema) as writer:
-        for batch in batches:
-            columns = [
-                column if column.type == field.type else pa.array(printed(column), field.type)
-                for column, field in zip(batch.columns, printed_schema, strict=True)
-            ]
-            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=printed_schema))
-            rows += batch.num_rows
+    sink.write(f"{','.join(_quoted(pa.array(schema.names)).to_pylist())}\n".encode())
+    for batch in batches:
+        fields = [_csv_fields(column) for column in batch.columns]
+        # One empty text more, for the line's end.
+        ends = pa.array([""]).take(pa.array(np.zeros(batch.num_rows, np.int8)))
+        lines = pc.binary_join_element_wise(
+            pc.binary_join_element_wise(*fields, ",", null_handling="replace"), ends, "\n"
+        )
+        sink.write("".join(lines.to_pylist()).encode())
+        rows += batch.num_rows
     return rows
 
 
-def _csv_field(field: pa.Field) -> pa.Field:
-    """Numbers, flags and texts as Arrow writes them, all else printed."""
-    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    return field if any(test(field.type) for test in plain) else field.with_type(pa.string())
+def _csv_fields(column: pa.Array) -> pa.Array:
+    """Numbers and flags without quotes, all else printed within."""
+    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+        return column.cast(pa.string())
+    if not pa.types.is_floating(column.type):
+        return _quoted(pa.array(printed(column), pa.string()))
+    texts = column.cast(pa.string())
+    if not pc.all(pc.is_finite(column), min_count=0).as_py():
+        others = pa.array([v if isinstance(v, str) else None for v in printed(column)], pa.string())
+        texts = pc.coalesce(others, texts)
+    return texts
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise('"', pc.replace_substring(texts, '"', '""'), '"', "")
 
 
 def _write_parquet(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
@@ -82,27 +105,31 @@ WRITERS: Final[dict[str, Callable[[Batches, pa.Schema, pa.NativeFile], int]]] = 
 @contextlib.contextmanager
 def new_file(path: str) -> Iterator[pa.NativeFile]:
     """A sink to a file that was not there, and is not when the block raises: it is whole or gone."""
-    try:
-        file = open(checked_path(path, "--output"), "xb")  # noqa: SIM115
-    except FileExistsError as cause:
-        raise InvalidError(
-            "--output",
-            found=f"{path}, which is there",
-            expected="a new file",
-            action="Name another file, or remove this one.",
-        ) from cause
-    try:
-        with file:
-            yield pa.PythonFile(file, "w")
-    except BaseException:
-        os.unlink(path)
-        raise
+    checked = checked_path(path, "--output")
+    with storage_errors(path):
+        try:
+            file = open(checked, "xb")  # noqa: SIM115
+        except FileExistsError as cause:
+            raise InvalidError(
+                "--output",
+                found=f"{path}, which is there",
+                expected="a new file",
+                action="Name another file, or remove this one.",
+            ) from cause
+        try:
+            with file:
+                yield pa.PythonFile(file, "w")
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            raise
 
 
 @contextlib.contextmanager
 def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
     """A new file, or standard output, which takes Parquet only where it is no terminal, and is not closed."""
-    if output is not None:
+    if output not in (None, STANDARD_OUTPUT):
+        assert output is not None
         with new_file(output) as file:
             yield file
         return
@@ -113,8 +140,9 @@ def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
             expected="a file",
             action="Give --output, or redirect the output.",
         )
-    yield pa.PythonFile(sys.stdout.buffer, "w")
-    sys.stdout.flush()
+    with storage_errors("standard output"):
+        yield pa.PythonFile(sys.stdout.buffer, "w")
+        sys.stdout.flush()
 
 
 def write_changes(format: str, batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:

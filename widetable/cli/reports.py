@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from widetable.cli.audit_text import audit_lines
-from widetable.cli.changes_output import output_sink, write_changes
+from widetable.cli.changes_output import STANDARD_OUTPUT, output_sink, write_changes
 from widetable.cli.command import DONE, FOUND
 from widetable.cli.console import write_json, write_line
 from widetable.cli.inspection_text import inspection_lines
@@ -76,7 +76,7 @@ def changes(
     batches = table.change_batches(*ends, names, mode=mode, commit_columns=commits)
     with output_sink(format, output) as sink:
         rows = write_changes(format, batches, schema, sink)
-    if output is not None:
+    if output not in (None, STANDARD_OUTPUT):
         write_line(f"{rows} rows in {output}")
     return DONE
 

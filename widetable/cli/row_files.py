@@ -1,26 +1,29 @@
-"""Rows in files that people have: Parquet, CSV with a line of names, JSON lines. Read batch by batch.
+"""Rows in files that people have: Parquet, CSV with a line of names, JSON lines, as batches of the same columns.
 
-In: paths, -: standard input. Out: record batches, in which columns of the table have its types as far as the format has
-none. Raises NotFoundError for a file that is not there, InvalidError for one of another form.
+In: paths, -: standard input, the table's schema. Out: record batches. A column that is anywhere in the files is one
+of all rows, null where a file, or an object of JSON, lacks it. What cannot be read twice, such as a pipe, is put into a
+temporary file first. Raises NotFoundError for a file that is not there, InvalidError for one of another form and for
+columns that the table does not take, StorageError for what the system refuses.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import Any, BinaryIO, Final
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Final
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet as pq
 
+from widetable.cli.refused_file import storage_errors
+from widetable.cli.row_inputs import INPUTS, RowInput
 from widetable.errors import InvalidError, NotFoundError
+from widetable.schema import TableSchema
+from widetable.types import MAX_LENGTH, DataType, arrow_type
+from widetable.write.write_batch import ROW_KIND_COLUMN, write_columns
 
-_LINES_AT_ONCE: Final = 65_536
 _ENDINGS: Final = {
     "json": "json",
     "jsonl": "json",
@@ -28,25 +31,101 @@ _ENDINGS: Final = {
     "csv": "csv",
     "parquet": "parquet",
 }
+_TEXT: Final = DataType("VARCHAR", length=MAX_LENGTH)
 
 
+@contextlib.contextmanager
 def row_batches(
-    paths: Sequence[str], format: str | None, schema: pa.Schema, row_kind: str
-) -> Iterator[pa.RecordBatch]:
-    """All rows, file by file. format: None: by the names of the files. schema: of the table."""
-    known = schema if row_kind in schema.names else schema.append(pa.field(row_kind, pa.string()))
-    for path in paths:
-        read = _READERS[format or _format_of(path)]
-        try:
-            with _opened(path) as file:
-                yield from read(file, known)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as cause:
+    paths: Sequence[str], format: str | None, schema: TableSchema, row_kind: str | None
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """All rows, file by file; files are closed with the block. format: None: by the names of the files. row_kind: None:
+    the usual name, which files need not have.
+    """
+    kind_name = ROW_KIND_COLUMN if row_kind is None else row_kind
+    _check_row_kind(row_kind, schema)
+    with contextlib.ExitStack() as spools:
+        files = [_RowFile(path, format, spools) for path in paths]
+        enough = {*schema.names, kind_name}
+        found = dict.fromkeys(name for file in files for name in file.names(enough))
+        if row_kind is not None and found and row_kind not in found:
             raise InvalidError(
-                path,
+                "--row-kind",
+                found=f"{row_kind!r}, which no row has",
+                expected=f"one of {', '.join(found)}",
+                action="Correct the name, or leave it out.",
+            )
+        if found:
+            write_columns(schema, list(found), kind_name)
+        types = {
+            name: schema.field(name).type if name in schema.by_name else _TEXT for name in found
+        }
+        yield (batch for file in files for batch in file.batches(types))
+
+
+def _check_row_kind(row_kind: str | None, schema: TableSchema) -> None:
+    if row_kind == "" or row_kind in schema.by_name:
+        raise InvalidError(
+            "--row-kind",
+            found=f"{row_kind!r}, {'a column of the table' if row_kind else 'no name'}",
+            expected="a column of +I, -U, +U, -D that the files have and the table has not",
+            action="Name that column in the files otherwise, or leave --row-kind out.",
+        )
+
+
+class _RowFile:
+    """A file that can be read twice. spools: close what it is copied to."""
+
+    def __init__(self, path: str, format: str | None, spools: contextlib.ExitStack) -> None:
+        self._path = path
+        self._reader = INPUTS[format or _format_of(path)]
+        self._spooled: BinaryIO | None = None
+        with _opened(path) as file, storage_errors(path):
+            if path == "-" or not file.seekable():
+                self._spooled = spools.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+                shutil.copyfileobj(file, self._spooled, 1 << 20)
+
+    def names(self, enough: set[str]) -> list[str]:
+        with self._rows() as rows:
+            names = list(rows.names(enough))
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidError(
+                    self._path,
+                    found=f"the column {name!r} twice",
+                    expected="each column once",
+                    action="Drop one of them.",
+                )
+        return names
+
+    def batches(self, types: dict[str, DataType]) -> Iterator[pa.RecordBatch]:
+        with self._rows() as rows:
+            for batch in rows.batches(types):
+                yield _of_all(batch, types)
+
+    @contextlib.contextmanager
+    def _rows(self) -> Iterator[RowInput]:
+        opened = contextlib.nullcontext(self._spooled) if self._spooled else _opened(self._path)
+        try:
+            with opened as file, storage_errors(self._path):
+                yield self._reader(file, self._path)
+        except pa.ArrowException as cause:
+            raise InvalidError(
+                self._path,
                 found=str(cause).splitlines()[0],
-                expected=f"rows of {', '.join(schema.names)}",
+                expected="a file of rows",
                 action="Correct the file, or name its --format.",
             ) from cause
+
+
+def _of_all(batch: pa.RecordBatch, types: dict[str, DataType]) -> pa.RecordBatch:
+    """With a column of nulls for each that the batch lacks."""
+    columns = [
+        batch.column(name)
+        if name in batch.schema.names
+        else pa.nulls(batch.num_rows, arrow_type(kind))
+        for name, kind in types.items()
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=list(types))
 
 
 def _format_of(path: str) -> str:
@@ -65,39 +144,9 @@ def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
     if path == "-":
         return contextlib.nullcontext(sys.stdin.buffer)
     try:
-        return open(path, "rb")
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError) as cause:
+        with storage_errors(path):
+            return open(path, "rb")
+    except ValueError as cause:
         raise NotFoundError(
             path, found="no file", expected="a file of rows", action="Check the path."
         ) from cause
-
-
-def _parquet(file: BinaryIO, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    source = file if file.seekable() else io.BytesIO(file.read())
-    yield from pq.ParquetFile(source).iter_batches()
-
-
-def _csv(file: BinaryIO, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    types = {field.name: field.type for field in schema if not pa.types.is_nested(field.type)}
-    how = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-    with pyarrow.csv.open_csv(file, convert_options=how) as reader:
-        yield from reader
-
-
-def _json(file: BinaryIO, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    how: Any = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer")
-    while lines := list(islice(file, _LINES_AT_ONCE)):
-        given = b"".join(lines)
-        if not given.strip():
-            continue
-        inferred = pyarrow.json.read_json(io.BytesIO(given))
-        table = pyarrow.json.read_json(io.BytesIO(given), parse_options=how)
-        # A column that no line has is not written, rather than null.
-        yield from table.select(inferred.column_names).to_batches()
-
-
-_READERS: Final[dict[str, Callable[[BinaryIO, pa.Schema], Iterator[pa.RecordBatch]]]] = {
-    "parquet": _parquet,
-    "csv": _csv,
-    "json": _json,
-}

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from widetable.cli.changes_output import output_sink, write_changes
+from collections.abc import Iterator
+from itertools import chain
+
+import pyarrow as pa
+
+from widetable.cli.changes_output import STANDARD_OUTPUT, output_sink, write_changes
 from widetable.cli.command import DONE
 from widetable.cli.console import write_line
 from widetable.cli.option_words import names_of
 from widetable.cli.row_files import row_batches
+from widetable.errors import InvalidError
 from widetable.table import Table
+from widetable.write.write_batch import ROW_KIND_COLUMN
 
 
 def write(
@@ -15,20 +22,34 @@ def write(
     file: list[str],
     format: str | None,
     overwrite: bool,
-    row_kind: str,
+    row_kind: str | None,
     user: str | None,
     identifier: int | None,
 ) -> int:
     """Prints what was committed."""
     table = Table.open(path)
-    rows = row_batches(file, format, table.arrow_schema, row_kind)
     call = table.overwrite if overwrite else table.write
-    done = call(rows, user, identifier, row_kind)
+    with row_batches(file, format, table.schema, row_kind) as rows:
+        given = _not_none(rows) if overwrite else rows
+        done = call(given, user, identifier, ROW_KIND_COLUMN if row_kind is None else row_kind)
     where = "nothing was committed" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
     if not done.committed and done.snapshot_id is not None:
         where += " has this commit already"
     write_line(f"{done.rows} rows in {done.files} files, {where}")
     return DONE
+
+
+def _not_none(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows. Raises InvalidError when there is none: who was to write them into a pipe may have failed."""
+    for batch in rows:
+        if batch.num_rows:
+            return chain((batch,), rows)
+    raise InvalidError(
+        "--overwrite",
+        found="no rows",
+        expected="the rows to put in the place of others",
+        action="Check who writes the files; to empty a table or some of it, use widetable delete.",
+    )
 
 
 def read(
@@ -47,7 +68,7 @@ def read(
     scan = scan if limit is None else scan.limit(limit)
     with output_sink(format, output) as sink:
         rows = write_changes(format, scan.to_batches(), scan.arrow_schema, sink)
-    if output is not None:
+    if output not in (None, STANDARD_OUTPUT):
         write_line(f"{rows} rows in {output}")
     return DONE
 

@@ -74,9 +74,8 @@ TABLE_COMMANDS: Final = (
             ),
             argument(
                 "--row-kind",
-                "A column of +I, -U, +U, -D (default: %(default)s).",
+                "A column of +I, -U, +U, -D in the files; by default _row_kind where they have it.",
                 metavar="NAME",
-                default="_row_kind",
             ),
             argument(
                 "--user", "With --identifier: a commit that comes again is in once.", metavar="NAME"
@@ -87,6 +86,10 @@ TABLE_COMMANDS: Final = (
             f"widetable write {EXAMPLE} new.parquet more.parquet",
             f"widetable write {EXAMPLE} - --format json",
         ),
+        "JSON and CSV have values as widetable read prints them: dates and times as text, a TIMESTAMP_LTZ with its\n"
+        "time zone, bytes as hex digits, a map as a list of [key, value]. In CSV an empty field without quotes is\n"
+        "null. A column that is anywhere in the files is written by all rows, null where it is absent: in a\n"
+        "partial-update table null leaves the value that is there.",
     ),
     Command(
         "delete",

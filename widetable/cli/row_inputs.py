@@ -1,0 +1,300 @@
+"""The rows of one file, in three forms: Parquet, CSV with a line of names, JSON lines. Read batch by batch.
+
+    file := lines                                     JSON: one object per line; empty lines do not count
+          | names row*                                CSV: commas; quotes doubled, and line breaks, in quotes
+          | Parquet
+
+Values are texts of `format.parsed_value`; null is JSON's null or a name that the object lacks, in CSV an empty field
+without quotes. What is asked for twice is read twice: files are seekable.
+
+In: files, types of columns. Out: names of columns, record batches. Raises InvalidError naming the file and the line or
+row of what has another form, OSError and pyarrow's errors of files that cannot be read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from widetable.arguments import shown
+from widetable.errors import InvalidError
+from widetable.format.parsed_text import first_refused, parsed_texts
+from widetable.format.parsed_value import JsonNumber, parsed
+from widetable.types import DataType
+
+_LINES_AT_ONCE: Final = 65_536
+_BYTES_AT_ONCE: Final = 1 << 22
+_MOST_BYTES: Final = 1 << 28
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_ENDED: Final = "\0end"
+Types = Mapping[str, DataType]
+
+
+class RowInput(Protocol):
+    """Of one file. path: for messages."""
+
+    def __init__(self, file: BinaryIO, path: str) -> None: ...
+
+    def names(self, enough: Collection[str]) -> Sequence[str]:
+        """Of the columns; not necessarily more than `enough` when those are there."""
+
+    def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
+        """All rows, of the columns `types`, or some of them."""
+
+
+@dataclass(frozen=True)
+class ParquetInput:
+    """In the file's own types, which the table takes without loss or refuses."""
+
+    file: BinaryIO
+    path: str
+
+    def names(self, enough: Collection[str]) -> Sequence[str]:
+        return list(pq.read_schema(self.file).names)
+
+    def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
+        self.file.seek(0)
+        yield from pq.ParquetFile(self.file).iter_batches()
+
+
+@dataclass(frozen=True)
+class JsonInput:
+    """One line, a few MB of lines at a time."""
+
+    file: BinaryIO
+    path: str
+
+    def names(self, enough: Collection[str]) -> Sequence[str]:
+        found: dict[str, None] = {}
+        for number, line in self._lines():
+            found |= dict.fromkeys(self._row(number, line))
+            if found.keys() >= set(enough):
+                break
+        return list(found)
+
+    def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
+        numbers: list[int] = []
+        rows: list[dict[str, Any]] = []
+        size = 0
+        for number, line in self._lines():
+            row = self._row(number, line)
+            if not types.keys() >= row.keys():
+                name = next(name for name in row if name not in types)
+                raise self._refused(number, f"the column {name!r}", f"one of {', '.join(types)}")
+            numbers.append(number)
+            rows.append(row)
+            size += len(line)
+            if len(rows) == _LINES_AT_ONCE or size >= _BYTES_AT_ONCE:
+                yield self._batch(rows, numbers, types)
+                numbers, rows, size = [], [], 0
+        if rows:
+            yield self._batch(rows, numbers, types)
+
+    def _batch(
+        self, rows: list[dict[str, Any]], numbers: list[int], types: Types
+    ) -> pa.RecordBatch:
+        def place(at: int) -> str:
+            return f"{self.path}, line {numbers[at]}"
+
+        columns = [
+            _column([row.get(name) for row in rows], parsed, name, kind, place)
+            for name, kind in types.items()
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=list(types))
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """With their numbers, from 1 on."""
+        self.file.seek(0)
+        for number, line in enumerate(self.file, 1):
+            text = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+            if text.strip():
+                yield number, text
+
+    def _row(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            row = _DECODER.decode(line.decode())
+        except (ValueError, RecursionError) as cause:
+            raise self._refused(number, f"text that is none: {cause}", "an object") from cause
+        if not isinstance(row, dict) or not row:
+            raise self._refused(number, shown(row), "an object of column names and values")
+        return row
+
+    def _refused(self, number: int, found: str, expected: str) -> InvalidError:
+        return InvalidError(
+            f"{self.path}, line {number}",
+            found=found,
+            expected=f"{expected}, as JSON, in every line",
+            action="Correct the file, or name its --format.",
+        )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r} twice in an object")
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_float=JsonNumber,
+    parse_int=JsonNumber,
+    parse_constant=JsonNumber,
+)
+
+
+@dataclass(frozen=True)
+class CsvInput:
+    """One block, as large as the largest row needs, at a time."""
+
+    file: BinaryIO
+    path: str
+
+    def names(self, enough: Collection[str]) -> Sequence[str]:
+        self.file.seek(0)
+        # The line of names alone, which may have line breaks in quotes.
+        line = b""
+        while part := self.file.readline():
+            line += part
+            if line.count(b'"') % 2 == 0 and line.strip():
+                break
+        with pyarrow.csv.open_csv(io.BytesIO(line), _reading(len(line), 0)) as reader:
+            return list(reader.schema.names)
+
+    def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
+        names = self.names(())
+        self._check_flat(names, types)
+        row = 0
+        for batch in self._texts(names):
+            yield self._batch(batch, row, types)
+            row += batch.num_rows
+
+    def _check_flat(self, names: Sequence[str], types: Types) -> None:
+        nested = [name for name in names if types[name].is_nested]
+        if nested:
+            raise InvalidError(
+                self.path,
+                found=f"the nested columns {', '.join(nested)}",
+                expected="plain columns, as CSV has no others",
+                action="Leave these columns out, or use json or parquet.",
+            )
+
+    def _texts(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows as texts. Behind the file a row is read that a quote which is left open would take in."""
+        tail = f"\n{','.join([_ENDED] * len(names))}\n".encode()
+        held: pa.RecordBatch | None = None
+        for batch in self._blocks(names, tail):
+            if held is not None:
+                yield held
+            held = batch
+        if held is None or any(column[-1].as_py() != _ENDED for column in held.columns):
+            raise self._refused("a quote that is not closed")
+        yield held[:-1]
+
+    def _blocks(self, names: Sequence[str], tail: bytes) -> Iterator[pa.RecordBatch]:
+        """Read in blocks; should one not hold a row, from that row on in larger ones, up to `_MOST_BYTES`."""
+        block, done = _BYTES_AT_ONCE, 0
+        texts = pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        how = pyarrow.csv.ParseOptions(newlines_in_values=True)
+        while True:
+            try:
+                with pyarrow.csv.open_csv(
+                    _Followed(self.file, tail), _reading(block, done), how, texts
+                ) as reader:
+                    for batch in reader:
+                        done += batch.num_rows
+                        if batch.num_rows:
+                            yield batch
+                return
+            except pa.ArrowInvalid as cause:
+                if "block" not in str(cause):
+                    raise self._refused(str(cause).splitlines()[0]) from cause
+                if block == _MOST_BYTES:
+                    raise self._refused(f"a row of more than {_MOST_BYTES >> 20} MB") from cause
+                block = min(8 * block, _MOST_BYTES)
+
+    def _batch(self, batch: pa.RecordBatch, first: int, types: Types) -> pa.RecordBatch:
+        def place(at: int) -> str:
+            return f"{self.path}, row {first + at + 1}"
+
+        columns = [
+            _column(texts, parsed_texts, name, types[name], place)
+            for name, texts in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+    def _refused(self, found: str) -> InvalidError:
+        return InvalidError(
+            self.path,
+            found=found,
+            expected="CSV with a line of names",
+            action="Correct the file, or name its --format.",
+        )
+
+
+def _reading(block: int, done: int) -> pyarrow.csv.ReadOptions:
+    return pyarrow.csv.ReadOptions(block_size=max(block, 1), skip_rows_after_names=done)
+
+
+class _Followed(io.RawIOBase):
+    """A file from its begin, and bytes behind it."""
+
+    def __init__(self, file: BinaryIO, tail: bytes) -> None:
+        self._parts = [file, io.BytesIO(tail)]
+        file.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while self._parts:
+            found = self._parts[0].read(len(buffer))
+            if found:
+                buffer[: len(found)] = found
+                return len(found)
+            del self._parts[0]
+        return 0
+
+
+def _column(
+    values: Any,
+    convert: Callable[[Any, DataType], pa.Array],
+    name: str,
+    kind: DataType,
+    place: Callable[[int], str],
+) -> pa.Array:
+    """values: a list or an Arrow column. place: the line or row of a value, in words."""
+    try:
+        return convert(values, kind)
+    except InvalidError:
+        at = first_refused(values, lambda part: convert(part, kind))
+    try:
+        return convert(values[at : at + 1], kind)
+    except InvalidError as wrong:
+        raise InvalidError(
+            f"{place(at)}, column {name!r}",
+            found=wrong.found,
+            expected=wrong.expected,
+            action=wrong.action,
+        ) from wrong
+
+
+INPUTS: Final[dict[str, type[RowInput]]] = {
+    "parquet": ParquetInput,
+    "csv": CsvInput,
+    "json": JsonInput,
+}
