@@ -20,6 +20,7 @@ from widetable.arguments import (
     LONGEST_MILLIS,
     called,
     names,
+    one_of,
     path,
     refused,
     text,
@@ -47,6 +48,14 @@ from widetable.option import Option, parse_value
 from widetable.options import MERGE_ENGINE
 from widetable.read.change_read import change_schema
 from widetable.read.change_source import StreamRead
+from widetable.read.commit_columns import (
+    FORMS,
+    KIND,
+    commit_times,
+    in_form,
+    names_of_form,
+    schema_of_form,
+)
 from widetable.read.split import SplitRead
 from widetable.read.stream_plan import (
     DEFAULT,
@@ -66,6 +75,8 @@ from widetable.write.write_batch import ROW_KIND_COLUMN
 __all__ = [
     "BATCH_BYTES",
     "DEFAULT",
+    "FORMS",
+    "KIND",
     "LARGEST",
     "LONGEST_MILLIS",
     "MERGE_ENGINE",
@@ -98,20 +109,25 @@ __all__ = [
     "called",
     "change_schema",
     "check_join",
+    "commit_times",
     "compact_all",
     "derived_value",
+    "in_form",
     "keep_join",
     "locate",
     "locate_branch",
     "names",
+    "names_of_form",
     "new_lookup_join",
     "offset_from_json",
+    "one_of",
     "parse_value",
     "path",
     "perform",
     "pieces",
     "pieces_between",
     "refused",
+    "schema_of_form",
     "start_of",
     "start_stream",
     "text",

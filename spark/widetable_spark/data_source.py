@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from widetable import NotFoundError, Table
-from widetable.connector import change_schema
+from widetable.connector import change_schema, schema_of_form
 from widetable_spark.batch_reader import BatchReader
 from widetable_spark.batch_writer import BatchWriter
 from widetable_spark.column_path import path_of, with_path
@@ -45,15 +45,15 @@ class WidetableDataSource(DataSource):
         return "widetable"
 
     def schema(self) -> StructType:
-        """Columns of the table's current schema; with read.changelog=true also `_row_kind`."""
+        """Columns of the table's current schema; with read.changelog=true also what changes carry."""
         if is_created(self.options):
             path = created_path(self.options)
             return with_path(spark_schema(_created(path).arrow_schema), path)
         options = parse_options(self.options)
         schema = Table.open(options.path).schema
-        columns = (
-            change_schema(schema, schema.names) if options.read_changelog else schema.arrow_schema()
-        )
+        columns = schema.arrow_schema()
+        if options.read_changelog:
+            columns = schema_of_form(change_schema(schema, schema.names), options.change_form)
         return with_path(spark_schema(columns), options.path)
 
     def reader(self, schema: StructType) -> DataSourceReader:

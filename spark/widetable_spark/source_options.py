@@ -13,11 +13,14 @@ from typing import Final, TypeVar
 from widetable import InvalidError
 from widetable.connector import (
     DEFAULT,
+    FORMS,
+    KIND,
     LARGEST,
     Limits,
     Option,
     Start,
     locate_branch,
+    one_of,
     parse_value,
     start_of,
 )
@@ -34,6 +37,7 @@ ROW_KIND: Final = "row-kind"
 WATERMARK_COLUMN: Final = "watermark-column"
 WATERMARK_DELAY: Final = "watermark-delay"
 READ_CHANGELOG: Final = "read.changelog"
+CHANGE_COLUMNS: Final = "read.change-columns"
 CONSUMER_ID: Final = "consumer-id"
 SCAN_MODE: Final = "scan.mode"
 SCAN_SNAPSHOT_ID: Final = "scan.snapshot-id"
@@ -84,6 +88,13 @@ SOURCE_OPTIONS: Final = (
         (STREAM,),
         "`true`: all changes, their kind in a last column `_row_kind` (+I, -U, +U, -D). Otherwise rows that are new or "
         "new values, without -U and -D.",
+    ),
+    SourceOption(
+        CHANGE_COLUMNS,
+        "text",
+        (STREAM,),
+        "What changes carry, with `read.changelog`: `kind` (`_row_kind`); `commit` (also `_snapshot_id` and "
+        "`_commit_time`); `standard` (`_change_type`, `_commit_version` and `_commit_timestamp`, as Spark names them).",
     ),
     SourceOption(
         CONSUMER_ID,
@@ -205,9 +216,15 @@ class SourceOptions:
     row_kind: str
     columns: tuple[str, ...] | None
     read_changelog: bool
+    change_columns: str
     watermark: WatermarkOptions | None
     stream: StreamOptions
     given: tuple[str, ...]
+
+    @property
+    def change_form(self) -> str:
+        """What changes carry. Raises InvalidError for what is no form."""
+        return one_of(self.change_columns.strip().lower(), FORMS, f"option {CHANGE_COLUMNS!r}")
 
     def check_use(self, use: str) -> None:
         """Refuse options that are not for this use."""
@@ -219,6 +236,13 @@ class SourceOptions:
                     expected=f"it in {' or '.join(_BY_KEY[key].uses)} only",
                     action="Remove the option.",
                 )
+        if CHANGE_COLUMNS in self.given and not self.read_changelog:
+            raise InvalidError(
+                f"option {CHANGE_COLUMNS!r}",
+                found=f"it without {READ_CHANGELOG}=true",
+                expected="it in a stream of changes",
+                action=f"Set {READ_CHANGELOG}=true, or remove it.",
+            )
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
@@ -252,6 +276,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         row_kind=_value(texts, ROW_KIND, str) or "_row_kind",
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
         read_changelog=_value(texts, READ_CHANGELOG, bool) or False,
+        change_columns=_value(texts, CHANGE_COLUMNS, str) or KIND,
         watermark=_watermark(texts),
         stream=_stream(texts),
         given=tuple(key for key in texts if key in _BY_KEY),

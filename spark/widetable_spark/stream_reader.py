@@ -27,7 +27,10 @@ from widetable.connector import (
     ROW_KIND_COLUMN,
     Limits,
     StreamRead,
+    commit_times,
     derived_value,
+    in_form,
+    names_of_form,
     pieces,
 )
 from widetable_spark.batch_reader import ROWS_PER_BATCH
@@ -57,7 +60,7 @@ class ChangePartition:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """schema: columns of the table, and `_row_kind` where that is read."""
+    """schema: columns of the table, and what changes carry where they are read."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -72,12 +75,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @derived_value
     def _position(self) -> StreamPosition:
-        columns = [name for name in self._schema.names if name != self._kind_column]
+        added = names_of_form(self._options.change_form) if self._options.read_changelog else ()
+        columns = [name for name in self._schema.names if name not in added]
         return StreamPosition(self._options.path, self._options.stream, columns)
-
-    @property
-    def _kind_column(self) -> str | None:
-        return ROW_KIND_COLUMN if self._options.read_changelog else None
 
     def initialOffset(self) -> dict[str, Any]:
         return self._position.initial()
@@ -112,10 +112,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        target = arrow_schema(self._schema)
+        target, form = arrow_schema(self._schema), self._options.change_form
         for read in partition.value.reads:
+            times = commit_times(read.table)
             for batch in read.to_batches():
-                if not self._options.read_changelog:
+                if self._options.read_changelog:
+                    batch = in_form(batch, form, read.snapshot_id, times)
+                else:
                     batch = _new_values(batch)
                 for piece in pieces(batch, BATCH_BYTES, ROWS_PER_BATCH):
                     yield cast_batch(piece, target)

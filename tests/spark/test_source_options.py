@@ -97,6 +97,8 @@ def test_an_option_is_refused_where_it_would_do_nothing(option: SourceOption) ->
         options["scan.mode"] = "latest"
     if option.key == "branch":
         options["branch"] = "b"
+    if option.key == "read.change-columns":
+        options["read.changelog"] = "true"
     if option.key == "watermark-delay":
         options["watermark-column"] = "a"
     found = parse_options(options)

@@ -7,21 +7,16 @@ event. Raises InvalidError for a range that runs backwards, NotFoundError for on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import Final
 
 import pyarrow as pa
 
 from widetable.arguments import flag, one_of, refused, whole_number
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import NotFoundError
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
 from widetable.read.change_source import MODES, ChangeSource
+from widetable.read.commit_columns import COMMIT, KIND, commit_times, in_form, schema_of_form
 from widetable.read.stream_plan import Piece
-
-# Of `commit_columns`: in which snapshot a change came, and when that was committed.
-SNAPSHOT_ID: Final = pa.field("_snapshot_id", pa.int64(), nullable=False)
-COMMIT_TIME: Final = pa.field("_commit_time", pa.timestamp("ms", "UTC"), nullable=False)
 
 
 def change_schema(
@@ -29,18 +24,7 @@ def change_schema(
 ) -> pa.Schema:
     """Of what `changes` gives."""
     schema = change_source(table, columns).arrow_schema
-    if not flag(commit_columns, "commit_columns"):
-        return schema
-    for field in (SNAPSHOT_ID, COMMIT_TIME):
-        if field.name in schema.names:
-            raise InvalidError(
-                "commit_columns",
-                found=f"a column {field.name!r} of the table",
-                expected=f"no columns named {SNAPSHOT_ID.name} or {COMMIT_TIME.name}",
-                action="Leave it out of `columns`, or rename it.",
-            )
-        schema = schema.append(field)
-    return schema
+    return schema_of_form(schema, COMMIT if flag(commit_columns, "commit_columns") else KIND)
 
 
 def change_batches(
@@ -55,25 +39,11 @@ def change_batches(
     """The changes of the snapshots after `start` up to `end`. mode: `auto`, `delta` or `changelog`, as `incremental`
     says.
     """
-    schema = change_schema(table, columns, commit_columns=commit_columns)
+    change_schema(table, columns, commit_columns=commit_columns)  # which looks at the names
     source = change_source(table, columns, mode=mode)
-    batches = numbered_batches_of(source, start, end)
-    if not commit_columns:
-        return (batch for _, batch in batches)
-    return _with_commits(table, batches, schema)
-
-
-def _with_commits(
-    table: OpenTable, batches: Iterator[tuple[int, pa.RecordBatch]], schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    time_of = cache(lambda id: table._committer.snapshots.load(id).time_millis)
-    for id, batch in batches:
-        values = (
-            pa.scalar(id, SNAPSHOT_ID.type),
-            pa.scalar(time_of(id), pa.int64()).cast(COMMIT_TIME.type),
-        )
-        added = [pa.repeat(value, batch.num_rows) for value in values]
-        yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
+    form = COMMIT if flag(commit_columns, "commit_columns") else KIND
+    times, batches = commit_times(source.table), numbered_batches_of(source, start, end)
+    return (in_form(batch, form, id, times) for id, batch in batches)
 
 
 def change_source(

@@ -52,6 +52,11 @@ class ChangeRead:
     split: ChangeSplit
     columns: tuple[str, ...]
 
+    @property
+    def snapshot_id(self) -> int:
+        """Whose changes they are."""
+        return self.split.snapshot_id
+
     def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """The changes. use_threads: decode on several cores."""
         schema = change_schema(self.table.schema, self.columns)
