@@ -207,6 +207,14 @@ _COMMANDS: Final = (
         ),
     ),
     Command(
+        "rescale",
+        "keep it up",
+        "upkeep",
+        "Give a table another number of buckets, while others read and write.",
+        (PATH, number("buckets", "Buckets per partition.", "BUCKETS")),
+        (f"widetable rescale {EXAMPLE} 16",),
+    ),
+    Command(
         "orphans",
         "keep it up",
         "upkeep",

@@ -103,6 +103,14 @@ def expire(
     return DONE
 
 
+def rescale(path: str, buckets: int) -> int:
+    """Prints what was rewritten."""
+    done = Table.open(path).rescale(buckets)
+    rows = sum(each.rows for each in done)
+    write_line(f"{len(done)} partitions of {rows} rows now have {buckets} buckets")
+    return DONE
+
+
 def orphans(path: str, older_than: str, dry_run: bool) -> int:
     """Prints which files went, or would go."""
     found = Table.open(path).remove_orphan_files(millis_of(older_than, "--older-than"), dry_run)

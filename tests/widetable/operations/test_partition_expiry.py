@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import widetable as wt
+from widetable.cli.app import main
 from widetable.errors import InvalidError
 from widetable.operations import partition_expiry
 from widetable.operations.partition_time import formats_of, partition_time
@@ -165,8 +166,6 @@ def test_a_pattern_with_another_column_is_refused() -> None:
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from widetable.cli.app import main
-
     table = create(tmp_path)
     table.write({"day": [day(20), day(0)], "k": [1, 1], "v": [1, 1]})
     assert main(["expire", "--partitions", "--dry-run", os.fspath(table.path)]) == 0

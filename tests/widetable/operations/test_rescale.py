@@ -10,6 +10,8 @@ import pytest
 
 import widetable as wt
 from tests.random_table import live_files
+from widetable.cli.app import main
+from widetable.operations import rescale
 
 COLUMNS = {"p": "INT", "k": "BIGINT", "v": "BIGINT"}
 Model = dict[tuple[int, int], int]
@@ -139,8 +141,6 @@ def test_partitions_keep_their_buckets_where_only_the_option_changed(tmp_path: P
 def test_killed_in_the_middle_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, model = create(tmp_path), dict[tuple[int, int], int]()
     write(table, model, random.Random(4))
-    from widetable.operations import rescale
-
     attempt, done = rescale._attempt, list[object]()
 
     def once(*given: object) -> object:
@@ -161,3 +161,14 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
 def test_dynamic_buckets_are_not_rescaled(tmp_path: Path) -> None:
     with pytest.raises(wt.UnsupportedError, match="bucket"):
         create(tmp_path, bucket="-1").rescale(3)
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, model = create(tmp_path), dict[tuple[int, int], int]()
+    write(table, model, random.Random(6))
+    assert main(["rescale", table.path, "4"]) == 0
+    assert capsys.readouterr().out == f"3 partitions of {len(model)} rows now have 4 buckets\n"
+    assert main(["rescale", table.path, "4"]) == 0
+    assert capsys.readouterr().out == "0 partitions of 0 rows now have 4 buckets\n"
+    assert main(["rescale", table.path, "0"]) == 2
+    check(table.path, model)
