@@ -10,6 +10,7 @@ if typing.TYPE_CHECKING:
     from widetable.commit.committer import CommitResult
     from widetable.delta_join import DeltaJoin
     from widetable.derive.delta_join import JoinRound
+    from widetable.derive.inspector import Inspector
     from widetable.derive.lookup_join import lookup_join
     from widetable.errors import (
         ConflictError,
@@ -67,6 +68,7 @@ __all__ = [
     "Explanation",
     "FastForwardResult",
     "Inspection",
+    "Inspector",
     "InvalidError",
     "JoinRound",
     "KeyRecord",

@@ -48,19 +48,24 @@ def _row(option: Option[Any]) -> str:
 
 
 def _default(option: Option[Any]) -> str:
-    """The default as a user would write it; empty when there is none."""
+    text = default_text(option)
+    return "" if text is None else f"`{text}`"
+
+
+def default_text(option: Option[Any]) -> str | None:
+    """The default as a user would write it; None when there is none."""
     value = option.default
     if value is None or value == ():
-        return ""
+        return None
     if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
+        return str(value).lower()
     if isinstance(value, tuple):
-        return f"`{','.join(value)}`"
+        return ",".join(value)
     if option.kind == "memory size" and value % _MEBIBYTE == 0:
-        return f"`{value // _MEBIBYTE} mb`"
+        return f"{value // _MEBIBYTE} mb"
     if option.kind == "duration":
-        return f"`{value} ms`"
-    return f"`{value}`"
+        return f"{value} ms"
+    return f"{value}"
 
 
 def main(arguments: list[str]) -> None:

@@ -39,6 +39,7 @@ HOMES: Final = {
     "Explanation": "operations.explanation",
     "FastForwardResult": "operations.fast_forward",
     "Inspection": "operations.inspection",
+    "Inspector": "derive.inspector",
     "JoinRound": "derive.delta_join",
     "KeyRecord": "operations.explanation",
     "LookupSession": "operations.lookup_session",

@@ -13,9 +13,9 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.derive.derived_alteration import alter_options
 from widetable.derive.derived_audit import audit
-from widetable.derive.derived_state import inspect
 from widetable.derive.incremental import change_batches, changes
 from widetable.derive.index_lookup import lookup_index
+from widetable.derive.inspector import Inspector
 from widetable.derive.upkeep import maintain, maintainer
 from widetable.operations.branches import (
     branches,
@@ -55,6 +55,7 @@ from widetable.operations.table_commit import (
     discard,
     wait_for_compactions,
 )
+from widetable.operations.table_html import table_html
 from widetable.operations.table_read import lookup, lookup_prefix, scan
 from widetable.operations.table_write import (
     check_write_columns,
@@ -99,10 +100,17 @@ class Table(OpenTable):
     def __repr__(self) -> str:
         return f"Table({self._path!r})"
 
+    _repr_html_ = table_html
+
     @property
     def arrow_schema(self) -> pa.Schema:
         """The newest schema's columns, as scans give them and writes take them."""
         return self.schema.arrow_schema()
+
+    @property
+    def inspect(self) -> Inspector:
+        """`table.inspect()`: what state the table is in; `table.inspect.files()` and others: what it has, as Arrow."""
+        return Inspector(self)
 
     path = OpenTable.path
     branch = OpenTable.branch
@@ -164,7 +172,6 @@ class Table(OpenTable):
     rescale = rescale
 
     # What is wrong, and mending it
-    inspect = inspect
     explain = explain
     audit = audit
     doctor = doctor

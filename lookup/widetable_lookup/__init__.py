@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from widetable_lookup.cache_statistics import CacheStatistics, cache_statistics
+from widetable_lookup.cache_statistics import (
+    CacheStatistics,
+    CompleteCache,
+    cache_statistics,
+    complete_caches,
+)
 from widetable_lookup.host_caches import process_caches
 
-__all__ = ["CacheStatistics", "cache_statistics", "process_caches"]
+__all__ = [
+    "CacheStatistics",
+    "CompleteCache",
+    "cache_statistics",
+    "complete_caches",
+    "process_caches",
+]

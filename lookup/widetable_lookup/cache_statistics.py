@@ -1,16 +1,20 @@
-"""How much of the disk the lookup caches of a table take.
+"""How much of the disk the lookup caches of a table take, and which there are.
 
-In: a table's path. Out: `CacheStatistics`. Reads the directory of this host's caches; raises UnsupportedError for a URL
-that no table can have.
+In: a table's path. Out: `CacheStatistics`, `CompleteCache`. Reads the directory of this host's caches; raises
+UnsupportedError for a URL that no table can have.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from widetable.storage.locate import locate
-from widetable_lookup.cache_paths import directory_of_host, table_folder
+from widetable_lookup.cache_fault import CacheFault
+from widetable_lookup.cache_manifest import read_manifest
+from widetable_lookup.cache_paths import directory_of_host, table_folder, temporary_state
 from widetable_lookup.cache_space import count_caches
 
 
@@ -25,3 +29,33 @@ def cache_statistics(path: str | os.PathLike[str]) -> CacheStatistics:
     """The lookup caches of the table at a path or URL, of all processes of this host."""
     _, root = locate(path)
     return CacheStatistics(*count_caches(f"{directory_of_host()}/{table_folder(root)}"))
+
+
+class CompleteCache(NamedTuple):
+    """path: its directory. data_file: of which it is a copy. disk_bytes: that it takes. last_used_millis: epoch."""
+
+    path: str
+    data_file: str
+    schema_id: int
+    rows: int
+    disk_bytes: int
+    last_used_millis: int
+
+
+def complete_caches(path: str | os.PathLike[str]) -> Iterator[CompleteCache]:
+    """The caches of the table at a path or URL that can be used, of all processes of this host, by their paths."""
+    _, root = locate(path)
+    folder = f"{directory_of_host()}/{table_folder(root)}"
+    try:
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        place = f"{folder}/{name}"
+        # Others remove caches meanwhile; what is damaged is no cache.
+        with contextlib.suppress(CacheFault, OSError):
+            if temporary_state(name) is None:
+                manifest, used_ns = read_manifest(place), os.stat(place).st_mtime_ns
+                source = manifest.source
+                held = source.data_file, source.schema_id, source.rows, manifest.disk_bytes
+                yield CompleteCache(place, *held, used_ns // 1_000_000)

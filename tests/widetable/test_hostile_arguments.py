@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import widetable as wt
 from tests.hostile_values import hostile_values
 from widetable.arguments import shown
+from widetable.operations.inspected_names import OF_A_SNAPSHOT
 from widetable.operations.lookup_session import LookupSession
 from widetable.operations.maintenance import Upkeep
 from widetable.write.table_writer import TableWriter
@@ -122,6 +123,8 @@ class Ground:
             "Table.remove_orphan_files": ({"dry_run": True}, table.remove_orphan_files),
             "Table.audit": ({}, table.audit),
             "Table.doctor": ({}, table.doctor),
+            **{f"Inspector.{name}": ({}, getattr(table.inspect, name)) for name in OF_A_SNAPSHOT},
+            "Inspector.frame": ({"name": "files"}, table.inspect.frame),
             "Table.repair": ({"dry_run": True}, table.repair),
             "Table.rollback": ({"dry_run": True, "snapshot_id": 1}, table.rollback),
             "Table.alter_options": ({}, self._alter_options),
@@ -217,7 +220,7 @@ def public_calls() -> Iterator[str]:
     yield "Catalog"
     yield "TableWriter.write"
     yield "lookup_join"
-    for kind in (wt.Catalog, wt.Table, LookupSession):
+    for kind in (wt.Catalog, wt.Table, LookupSession, wt.Inspector):
         for name, member in inspect.getmembers(kind, callable):
             if not name.startswith("_") and parameters(f"{kind.__name__}.{name}"):
                 assert member.__doc__

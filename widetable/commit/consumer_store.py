@@ -63,6 +63,13 @@ class ConsumerStore:
         idle = [entry.name for entry in entries if entry.modified_millis < before_millis]
         return [name[len(_PREFIX) :] for name in idle if name.startswith(_PREFIX)]
 
+    def times(self) -> dict[str, int]:
+        """When each consumer has last recorded progress, epoch milliseconds, by name."""
+        entries = self._file_io.list(self._paths.consumer_dir)
+        return {
+            e.name[len(_PREFIX) :]: e.modified_millis for e in entries if e.name.startswith(_PREFIX)
+        }
+
     def all(self) -> dict[str, int]:
         """Consumer to its next snapshot, sorted by name. One that cannot be read has none, and is logged."""
         found, damaged = readable(self._names(), self.next_snapshot)

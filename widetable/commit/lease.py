@@ -18,7 +18,7 @@ from typing import Final
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
 from widetable.commit.lease_file import LeaseFile
-from widetable.commit.lease_term import Force, LeaseTerm
+from widetable.commit.lease_term import Force, LeaseTerm, NotedLease
 from widetable.commit.passed_over import pass_over
 from widetable.commit.process_identity import this_process
 from widetable.errors import DamagedError, NotFoundError
@@ -121,6 +121,24 @@ def holder(
     if held is None or not held.is_in_force(paths.lease, clock or SystemClock()):
         return None
     return held.owner, held.term.expires_millis
+
+
+def noted_leases(
+    file_io: FileIO, paths: TablePaths, clock: Clock | None = None
+) -> list[NotedLease]:
+    """Leases on work, in force or not; those that cannot be read are left out."""
+    kinds = {
+        "compaction": paths.lease,
+        "old-levels": paths.old_levels_lease,
+        "join": paths.join_lease,
+    }
+    found = []
+    for kind, path in kinds.items():
+        held = _read(file_io, path)
+        if held is not None:
+            force = held.term.force(path, LONGEST_MILLIS, clock or SystemClock())
+            found.append(NotedLease(kind, path, held.owner, None, held.term.expires_millis, force))
+    return found
 
 
 def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:

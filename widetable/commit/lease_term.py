@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from widetable.commit.clock import Clock
 from widetable.commit.passed_over import pass_over
@@ -26,6 +26,19 @@ class Force(Enum):
     IN_FORCE = "in force"
     OVER = "over"
     VOID = "void"
+
+
+class NotedLease(NamedTuple):
+    """A file that holds something: kind of lease, its path, whose it is and the first snapshot that it holds, where it
+    says so; until when, epoch milliseconds, and whether it does.
+    """
+
+    kind: str
+    path: str
+    owner: str | None
+    snapshot_id: int | None
+    expires_millis: int
+    force: Force
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_id, is_text, is_whole
-from widetable.commit.lease_term import Force, LeaseTerm
+from widetable.commit.lease_term import Force, LeaseTerm, NotedLease
 from widetable.commit.passed_over import pass_over
 from widetable.errors import DamagedError, NotFoundError
 from widetable.paths import TablePaths, lookup_pin_of
@@ -108,6 +108,7 @@ class _PinFile:
     batch_id: int
     snapshot_id: int
     ended_millis: int | None
+    noted: NotedLease | None = None
 
 
 def hold_series(series: str, token: str) -> str:
@@ -153,6 +154,14 @@ def forget_pins(
         if file_io.delete(pin.path):
             found.append(pin.path)
     return found
+
+
+def noted_pins(
+    file_io: FileIO, paths: TablePaths, longest_millis: int, clock: Clock | None = None
+) -> list[NotedLease]:
+    """All that can be read, in force or not. owner: the query and its join."""
+    found = (pin.noted for pin in _pins(file_io, paths, longest_millis, clock or SystemClock()))
+    return [noted for noted in found if noted is not None]
 
 
 def damaged_pins(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
@@ -210,12 +219,15 @@ def _pins(
             yield _PinFile(path, series, batch_id, 0, modified_millis)
             continue
         term = LeaseTerm(values["expires_millis"], None)
+        force = term.force(path, longest_millis, clock)
         ended_millis = {
             Force.IN_FORCE: None,
             Force.OVER: term.expires_millis,
             Force.VOID: modified_millis,
-        }[term.force(path, longest_millis, clock)]
-        yield _PinFile(path, series, batch_id, values["snapshot_id"], ended_millis)
+        }[force]
+        id = values["snapshot_id"]
+        noted = NotedLease("pin", path, series, id or None, term.expires_millis, force)
+        yield _PinFile(path, series, batch_id, id, ended_millis, noted)
 
 
 def pin_files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, str, int, int]]:

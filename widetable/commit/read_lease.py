@@ -29,7 +29,7 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_id, is_whole
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_renewal import LEASE_RENEWAL
-from widetable.commit.lease_term import Force, LeaseTerm
+from widetable.commit.lease_term import Force, LeaseTerm, NotedLease
 from widetable.commit.passed_over import pass_over
 from widetable.commit.process_identity import this_process
 from widetable.commit.retired_snapshots import RetiredSnapshots
@@ -56,6 +56,7 @@ class _HeldSnapshots:
     path: str
     snapshot_id: int
     ended_millis: int | None
+    noted: NotedLease | None = None
 
 
 class ReadLease:
@@ -193,6 +194,14 @@ def forget_expired(
     ]
 
 
+def noted_read_leases(
+    file_io: FileIO, paths: TablePaths, clock: Clock | None = None
+) -> list[NotedLease]:
+    """All that can be read, in force or not. owner: the process, where it is known."""
+    found = (held.noted for held in _leases(file_io, paths, clock or SystemClock()))
+    return [noted for noted in found if noted is not None]
+
+
 def damaged_read_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Leases that cannot be read."""
     found = []
@@ -224,7 +233,8 @@ def _leases(file_io: FileIO, paths: TablePaths, clock: Clock) -> Iterator[_HeldS
             Force.VOID: modified_millis,
         }
         force = term.force(path, LONGEST_MILLIS, clock)
-        yield _HeldSnapshots(path, values["snapshot_id"], ended_millis[force])
+        noted = NotedLease("read", path, process, values["snapshot_id"], term.expires_millis, force)
+        yield _HeldSnapshots(path, values["snapshot_id"], ended_millis[force], noted)
 
 
 def _files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, int]]:

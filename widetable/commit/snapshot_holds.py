@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from widetable import retention_options as retention
 from widetable.commit.clock import Clock
-from widetable.commit.pin_file import forget_pins, pinned_snapshots
-from widetable.commit.read_lease import forget_expired, held_snapshots
+from widetable.commit.lease_term import NotedLease
+from widetable.commit.pin_file import forget_pins, noted_pins, pinned_snapshots
+from widetable.commit.read_lease import forget_expired, held_snapshots, noted_read_leases
 from widetable.write.table_state import TableState
 
 
@@ -18,6 +19,13 @@ def kept_snapshots(table: TableState, clock: Clock | None = None) -> list[int]:
     longest_millis = table.options.get(retention.LOOKUP_PIN_RETENTION)
     held = held_snapshots(table.file_io, table.paths, clock)
     return sorted(held + pinned_snapshots(table.file_io, table.paths, longest_millis, clock))
+
+
+def noted_holds(table: TableState, clock: Clock | None = None) -> list[NotedLease]:
+    """Leases and pins that can be read, in force or not."""
+    longest_millis = table.options.get(retention.LOOKUP_PIN_RETENTION)
+    leases = noted_read_leases(table.file_io, table.paths, clock)
+    return [*leases, *noted_pins(table.file_io, table.paths, longest_millis, clock)]
 
 
 def forget_holds(table: TableState, expired_for_millis: int, clock: Clock | None = None) -> None:

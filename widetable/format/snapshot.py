@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 from widetable.errors import DamagedError, UnsupportedError
+from widetable.format.html_facts import html_facts
 
 # On disk: never change.
 SNAPSHOT_VERSION: Final = 3
@@ -79,6 +80,13 @@ class Snapshot:
             lists[self.changelog_manifest_list] = self.changelog_manifest_list_size
         return lists
 
+    def _repr_html_(self) -> str:
+        """As notebooks show it: the keys of its file that have a value, ids as they are."""
+        body = _snapshot_body(self)
+        facts = {key: str(value) for key, value in body.items() if value is not None}
+        facts["timeMillis"] = _time_text(self.time_millis)
+        return html_facts(f"Snapshot {self.id}", facts)
+
     def to_json(self) -> str:
         """The text of a snapshot file; optional keys without a value are left out, as in Paimon."""
         return _dump(_snapshot_body(self))
@@ -117,6 +125,14 @@ class Tag:
         if self.time_retained_seconds is not None:
             body["tagTimeRetained"] = self.time_retained_seconds
         return _dump(body)
+
+
+def _time_text(millis: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return str(millis)
+    return f"{millis} ({moment:%Y-%m-%d %H:%M:%S} UTC)"
 
 
 def _integer(value: Any) -> int:

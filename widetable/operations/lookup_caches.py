@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from widetable import options as opt
 from widetable.errors import WidetableError
@@ -38,6 +38,19 @@ def caches_of(table: TableState) -> Caches | None:
     except (WidetableError, OSError) as cause:
         _log_once(str(cause), logging.WARNING)
     return None
+
+
+def complete_caches(path: str) -> list[tuple[Any, ...]]:
+    """Those of a table on this host, whoever made them: directory, data file, schema id, rows, bytes on the disk, last
+    use (epoch milliseconds). None where the package is not installed.
+    """
+    try:
+        with UNFORKABLE:
+            package = importlib.import_module(_PACKAGE)
+    except ImportError as missing:
+        _log_once(f"{missing}; install widetable[lookup]")
+        return []
+    return list(package.complete_caches(path))
 
 
 def _log_once(reason: str, level: int = logging.INFO) -> None:

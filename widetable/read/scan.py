@@ -19,6 +19,7 @@ from widetable.arguments import refused, whole_number
 from widetable.commit.live_files import LiveFiles
 from widetable.derived_value import derived_value
 from widetable.errors import UnsupportedError, WidetableError
+from widetable.format.html_facts import html_facts, html_rows
 from widetable.format.snapshot import Snapshot
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
@@ -66,6 +67,27 @@ class TableScan:
         rows = rows if self._limit is None else min(rows, self._limit)
         held = f"at most {rows:,} rows in {files:,} files of {len(splits):,} buckets"
         return f"TableScan({snapshot}, {len(self._columns)} columns, {held})"
+
+    def _repr_html_(self) -> str:
+        """As notebooks show it: what will be read, and its columns. It plans the scan."""
+        facts: dict[str, Any] = {
+            "snapshot": "none" if self._snapshot is None else str(self._snapshot.id),
+            "filter": None if self._predicate is None else str(self._predicate),
+            "limit": self._limit,
+        }
+        try:
+            splits = self._splits
+        except WidetableError as cause:
+            return html_facts("TableScan", {**facts, "error": cause})
+        facts |= {
+            "buckets": len(splits),
+            "of these merged": sum(split.needs_merge for split in splits),
+            "files": sum(len(split.files) for split in splits),
+            "rows at most": sum(split.rows for split in splits),
+            "bytes": sum(file.file_size for split in splits for file in split.files),
+        }
+        columns = [(field.name, field.type) for field in self.arrow_schema]
+        return html_facts("TableScan", facts, html_rows(("column", "type"), columns))
 
     @property
     def arrow_schema(self) -> pa.Schema:

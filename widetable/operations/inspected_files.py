@@ -1,0 +1,300 @@
+"""Arrow tables of the files of one snapshot: data files, manifests, and what lies in partitions and buckets.
+
+Sizes are bytes, `rows` are those of files: not merged, and with those that delete. A partition is named as its
+directory is (`dt=1/hour=2`), the only one of a table without partitions is the empty text. Live files are taken from
+manifests column by column. Raises what reading snapshots and manifests raises, UnsupportedError for a merge engine
+that is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.format.binary_row import decode_row
+from widetable.format.bucket_id import BucketId, by_bucket
+from widetable.format.data_file_meta import FILE_SOURCE_APPEND, FILE_SOURCE_COMPACT, DataFileMeta
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.manifest_file import ManifestFileMeta
+from widetable.format.partition_value import partition_texts
+from widetable.format.plain_value import plain_column
+from widetable.format.printed_value import printed
+from widetable.format.snapshot import Snapshot
+from widetable.lsm.bucket_plan import Scope, plan_bucket
+from widetable.lsm.levels import levels_of
+from widetable.merge.engine import engine_of
+from widetable.operations.inspected_frame import LOCAL_TIME, frame_of_columns, frame_of_rows
+from widetable.operations.newest_snapshot import newest_files
+from widetable.operations.open_table import OpenTable
+from widetable.operations.snapshot_choice import choose_snapshot
+from widetable.paths import partition_directory
+from widetable.schema import TableSchema
+
+_SOURCES: Final = {FILE_SOURCE_APPEND: "append", FILE_SOURCE_COMPACT: "compact"}
+_PLACE: Final = (
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("bucket", pa.int32(), nullable=False),
+)
+_SUMS: Final = (
+    pa.field("files", pa.int64(), nullable=False),
+    pa.field("rows", pa.int64(), nullable=False),
+    pa.field("size_bytes", pa.int64(), nullable=False),
+    ("deleted_rows", pa.int64()),
+)
+FILES: Final = pa.schema(
+    [
+        *_PLACE,
+        pa.field("total_buckets", pa.int32(), nullable=False),
+        pa.field("level", pa.int32(), nullable=False),
+        pa.field("file_name", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("format", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        ("delete_records", pa.int64()),
+        ("deleted_rows", pa.int64()),
+        pa.field("schema_id", pa.int64(), nullable=False),
+        ("min_key", pa.string()),
+        ("max_key", pa.string()),
+        pa.field("min_sequence_number", pa.int64(), nullable=False),
+        pa.field("max_sequence_number", pa.int64(), nullable=False),
+        ("creation_time", LOCAL_TIME),
+        ("source", pa.string()),
+        ("write_columns", pa.list_(pa.string())),
+    ]
+)
+MANIFESTS: Final = pa.schema(
+    [
+        pa.field("list", pa.string(), nullable=False),
+        pa.field("file_name", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("added_files", pa.int64(), nullable=False),
+        pa.field("deleted_files", pa.int64(), nullable=False),
+        pa.field("schema_id", pa.int64(), nullable=False),
+        ("min_bucket", pa.int32()),
+        ("max_bucket", pa.int32()),
+        ("min_level", pa.int32()),
+        ("max_level", pa.int32()),
+    ]
+)
+PARTITIONS: Final = pa.schema(
+    [
+        _PLACE[0],
+        pa.field("total_buckets", pa.int32(), nullable=False),
+        pa.field("buckets", pa.int64(), nullable=False),
+        *_SUMS,
+        ("newest_file_time", LOCAL_TIME),
+    ]
+)
+LEVEL: Final = pa.struct(
+    [
+        ("level", pa.int32()),
+        ("files", pa.int64()),
+        ("rows", pa.int64()),
+        ("size_bytes", pa.int64()),
+    ]
+)
+BUCKETS: Final = pa.schema(
+    [
+        *_PLACE,
+        pa.field("total_buckets", pa.int32(), nullable=False),
+        *_SUMS,
+        ("runs", pa.int64()),
+        pa.field("level0_files", pa.int64(), nullable=False),
+        pa.field("levels", pa.list_(LEVEL), nullable=False),
+        ("due_files", pa.int64()),
+        ("due_bytes", pa.int64()),
+    ]
+)
+Choice = tuple[int | None, str | None]
+
+
+def files(table: OpenTable, choice: Choice) -> pa.Table:
+    """Live files in the order of manifests. delete_records: of the rows; deleted_rows: that a deletion vector takes
+    out, null where its index does not say how many. Keys as `a=1, b='x'`, without partition columns.
+    """
+    schema, entries = _live(table, choice)
+    metas = [entry.file for entry in entries]
+    partition, directory = _partition_of(schema), _directory_of(table, schema)
+    lists = [list(column) for column in zip(*metas, strict=True)] or [[]] * len(
+        DataFileMeta._fields
+    )
+    of = dict(zip(DataFileMeta._fields, lists, strict=True))
+    roots = map(directory, (entry.bucket_id for entry in entries))
+    columns = [
+        [partition(entry.partition) for entry in entries],
+        [entry.bucket for entry in entries],
+        [entry.total_buckets for entry in entries],
+        of["level"],
+        of["file_name"],
+        [
+            file.external_path or f"{root}/{file.file_name}"
+            for root, file in zip(roots, metas, strict=True)
+        ],
+        [name.rpartition(".")[2] for name in of["file_name"]],
+        of["file_size"],
+        of["row_count"],
+        of["delete_row_count"],
+        [_deleted(file) for file in metas],
+        of["schema_id"],
+        _keys(schema, of["min_key"]),
+        _keys(schema, of["max_key"]),
+        of["min_sequence_number"],
+        of["max_sequence_number"],
+        of["creation_time_millis"],
+        [_SOURCES.get(source) for source in of["file_source"]],
+        of["write_cols"],
+    ]
+    return frame_of_columns(FILES, columns, table.path)
+
+
+def manifests(table: OpenTable, choice: Choice) -> pa.Table:
+    """Manifests of the base, delta and changelog lists, in that order. Buckets and levels are null where their writer
+    did not say them.
+    """
+    snapshot = _chosen(table, choice)
+    found = [] if snapshot is None else list(_manifests(table, snapshot))
+    return frame_of_rows(MANIFESTS, found, table.path)
+
+
+def _manifests(table: OpenTable, snapshot: Snapshot) -> Iterator[tuple[Any, ...]]:
+    lists = {
+        "base": snapshot.base_manifest_list,
+        "delta": snapshot.delta_manifest_list,
+        "changelog": snapshot.changelog_manifest_list,
+    }
+    for kind, name in lists.items():
+        if name is not None:
+            for meta in table._committer.live_files.manifest_list(name, snapshot):
+                yield kind, *_manifest_row(meta)
+
+
+def _manifest_row(meta: ManifestFileMeta) -> tuple[Any, ...]:
+    counts = meta.file_size, meta.num_added_files, meta.num_deleted_files, meta.schema_id
+    return meta.file_name, *counts, meta.min_bucket, meta.max_bucket, meta.min_level, meta.max_level
+
+
+def partitions(table: OpenTable, choice: Choice) -> pa.Table:
+    """Partitions that have files, by their names. buckets: those with files. newest_file_time: wall clock of its
+    writer.
+    """
+    schema, entries = _live(table, choice)
+    found: dict[bytes, list[ManifestEntry]] = {}
+    for entry in entries:
+        found.setdefault(entry.partition, []).append(entry)
+    text = _partition_of(schema)
+    rows = [
+        (
+            text(partition),
+            max(entry.total_buckets for entry in members),
+            len({entry.bucket for entry in members}),
+            *_sums([entry.file for entry in members]),
+            max(filter(None, (entry.file.creation_time_millis for entry in members)), default=None),
+        )
+        for partition, members in found.items()
+    ]
+    return frame_of_rows(PARTITIONS, sorted(rows, key=lambda row: row[0]), table.path)
+
+
+def buckets(table: OpenTable, choice: Choice) -> pa.Table:
+    """Buckets that have files, by partition and number. runs: sorted runs that a read merges at most; due: what a
+    compaction would take next by the options of the table; all three null where nothing is compacted, in append
+    tables and among rows that wait for a bucket.
+    """
+    schema, entries = _live(table, choice)
+    text = _partition_of(schema)
+    rows = [
+        (
+            text(bucket.partition),
+            bucket.number,
+            members[0].total_buckets,
+            *_bucket(schema, bucket, members),
+        )
+        for bucket, members in by_bucket(entries).items()
+    ]
+    return frame_of_rows(BUCKETS, sorted(rows, key=lambda row: (row[0], row[1])), table.path)
+
+
+def _bucket(
+    schema: TableSchema, bucket: BucketId, entries: Sequence[ManifestEntry]
+) -> Iterator[Any]:
+    found = [entry.file for entry in entries]
+    by_level: dict[int, list[DataFileMeta]] = {}
+    for file in found:
+        by_level.setdefault(file.level, []).append(file)
+    yield from _sums(found)
+    is_merged = bool(schema.primary_keys) and bucket.number >= 0
+    yield len(levels_of(found, schema.typed_options).sorted_runs()) if is_merged else None
+    yield len(by_level.get(0, ()))
+    yield [
+        dict(zip((field.name for field in LEVEL), (level, *_sums(files)), strict=False))
+        for level, files in sorted(by_level.items())
+    ]
+    if not is_merged:
+        yield from (None, None)
+        return
+    plan = plan_bucket(schema, engine_of(schema), found, Scope.DUE)
+    due = {file.file_name: file.file_size for step in plan for file in step.files}
+    yield from (len(due), sum(due.values()))
+
+
+def _sums(files: Sequence[DataFileMeta]) -> tuple[int, int, int, int | None]:
+    deleted = [_deleted(file) for file in files]
+    known = [rows for rows in deleted if rows is not None]
+    return (
+        len(files),
+        sum(file.row_count for file in files),
+        sum(file.file_size for file in files),
+        sum(known) if len(known) == len(deleted) else None,
+    )
+
+
+def _deleted(file: DataFileMeta) -> int | None:
+    return 0 if file.deleted is None else file.deleted.rows
+
+
+def _live(table: OpenTable, choice: Choice) -> tuple[TableSchema, list[ManifestEntry]]:
+    """The live files of a snapshot, and the newest schema."""
+    if all(part is None for part in choice):
+        return table.schema, newest_files(table._committer)[1]
+    return table.schema, table._committer.live_files.live_entries(_chosen(table, choice))
+
+
+def _chosen(table: OpenTable, choice: Choice) -> Snapshot | None:
+    snapshot_id, tag = choice
+    return choose_snapshot(table._committer.snapshots, table._tags, snapshot_id, None, tag)
+
+
+def _partition_of(schema: TableSchema) -> Callable[[bytes], str]:
+    @cache
+    def text(partition: bytes) -> str:
+        found = partition_texts(partition, schema)
+        return "/".join(partition_directory(name, value) for name, value in found)
+
+    return text
+
+
+def _directory_of(table: OpenTable, schema: TableSchema) -> Callable[[BucketId], str]:
+    @cache
+    def directory(bucket: BucketId) -> str:
+        return table._paths.bucket_dir(partition_texts(bucket.partition, schema), bucket.number)
+
+    return directory
+
+
+def _keys(schema: TableSchema, rows: Iterable[bytes]) -> pa.Array | list[None]:
+    """Keys of the files as texts; null for append tables."""
+    rows, names = list(rows), schema.trimmed_primary_key
+    if not names or not rows:
+        return [None] * len(rows)
+    types = [schema.field(name).type for name in names]
+    decoded = zip(*(decode_row(row, types) for row in rows), strict=True)
+    parts = [
+        pa.array([f"{name}={value!r}" for value in printed(plain_column(values, kind))])
+        for name, values, kind in zip(names, decoded, types, strict=True)
+    ]
+    return pc.binary_join_element_wise(*parts, ", ")

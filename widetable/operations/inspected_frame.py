@@ -1,0 +1,43 @@
+"""Rows of an inspection as an Arrow table of a declared schema.
+
+In: columns of Python values, in the order of the schema. Raises DamagedError for what no such table holds: a number
+that is longer than the format's, a text that is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.errors import DamagedError
+
+# Epoch milliseconds as such.
+TIME: Final = pa.timestamp("ms", "UTC")
+# Wall clock of whoever wrote it.
+LOCAL_TIME: Final = pa.timestamp("ms")
+TEXTS: Final = pa.map_(pa.string(), pa.string())
+
+
+def frame_of_rows(schema: pa.Schema, rows: Iterable[Sequence[Any]], subject: str) -> pa.Table:
+    """rows: values in the order of the schema. subject: whose they are, for messages."""
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    return frame_of_columns(schema, columns or [()] * len(schema), subject)
+
+
+def frame_of_columns(schema: pa.Schema, columns: Sequence[Any], subject: str) -> pa.Table:
+    """columns: sequences of values, or Arrow arrays."""
+    try:
+        arrays = [
+            column if isinstance(column, pa.Array) else pa.array(column, field.type)
+            for column, field in zip(columns, schema, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=schema)
+    except (pa.ArrowException, OverflowError, UnicodeError) as cause:
+        raise DamagedError(
+            subject,
+            found=f"a value that the format does not have: {cause}",
+            expected="numbers of 64 bits and texts",
+            action="Run widetable doctor: it names the file.",
+        ) from cause

@@ -1,0 +1,57 @@
+"""Arrow tables of who works with a table and what is kept for it: leases, and the lookup caches of this host.
+
+Raises StorageError; leases that cannot be read are left out, with a warning in the log.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from widetable.commit.lease import noted_leases
+from widetable.commit.snapshot_holds import noted_holds
+from widetable.operations.inspected_frame import TIME, frame_of_rows
+from widetable.operations.lookup_caches import complete_caches
+from widetable.operations.open_table import OpenTable
+
+LEASES: Final = pa.schema(
+    [
+        pa.field("kind", pa.string(), nullable=False),
+        ("owner", pa.string()),
+        ("snapshot_id", pa.int64()),
+        pa.field("expire_time", TIME, nullable=False),
+        pa.field("state", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+    ]
+)
+CACHES: Final = pa.schema(
+    [
+        pa.field("data_file", pa.string(), nullable=False),
+        pa.field("schema_id", pa.int64(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_used_time", TIME, nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+    ]
+)
+
+
+def leases(table: OpenTable) -> pa.Table:
+    """Leases on work (`compaction`, `old-levels`, `join`), of readers (`read`) and pins of lookup joins (`pin`).
+    state: `in force`, `over` where their time is up, `void` where their process has ended or their time is not
+    believed.
+    """
+    state = table._state()
+    found = [*noted_leases(state.file_io, state.paths), *noted_holds(state)]
+    rows = (
+        (one.kind, one.owner, one.snapshot_id, one.expires_millis, one.force.value, one.path)
+        for one in found
+    )
+    return frame_of_rows(LEASES, rows, table.path)
+
+
+def caches(table: OpenTable) -> pa.Table:
+    """Complete lookup caches on this host, whoever made them. size_bytes: on the disk."""
+    rows = ((file, *held, path) for path, file, *held in complete_caches(table.path))
+    return frame_of_rows(CACHES, rows, table.path)
