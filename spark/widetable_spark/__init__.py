@@ -6,6 +6,7 @@ from widetable_spark import driver_environment as driver_environment  # it acts 
 from widetable_spark.change_function import register_changes
 from widetable_spark.commit_progress import CommitProgress, CommitProgressListener
 from widetable_spark.data_source import WidetableDataSource
+from widetable_spark.inspecting import inspect
 from widetable_spark.joining import lookup_join
 from widetable_spark.maintaining import maintain
 from widetable_spark.reading import read
@@ -15,6 +16,7 @@ __all__ = [
     "CommitProgress",
     "CommitProgressListener",
     "WidetableDataSource",
+    "inspect",
     "lookup_join",
     "maintain",
     "read",

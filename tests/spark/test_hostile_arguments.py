@@ -38,6 +38,10 @@ def calls(path: str) -> dict[str, tuple[Callable[..., object], dict[str, Any]]]:
             widetable_spark.read,
             {"spark": Session(), "path": path, "columns": ["no"], "where": None, "as_of": 99},
         ),
+        "inspect": (
+            widetable_spark.inspect,
+            {"spark": Session(), "path": path, "name": "no", "snapshot_id": 99, "tag": "no"},
+        ),
         "maintain": (
             widetable_spark.maintain,
             {
@@ -56,7 +60,9 @@ def calls(path: str) -> dict[str, tuple[Callable[..., object], dict[str, Any]]]:
     }
 
 
-@pytest.mark.parametrize("call", ["read", "maintain", "register_changes", "CommitProgressListener"])
+@pytest.mark.parametrize(
+    "call", ["read", "inspect", "maintain", "register_changes", "CommitProgressListener"]
+)
 def test_a_hostile_argument_gives_an_error_of_the_package(path: str, call: str) -> None:
     called, usual = calls(path)[call]
     raised = []

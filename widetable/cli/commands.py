@@ -23,6 +23,7 @@ from widetable.cli.command import (
 )
 from widetable.cli.table_commands import TABLE_COMMANDS
 from widetable.operations.audit_report import FINDINGS_PER_LAW
+from widetable.operations.inspected_names import NAMES, OF_A_SNAPSHOT
 
 _COMMANDS: Final = (
     Command(
@@ -30,8 +31,23 @@ _COMMANDS: Final = (
         "look at a table",
         "reports",
         "Say what state a table is in: snapshots, files, what waits, warnings.",
-        (PATH, *FORMATS),
-        (f"widetable inspect {EXAMPLE}", f"widetable inspect --json {EXAMPLE}"),
+        (
+            PATH,
+            argument(
+                "--what",
+                f"In place of the state one of {', '.join(NAMES)}, row by row.",
+                metavar="NAME",
+                choices=NAMES,
+            ),
+            number("--snapshot", f"{', '.join(OF_A_SNAPSHOT)}: of this snapshot.", "ID"),
+            argument("--tag", "The same, of this tag.", metavar="NAME"),
+            *FORMATS,
+        ),
+        (
+            f"widetable inspect {EXAMPLE}",
+            f"widetable inspect --json {EXAMPLE}",
+            f"widetable inspect {EXAMPLE} --what files --tag january",
+        ),
     ),
     Command(
         "explain",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
+from widetable.cli.human_units import duration_text, size_text
 from widetable.operations.inspection import DerivedState, Inspection
 
 
@@ -29,12 +30,12 @@ def _facts(found: Inspection) -> Iterator[tuple[str, str]]:
         span = f"{found.earliest_snapshot_id} to {found.latest_snapshot_id}"
         yield "snapshots", f"{span}, the newest {latest}"
     for level in found.levels:
-        text = f"{level.files} files, {level.rows} rows, {level.bytes} bytes"
+        text = f"{level.files} files, {level.rows} rows, {size_text(level.bytes)}"
         yield f"level {level.level}", text
     backlog = found.backlog
     if backlog.files:
         age = backlog.oldest_age_millis
-        oldest = "" if age is None else f", the oldest for {age / 1000:.1f} s"
+        oldest = "" if age is None else f", the oldest for {duration_text(age)}"
         text = f"{backlog.files} level-0 files in {backlog.buckets} buckets{oldest}"
         yield "waiting", f"{text}, {backlog.most_in_a_bucket} at most in one"
     if found.last_compaction_id is None:

@@ -4,28 +4,54 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyarrow as pa
+
 from widetable.cli.audit_text import audit_lines
 from widetable.cli.changes_output import STANDARD_OUTPUT, output_sink, write_changes
 from widetable.cli.command import DONE, FOUND
 from widetable.cli.console import write_json, write_line
+from widetable.cli.frame_text import frame_lines
 from widetable.cli.inspection_text import inspection_lines
 from widetable.cli.key_words import key_of_words
 from widetable.cli.option_words import names_of
 from widetable.errors import InvalidError
+from widetable.format.printed_value import printed_rows
 from widetable.operations.changes import change_schema
+from widetable.operations.inspected_names import OF_A_SNAPSHOT
 from widetable.table import Table
 
 _ID_DIGITS: Final = 19
 
 
-def inspect(path: str, format: str) -> int:
-    """Prints the state of a table."""
-    found = Table.open(path).inspect()
+def inspect(path: str, what: str | None, snapshot: int | None, tag: str | None, format: str) -> int:
+    """Prints the state of a table, or what it has of one kind."""
+    table = Table.open(path)
+    if what is not None:
+        return _inspect_frame(
+            what, table.inspect.frame(what, snapshot_id=snapshot, tag=tag), format
+        )
+    if snapshot is not None or tag is not None:
+        raise InvalidError(
+            "--snapshot and --tag",
+            found="one of them without --what",
+            expected=f"them with --what {', '.join(OF_A_SNAPSHOT)}",
+            action="Leave it out, or say what to show.",
+        )
+    found = table.inspect()
     if format == "json":
         write_json(found.to_dict())
         return DONE
     for line, style in inspection_lines(found):
         write_line(line, style)
+    return DONE
+
+
+def _inspect_frame(what: str, frame: pa.Table, format: str) -> int:
+    if format == "json":
+        write_json({what: list(printed_rows(frame))})
+        return DONE
+    for line in frame_lines(frame):
+        write_line(line)
     return DONE
 
 

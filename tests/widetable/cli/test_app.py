@@ -85,7 +85,8 @@ def test_a_wrong_time_is_refused(make: Callable[..., wt.Table]) -> None:
         (
             ("inspect",),
             "required: PATH",
-            "widetable inspect [-h] [--format {table,json}] [--json] [--debug] PATH",
+            "widetable inspect [-h] [--what NAME] [--snapshot ID] [--tag NAME] [--format {table,json}] "
+            "[--json] [--debug] PATH",
         ),
         (("inspect", "a", "b"), "unrecognized arguments: b", "Run widetable inspect --help."),
         (("inspect", "a", "--jso"), "unrecognized arguments: --jso", "[--json]"),

@@ -16,7 +16,7 @@ from tests.hostile_values import TEXTS
 
 # Options with a value, by command. Changes go from snapshot 0 to 1 unless said otherwise.
 COMMANDS: dict[str, list[str]] = {
-    "inspect": [],
+    "inspect": ["--what", "--snapshot", "--tag"],
     "audit": ["--from", "--findings"],
     "maintain": ["--interval", "--full-compaction-interval", "--orphans-older-than"],
     "expire": ["--retain-min", "--retain-max", "--time-retained"],

@@ -1,0 +1,38 @@
+"""`inspect`: what a table has, as a DataFrame: the Arrow tables of `Table.inspect`.
+
+The driver reads them when this is called; they have as many rows as the table has files at most. Raises what
+`Table.inspect` raises, InvalidError for a time that Spark cannot hold.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from widetable import Table
+from widetable_spark.spark_session import session_of
+from widetable_spark.spark_types import arrow_schema, cast_batch, spark_schema
+
+
+def inspect(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    tag: str | None = None,
+    branch: str | None = None,
+) -> DataFrame:
+    """What `Table.inspect` gives by that name (`files`, `snapshots`, `buckets`, ..), with the same columns.
+
+    snapshot_id, tag: of files, manifests, partitions and buckets; by default of the newest snapshot. branch: another
+    one than main.
+    """
+    session = session_of(spark)
+    found = Table.open(path, branch=branch).inspect.frame(name, snapshot_id=snapshot_id, tag=tag)
+    target = spark_schema(found.schema)
+    expected = arrow_schema(target)
+    batches = [cast_batch(batch, expected) for batch in found.combine_chunks().to_batches()]
+    return session.createDataFrame(pa.Table.from_batches(batches, expected), target)

@@ -1,0 +1,80 @@
+"""Arrow tables of an inspection as lines for people: a head, and one line for each row, in columns.
+
+In: a table. Out: lines. Sizes, times and durations stand in human units; `size_bytes` is called `size` then. Null and
+what is empty is `-`. Raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.cli.human_units import duration_text, size_text, time_text
+
+_NULL: Final = "-"
+_UNITS: Final[tuple[tuple[str, Callable[[int], str]], ...]] = (
+    ("_bytes", size_text),
+    ("_millis", duration_text),
+)
+# These are moments, whatever their unit.
+_MOMENTS: Final = ("watermark_millis",)
+
+
+def frame_lines(frame: pa.Table) -> Iterator[str]:
+    """One line more than rows. Numbers stand on the right."""
+    texts = [_texts(field, frame[field.name]) for field in frame.schema]
+    heads = [_head(field.name) for field in frame.schema]
+    widths = [max(map(len, (head, *column))) for head, column in zip(heads, texts, strict=True)]
+    right = [_is_number(field) for field in frame.schema]
+    for row in (heads, *zip(*texts, strict=True)):
+        yield _line(row, widths, right)
+
+
+def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    cells = (
+        text.rjust(width) if is_right else text.ljust(width)
+        for text, width, is_right in zip(row, widths, right, strict=True)
+    )
+    return "  ".join(cells).rstrip()
+
+
+def _head(name: str) -> str:
+    return next((name.removesuffix(end) for end, _ in _UNITS if name.endswith(end)), name)
+
+
+def _is_number(field: pa.Field) -> bool:
+    return bool(pa.types.is_integer(field.type)) and field.name not in _MOMENTS
+
+
+def _texts(field: pa.Field, column: pa.ChunkedArray) -> list[str]:
+    kind = field.type
+    if pa.types.is_timestamp(kind) or field.name in _MOMENTS:
+        is_utc = not pa.types.is_timestamp(kind) or kind.tz is not None
+        return _each(column.cast(pa.int64()), lambda millis: time_text(millis, is_utc=is_utc))
+    unit = next((unit for end, unit in _UNITS if field.name.endswith(end)), None)
+    return _each(column, unit or _plain)
+
+
+def _each(column: pa.ChunkedArray, text: Callable[[Any], str]) -> list[str]:
+    return [_NULL if value is None else text(value) for value in column.to_pylist()]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return " ".join(map(_named, value.items()))
+    if isinstance(value, tuple):  # of a map
+        return f"{value[0]}={value[1]}"
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value)) or _NULL
+    return str(value) or _NULL
+
+
+def _named(item: tuple[str, Any]) -> str:
+    name, value = item
+    if name.endswith("_bytes") and value is not None:
+        return size_text(value)
+    return f"{name} {_NULL if value is None else value}"

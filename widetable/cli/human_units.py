@@ -1,0 +1,50 @@
+"""Sizes, times and durations as people read them. Pure.
+
+bytes          0 B, 1023 B, 1.5 KiB, 12.0 MiB      powers of 1024, as options mean kb, mb, ..
+milliseconds   250 ms, 1.5 s, 3 min, 2 h 5 min, 4 d 1 h
+times          2026-01-31 08:00:00 UTC, without `UTC` where nobody knows the zone
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Final
+
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_STEP: Final = 1024
+
+
+def size_text(size_bytes: int) -> str:
+    """A number of bytes."""
+    if abs(size_bytes) < _STEP:
+        return f"{size_bytes} B"
+    size = float(size_bytes)
+    for unit in _UNITS:
+        size /= _STEP
+        if abs(size) < _STEP - 0.05:  # it would be shown as 1024.0
+            return f"{size:.1f} {unit}"
+    return f"{size:.1f} {_UNITS[-1]}"
+
+
+def duration_text(millis: int) -> str:
+    """A number of milliseconds, in its two largest units."""
+    if millis < 0:
+        return f"-{duration_text(-millis)}"
+    if millis < 1000:
+        return f"{millis} ms"
+    if millis < 60_000:
+        return f"{millis / 1000:g} s"
+    minutes = millis // 60_000
+    days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"))
+    first = next(at for at, (count, _) in enumerate(parts) if count)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count)
+
+
+def time_text(millis: int, *, is_utc: bool = True) -> str:
+    """Epoch milliseconds. is_utc: else wall clock of somebody's zone."""
+    try:
+        moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return f"{millis} ms"
+    return f"{moment:%Y-%m-%d %H:%M:%S}" + (" UTC" if is_utc else "")
