@@ -22,7 +22,7 @@ if typing.TYPE_CHECKING:
         WidetableError,
     )
     from widetable.operations.audit_report import AuditReport
-    from widetable.operations.doctor import DoctorFinding, DoctorReport
+    from widetable.operations.doctor_report import DoctorFinding, DoctorReport
     from widetable.operations.expiry import ExpiryResult
     from widetable.operations.explanation import (
         ColumnEvent,

@@ -100,9 +100,17 @@ _COMMANDS: Final = (
         "doctor",
         "look at a table",
         "mending",
-        "List all that is wrong with a table, and what to do.",
-        (flag("--deep", "Read every file, instead of looking at its size."), PATH, *FORMATS),
-        (f"widetable doctor {EXAMPLE}", f"widetable doctor --deep {EXAMPLE}"),
+        "List all that is wrong with tables, and what to do.",
+        (
+            flag("--deep", "Read every file, instead of looking at its size."),
+            argument("path", "A table's directory, a warehouse's or a database's.", metavar="PATH"),
+            *FORMATS,
+        ),
+        (
+            f"widetable doctor {EXAMPLE}",
+            f"widetable doctor --deep {EXAMPLE}",
+            "widetable doctor /warehouse",
+        ),
         "Exit code 0: nothing is wrong; 1: findings; 2: no look.",
     ),
     Command(
@@ -260,6 +268,14 @@ _COMMANDS: Final = (
             argument("--unset", "May be repeated.", action="append", metavar="KEY"),
         ),
         (f'widetable alter {EXAMPLE} --set write-only=true --set "target-file-size=64 mb"',),
+    ),
+    Command(
+        "rescale",
+        "keep it up",
+        "mending",
+        "Give a table another number of buckets, partition by partition.",
+        (PATH, number("buckets", "How many.", "BUCKETS")),
+        (f"widetable rescale {EXAMPLE} 8",),
     ),
     Command(
         "repair",

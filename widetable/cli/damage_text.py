@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from widetable.operations.doctor import DoctorReport
+from widetable.operations.doctor_report import DoctorReport
 from widetable.operations.file_origins import Origin
 from widetable.operations.repair import RepairedFile, RepairResult
 from widetable.operations.rollback import RollbackResult
@@ -20,6 +20,8 @@ def doctor_lines(report: DoctorReport) -> Iterator[tuple[str, str]]:
     yield f"{report.path}, {at}, {report.files} files {how}", "plain"
     for finding in report.findings:
         yield f"  {finding.check}: {finding}", "error"
+        if finding.command:
+            yield f"    {finding.command}", "plain"
     if report.ok:
         yield "ok: nothing is wrong", "good"
     else:

@@ -1,4 +1,4 @@
-"""Commands for a table that is damaged or has to change: doctor, repair, rollback, alter.
+"""Commands for a table that is damaged or has to change: doctor, repair, rollback, alter, rescale.
 
 What changes rows only says what it would do, unless it is called with --yes.
 """
@@ -9,12 +9,17 @@ from widetable.cli.command import DONE, FOUND
 from widetable.cli.console import write_json, write_line
 from widetable.cli.damage_text import doctor_lines, repair_lines, rollback_lines
 from widetable.cli.option_words import options_of
-from widetable.errors import InvalidError
+from widetable.cli.warehouse import table_paths
+from widetable.errors import InvalidError, WidetableError
+from widetable.operations.doctor_report import DoctorFinding, DoctorReport
 from widetable.table import Table
 
 
 def doctor(path: str, deep: bool, format: str) -> int:
-    """Lists what is wrong; the exit code says whether anything is."""
+    """Lists what is wrong with a table, or each of a warehouse or database; the exit code says whether anything is."""
+    paths = table_paths(path)
+    if paths is not None:
+        return _doctor_all(path, paths, deep, format)
     report = Table.open(path).doctor(deep)
     if format == "json":
         write_json(report.to_dict())
@@ -22,6 +27,37 @@ def doctor(path: str, deep: bool, format: str) -> int:
         for line, style in doctor_lines(report):
             write_line(line, style)
     return DONE if report.ok else FOUND
+
+
+def _doctor_all(path: str, paths: list[str], deep: bool, format: str) -> int:
+    reports = [_report(each, deep) for each in paths]
+    ill = sum(not report.ok for report in reports)
+    if format == "json":
+        write_json({"ok": not ill, "path": path, "tables": [one.to_dict() for one in reports]})
+        return FOUND if ill else DONE
+    for report in reports:
+        for line, style in doctor_lines(report):
+            write_line(line, style)
+    write_line(f"{len(reports)} tables, {ill} with findings", "error" if ill else "good")
+    return FOUND if ill else DONE
+
+
+def _report(path: str, deep: bool) -> DoctorReport:
+    """What cannot be opened is a finding."""
+    try:
+        return Table.open(path).doctor(deep)
+    except WidetableError as error:
+        finding = DoctorFinding(
+            "table", error.subject, error.found, error.expected, "the table", error.action
+        )
+        return DoctorReport(path, None, 0, deep, (finding,))
+
+
+def rescale(path: str, buckets: int) -> int:
+    """Gives a table another number of buckets; prints how many partitions were rewritten."""
+    done = Table.open(path).rescale(buckets)
+    write_line(f"{len(done)} partitions rewritten to {buckets} buckets")
+    return DONE
 
 
 def repair(path: str, yes: bool, deep: bool, format: str) -> int:

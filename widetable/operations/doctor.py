@@ -5,6 +5,7 @@
     metadata     manifest lists and manifests of every kept snapshot: there, and of the recorded size
     files        live data files and all changelog files: there and of their size; deep: all that they hold
     notes        consumers, tags, hints and leases that cannot be read
+    upkeep       what is unwise: nobody compacts, consumers far behind, sizes of buckets (`upkeep_check`)
 
 No check stops the others: what it raises is a finding of its own. Nothing is changed. Raises nothing of this package.
 """
@@ -13,9 +14,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from widetable import options as opt
 from widetable.arguments import flag
@@ -26,10 +27,12 @@ from widetable.errors import NotFoundError, WidetableError
 from widetable.format.damaged_file import ACTION
 from widetable.format.snapshot import Snapshot
 from widetable.operations.damaged_notes import damaged_notes
+from widetable.operations.doctor_report import DoctorFinding, DoctorReport, command_line
 from widetable.operations.file_damage import DamagedFile, damaged_files
 from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable, check_writable
+from widetable.operations.upkeep_check import upkeep_findings
 from widetable.read.expired import is_kept
 from widetable.write.table_state import TableState
 
@@ -42,46 +45,6 @@ _MANIFEST: Final = (
     "Restore the file; snapshots that do not name it can be read. If the newest one does, and there is no copy, move "
     "its snapshot file away: Table.accept_lost_snapshots() then goes on from the one before."
 )
-
-
-@dataclass(frozen=True)
-class DoctorFinding:
-    """check: one of those of the module. subject: a file, option or table. concerned: how much, as text."""
-
-    __module__ = "widetable"
-
-    check: str
-    subject: str
-    found: str
-    expected: str
-    concerned: str
-    action: str
-
-    def __str__(self) -> str:
-        concerned = f" ({self.concerned})" if self.concerned else ""
-        return f"{self.subject}: found {self.found}; expected {self.expected}{concerned}. {self.action}"
-
-
-@dataclass(frozen=True)
-class DoctorReport:
-    """snapshot_id: the newest one; None without any, or where that is not known. files: how many were looked at."""
-
-    __module__ = "widetable"
-
-    path: str
-    snapshot_id: int | None
-    files: int
-    deep: bool
-    findings: tuple[DoctorFinding, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.findings
-
-    def to_dict(self) -> dict[str, Any]:
-        """As values of JSON."""
-        return {"ok": self.ok, **asdict(self)}
 
 
 def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
@@ -109,6 +72,7 @@ class _Doctor:
             "metadata": (self._metadata,),
             "files": (self._live_files, self._changelogs),
             "notes": (self._notes,),
+            "upkeep": (self._upkeep,),
         }
         for check, looks in checks.items():
             for look in looks:
@@ -138,6 +102,7 @@ class _Doctor:
             "writes",
             "For others the table has dynamic buckets. If only widetable wrote it, set it to 1: "
             f"widetable alter PATH --set {opt.BUCKET.key}=1.",
+            command_line("alter", self.table.paths.root, "--set", f"{opt.BUCKET.key}=1"),
         )
 
     def _refused_options(self) -> Iterator[DoctorFinding]:
@@ -244,7 +209,7 @@ class _Doctor:
             entries = self.committer.live_files.live_entries(latest)
             self.files += len(entries)
             for _, file in damaged_files(self.table, entries, latest.id, deep=self.is_deep):
-                yield _of_file(file, ACTION)
+                yield _of_file(file, ACTION, command_line("repair", self.table.paths.root))
 
     def _changelogs(self) -> Iterator[DoctorFinding]:
         for snapshot in self._snapshots():
@@ -264,12 +229,31 @@ class _Doctor:
 
     def _notes(self) -> Iterator[DoctorFinding]:
         for damage in damaged_notes(self.table.file_io, self.table.paths):
-            yield _of_error("notes", damage)
+            yield _of_error("notes", damage, command=self._forgetting(damage.subject))
+
+    def _forgetting(self, path: str) -> str:
+        """The command that deletes a consumer or tag; empty for other notes."""
+        paths = self.table.paths
+        for noun, directory in (("consumer", paths.consumer_dir), ("tag", paths.tag_dir)):
+            if path.startswith(f"{directory}/{noun}-"):
+                name = path.removeprefix(f"{directory}/{noun}-")
+                return command_line(noun, "delete", paths.root, name)
+        return ""
+
+    def _upkeep(self) -> Iterator[DoctorFinding]:
+        if self.latest is not None and not any(f.check == "metadata" for f in self.findings):
+            yield from upkeep_findings(self.table, self.committer)
 
 
-def _of_file(file: DamagedFile, action: str) -> DoctorFinding:
-    return DoctorFinding("files", file.path, file.found, file.expected, file.concerned, action)
+def _of_file(file: DamagedFile, action: str, command: str = "") -> DoctorFinding:
+    return DoctorFinding(
+        "files", file.path, file.found, file.expected, file.concerned, action, command
+    )
 
 
-def _of_error(check: str, error: WidetableError, concerned: str = "") -> DoctorFinding:
-    return DoctorFinding(check, error.subject, error.found, error.expected, concerned, error.action)
+def _of_error(
+    check: str, error: WidetableError, concerned: str = "", command: str = ""
+) -> DoctorFinding:
+    return DoctorFinding(
+        check, error.subject, error.found, error.expected, concerned, error.action, command
+    )

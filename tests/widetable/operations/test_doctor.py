@@ -123,9 +123,9 @@ def _wrong_clock(table: wt.Table) -> str:
 def _refused_option(table: wt.Table) -> str:
     path = Path(table.path, "schema", "schema-0")
     found = json.loads(path.read_text())
-    found["options"]["deletion-vectors.enabled"] = "true"
+    found["options"]["row-tracking.enabled"] = "true"
     path.write_text(json.dumps(found))
-    return "deletion-vectors.enabled"
+    return "row-tracking.enabled"
 
 
 def _absent_bucket(table: wt.Table) -> str:

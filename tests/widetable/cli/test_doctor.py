@@ -1,0 +1,175 @@
+"""`widetable doctor` of tables, databases and warehouses: what is unwise, and a command that mends each."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.branched import create, put
+from tests.command_line import run
+from widetable.cli.command_parser import parsed
+from widetable.cli.commands import COMMANDS
+from widetable.operations import upkeep_check
+
+
+def torn_consumer(table: wt.Table) -> None:
+    path = Path(table.path, "consumer", "consumer-a b")
+    path.parent.mkdir()
+    path.write_bytes(b"{")
+
+
+def torn_tag(table: wt.Table) -> None:
+    path = Path(table.path, "tag", "tag-$(x)")
+    path.parent.mkdir()
+    path.write_bytes(b"{")
+
+
+def lost_file(table: wt.Table) -> None:
+    Path(table.inspect.files()["path"][0].as_py()).unlink()
+
+
+def unattended(table: wt.Table) -> None:
+    table.alter_options({"write-only": "true"})
+    for number in range(8):
+        put(wt.Table.open(table.path), {number: "x"})
+
+
+def many_runs(table: wt.Table) -> None:
+    unattended(table)
+    table.alter_options({"write-only": "false", "num-sorted-run.compaction-trigger": "1"})
+
+
+def stopped_consumer(table: wt.Table) -> None:
+    table.alter_options({"snapshot.num-retained.min": "1"})
+    list(wt.Table.open(table.path).follow(consumer_id="it's", timeout=0))
+    for number in range(12):
+        put(wt.Table.open(table.path), {number: "x"})
+
+
+def unsaid_buckets(table: wt.Table) -> None:
+    path = Path(table.path, "schema", "schema-0")
+    found = json.loads(path.read_text())
+    del found["options"]["bucket"]
+    path.write_text(json.dumps(found))
+
+
+# How each is brought about, and the command that mends it; whether it does so by itself.
+ILLS: dict[Callable[[wt.Table], None], tuple[str, ...]] = {
+    torn_consumer: ("consumer", "delete"),
+    torn_tag: ("tag", "delete"),
+    lost_file: ("repair",),
+    unattended: ("maintain",),
+    many_runs: ("compact", "--full"),
+    stopped_consumer: ("consumer", "delete"),
+    unsaid_buckets: ("alter",),
+}
+EACH = pytest.mark.parametrize("ill", ILLS, ids=lambda ill: ill.__name__)
+
+
+def findings(path: str) -> list[dict[str, str]]:
+    shown = run("doctor", path, "--json")
+    body = json.loads(shown.stdout)
+    assert shown.exit_code == (0 if body["ok"] else 1)
+    found: list[dict[str, str]] = body["findings"]
+    return found
+
+
+@EACH
+def test_a_finding_names_a_command_that_mends_it(
+    tmp_path: Path, ill: Callable[[wt.Table], None]
+) -> None:
+    table = create(tmp_path / "a warehouse", bucket="1")
+    put(table, {1: "a"})
+    assert findings(table.path) == []
+    ill(table)
+    commands = [found["command"] for found in findings(table.path)]
+    (command,) = [one for one in commands if one]
+    assert command in run("doctor", table.path).stdout
+    program, name, *words = shlex.split(command)
+    assert (program, (name, *words)[: len(ILLS[ill])]) == ("widetable", ILLS[ill])
+    parsed(COMMANDS[name], words)
+    extra = {"maintain": ["--once", "--quiet"], "repair": ["--yes"]}.get(name, [])
+    assert run(name, *extra, *words).exit_code == 0
+    assert findings(table.path) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "buckets", "wanted"),
+    [
+        ({"_LARGE_BYTES": 100, "_WANTED_BYTES": 500}, 1, None),
+        ({"_MANY_BUCKETS": 4, "_SMALL_BYTES": 1 << 30}, 8, 1),
+    ],
+    ids=["large", "small"],
+)
+def test_sizes_of_buckets_that_do_not_fit(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limits: dict[str, int],
+    buckets: int,
+    wanted: int | None,
+) -> None:
+    table = create(tmp_path, bucket=str(buckets))
+    put(table, dict.fromkeys(range(100), "a"))
+    assert findings(table.path) == []
+    for name, value in limits.items():
+        monkeypatch.setattr(upkeep_check, name, value)
+    size = sum(table.inspect.files()["size_bytes"].to_pylist())
+    (found,) = findings(table.path)
+    number = wanted or -(-size // limits["_WANTED_BYTES"])
+    assert shlex.split(found["command"]) == ["widetable", "rescale", table.path, str(number)]
+    assert run(*shlex.split(found["command"])[1:]).exit_code == 0
+    assert {row["total_buckets"] for row in table.inspect.buckets().to_pylist()} == {number}
+    assert table.scan().count() == 100
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """db.sound, db.ill, db.torn (a schema that is none), db.headless (snapshots without schemas), other.sound."""
+    catalog = wt.Catalog(tmp_path)
+    for name in ("db.sound", "db.ill", "db.torn", "db.headless", "other.sound"):
+        table = catalog.create_table(
+            name,
+            {"k": "BIGINT", "v": "STRING"},
+            primary_key=["k"],
+            options={"widetable.fsync": "false"},
+        )
+        put(table, {1: "a"})
+    lost_file(catalog.table("db.ill"))
+    (tmp_path / "db.db/torn/schema/schema-0").write_bytes(b"{")
+    shutil.rmtree(tmp_path / "db.db/headless/schema")
+    (tmp_path / "db.db/no-table").mkdir()
+    return tmp_path
+
+
+def test_a_warehouse_is_looked_at_table_by_table(warehouse: Path) -> None:
+    shown = run("doctor", str(warehouse), "--json")
+    body = json.loads(shown.stdout)
+    assert (shown.exit_code, shown.stderr, body["ok"]) == (1, "", False)
+    said = {
+        Path(one["path"]).relative_to(warehouse).as_posix(): one["ok"] for one in body["tables"]
+    }
+    assert said == {
+        "db.db/headless": False,
+        "db.db/ill": False,
+        "db.db/sound": True,
+        "db.db/torn": False,
+        "other.db/sound": True,
+    }
+    lines = run("doctor", str(warehouse)).stdout.splitlines()
+    assert lines[-1] == "5 tables, 3 with findings"
+    for name in ("db.db/torn", "db.db/ill", "db.db/headless"):
+        assert any(f"{warehouse}/{name}" in line for line in lines)
+
+
+def test_a_database_is_looked_at_by_itself(warehouse: Path) -> None:
+    sound = run("doctor", f"{warehouse}/other.db")
+    assert (sound.exit_code, sound.stdout.splitlines()[-1]) == (0, "1 tables, 0 with findings")
+    assert run("doctor", f"{warehouse}/db.db").exit_code == 1
+    nothing = run("doctor", f"{warehouse}/nowhere")
+    assert (nothing.exit_code, nothing.stderr.partition(":")[0]) == (2, "NotFoundError")

@@ -1,0 +1,50 @@
+"""The tables of a directory that is a warehouse or a database.
+
+    <warehouse>/<db>.db/<table>
+
+In: what a user gave as PATH. Raises InvalidError for a URL that no table can have, StorageError.
+"""
+
+from __future__ import annotations
+
+from widetable.commit.schema_store import SchemaStore
+from widetable.errors import WidetableError
+from widetable.paths import DATABASE_SUFFIX, TablePaths
+from widetable.storage.file_io import FileIO
+from widetable.storage.locate import locate
+
+
+def table_paths(path: str) -> list[str] | None:
+    """Those of a warehouse or a database, sorted; None for a directory that is neither, such as a table's.
+
+    What cannot be looked into is one of them, so that somebody says why; and so is a directory with snapshots and
+    without schemas.
+    """
+    file_io, root = locate(path)
+    if SchemaStore(file_io, TablePaths(root)).ids():
+        return None
+    if root.endswith(DATABASE_SUFFIX) and file_io.list(root):
+        databases = [root]
+    else:
+        entries = file_io.list(root)
+        databases = [
+            f"{root}/{entry.name}"
+            for entry in entries
+            if entry.is_dir and entry.name.removesuffix(DATABASE_SUFFIX) not in ("", entry.name)
+        ]
+    if not databases:
+        return None
+    return [table for each in sorted(databases) for table in _tables(file_io, each)]
+
+
+def _tables(file_io: FileIO, database: str) -> list[str]:
+    entries = (entry for entry in file_io.list(database) if entry.is_dir)
+    paths = sorted(f"{database}/{entry.name}" for entry in entries)
+    return [path for path in paths if _is_table(file_io, TablePaths(path))]
+
+
+def _is_table(file_io: FileIO, paths: TablePaths) -> bool:
+    try:
+        return bool(SchemaStore(file_io, paths).ids() or file_io.list(paths.snapshot_dir))
+    except WidetableError:
+        return True

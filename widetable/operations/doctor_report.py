@@ -1,0 +1,55 @@
+"""What a doctor finds: values, and the commands that mend it. Pure; raises nothing."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+def command_line(*words: str) -> str:
+    """Of `widetable`, as a shell takes it."""
+    return shlex.join(("widetable", *words))
+
+
+@dataclass(frozen=True)
+class DoctorFinding:
+    """check: one of those of `doctor`. subject: a file, option or table. concerned: how much, as text. command: that
+    mends it, as a shell takes it; empty where no command does.
+    """
+
+    __module__ = "widetable"
+
+    check: str
+    subject: str
+    found: str
+    expected: str
+    concerned: str
+    action: str
+    command: str = ""
+
+    def __str__(self) -> str:
+        concerned = f" ({self.concerned})" if self.concerned else ""
+        return f"{self.subject}: found {self.found}; expected {self.expected}{concerned}. {self.action}"
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """snapshot_id: the newest one; None without any, or where that is not known. files: how many were looked at."""
+
+    __module__ = "widetable"
+
+    path: str
+    snapshot_id: int | None
+    files: int
+    deep: bool
+    findings: tuple[DoctorFinding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values of JSON."""
+        return {"ok": self.ok, **asdict(self)}
