@@ -270,14 +270,6 @@ _COMMANDS: Final = (
         (f'widetable alter {EXAMPLE} --set write-only=true --set "target-file-size=64 mb"',),
     ),
     Command(
-        "rescale",
-        "keep it up",
-        "mending",
-        "Give a table another number of buckets, partition by partition.",
-        (PATH, number("buckets", "How many.", "BUCKETS")),
-        (f"widetable rescale {EXAMPLE} 8",),
-    ),
-    Command(
         "repair",
         "mend it",
         "mending",

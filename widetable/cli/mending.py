@@ -1,4 +1,4 @@
-"""Commands for a table that is damaged or has to change: doctor, repair, rollback, alter, rescale.
+"""Commands for a table that is damaged or has to change: doctor, repair, rollback, alter.
 
 What changes rows only says what it would do, unless it is called with --yes.
 """
@@ -51,13 +51,6 @@ def _report(path: str, deep: bool) -> DoctorReport:
             "table", error.subject, error.found, error.expected, "the table", error.action
         )
         return DoctorReport(path, None, 0, deep, (finding,))
-
-
-def rescale(path: str, buckets: int) -> int:
-    """Gives a table another number of buckets; prints how many partitions were rewritten."""
-    done = Table.open(path).rescale(buckets)
-    write_line(f"{len(done)} partitions rewritten to {buckets} buckets")
-    return DONE
 
 
 def repair(path: str, yes: bool, deep: bool, format: str) -> int:
