@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
+from tests.interop.java_process import JavaProcess
 from tests.patience import PATIENCE_SECONDS
 from tests.plain_rows import row_texts
 
@@ -99,6 +100,14 @@ def pypaimon_native_write(
         pypaimon_process.ask(table, write=_written(folder, rows), options=NATIVE)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaProcess]:
+    """Paimon's Java, for all tables of a session."""
+    process = JavaProcess(tmp_path_factory.mktemp("java"))
+    yield process
+    process.close()
 
 
 def _written(folder: Path, rows: pa.Table) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from benchmarks.rival import NEWEST, java_command
 from tests.interop.java_values import arrow_rows, json_rows
 from tests.patience import PATIENCE_SECONDS
+from tests.plain_rows import python_rows
 from widetable.types import (
     DataField,
     arrow_field,
@@ -20,6 +21,8 @@ from widetable.types import (
     field_from_json,
     field_to_json,
     parse_type,
+    type_from_arrow,
+    type_to_json,
 )
 
 _SOURCES = sorted((Path(__file__).parent / "java").glob("*.java"))
@@ -103,17 +106,21 @@ class JavaTable:
     def arrow_schema(self) -> pa.Schema:
         return pa.schema([arrow_field(field) for field in self.fields()])
 
-    def fields(self, snapshot: str | None = None) -> tuple[DataField, ...]:
-        """The columns of the newest schema, or of a snapshot's."""
-        if snapshot is None:
-            files = self.folder.glob("schema/schema-*")
-            newest = max(int(file.name.rpartition("-")[2]) for file in files)
+    def fields(self, options: Mapping[str, str] | None = None) -> tuple[DataField, ...]:
+        """The columns of the newest schema, or of what the options of time travel choose."""
+        chosen = options or {}
+        if "scan.snapshot-id" in chosen:
+            schema_id = self._json(f"snapshot/snapshot-{chosen['scan.snapshot-id']}")["schemaId"]
+        elif "scan.tag-name" in chosen:
+            schema_id = self._json(f"tag/tag-{chosen['scan.tag-name']}")["schemaId"]
         else:
-            newest = json.loads((self.folder / f"snapshot/snapshot-{snapshot}").read_bytes())[
-                "schemaId"
-            ]
-        body = json.loads((self.folder / f"schema/schema-{newest}").read_bytes())
-        return tuple(field_from_json(field) for field in body["fields"])
+            files = self.folder.glob("schema/schema-*")
+            schema_id = max(int(file.name.rpartition("-")[2]) for file in files)
+        schema = self._json(f"schema/schema-{schema_id}")
+        return tuple(field_from_json(field) for field in schema["fields"])
+
+    def _json(self, name: str) -> Any:
+        return json.loads((self.folder / name).read_bytes())
 
     def write(self, rows: pa.Table, **how: Any) -> None:
         """One commit. how: `options`, and `stream`, the name of a writer that stays open."""
@@ -123,10 +130,29 @@ class JavaTable:
         """Its rows, with dynamic options: those of time travel."""
         dynamic = dict(options or {})
         rows = self.ask("read", options=dynamic)
-        return arrow_rows(rows, self.fields(dynamic.get("scan.snapshot-id")))
+        return arrow_rows(rows, self.fields(dynamic))
 
     def compact(self, *, full: bool, **how: Any) -> None:
         self.ask("compact", full=full, **how)
+
+    def changes(self, last: int) -> list[tuple[int, tuple[str, dict[str, Any]]]]:
+        """What a streaming reader that starts with the first snapshot is given up to `last`: snapshot, kind and row."""
+        given = self.ask("changes", first=1, last=last)
+        rows = python_rows(arrow_rows([row[1:] for row in given], self.fields()))
+        return [(row[0], (row[1], values)) for row, values in zip(given, rows, strict=True)]
+
+    def alter(self, change: Mapping[str, Any]) -> None:
+        """What `Catalog.alter_table` takes: add_columns, drop_columns, rename_columns, change_types, set_options."""
+        steps: list[list[Any]] = [
+            ["add", field.name, type_to_json(type_from_arrow(field.type))]
+            for field in change.get("add_columns", ())
+        ]
+        steps += [["drop", name] for name in change.get("drop_columns", ())]
+        steps += [["rename", *pair] for pair in change.get("rename_columns", {}).items()]
+        for name, kind in change.get("change_types", {}).items():
+            steps.append(["type", name, type_to_json(type_from_arrow(kind))])
+        steps += [["set", *pair] for pair in change.get("set_options", {}).items()]
+        self.ask("alter", changes=steps)
 
     def ask(self, do: str, **how: Any) -> list[list[Any]]:
         return self.java.ask(self.path, do, **self._where, **how)

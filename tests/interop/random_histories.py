@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,14 +18,37 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.plain_rows import plain, python_rows, row_texts
-from tests.random_table import TableSpec, data_of, make, stamped_commits, table_specs
+from tests.random_table import (
+    NAME,
+    TableSpec,
+    column_changes,
+    data_of,
+    make,
+    stamped_commits,
+    table_specs,
+)
 from tests.strategies import Commit
 from widetable.schema import TableSchema
+from widetable.write.write_batch import ROW_KIND_COLUMN
 
 TheirWrite = Callable[[wt.Table, pa.Table], None]
+TheirCompact = Callable[[wt.Table, bool], None]
+TheirAlter = Callable[[wt.Table, dict[str, Any]], None]
 _DATES: Final = -719_162, 2_932_896
 _SECONDS: Final = -62_135_596_800, 253_402_300_799
 _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True)
+class OtherClient:
+    """Who writes beside us. compact: its compaction, full or not. alter: its way of changing columns as
+    `Catalog.alter_table` does; without it they stay as they are. takes_kinds: rows may have `_row_kind`.
+    """
+
+    write: TheirWrite
+    compact: TheirCompact | None = None
+    alter: TheirAlter | None = None
+    takes_kinds: bool = False
 
 
 @dataclass
@@ -36,22 +60,51 @@ class History:
     has_retractions: bool = False
     steps: list[str] = field(default_factory=list)
 
-    def write(self, commit: Commit, by: TheirWrite | None) -> None:
+    def write(self, commit: Commit, by: OtherClient | None) -> None:
         """One commit, by us or by the other client, which writes all columns."""
         if not commit.records:
             return
         self.has_retractions |= any(kind.startswith("-") for kind, _ in commit.records)
-        rows = in_range(pa.table(data_of(self.spec.schema, commit)))
-        if by is None or "_row_kind" in rows.column_names:
+        rows = in_range(pa.table(data_of(self.schema, commit)))
+        if by is None or (ROW_KIND_COLUMN in rows.column_names and not by.takes_kinds):
             self.steps.append(f"write {commit}")
             self.table.write(rows)
             return
         self.steps.append(f"they write {commit}")
-        by(self.table, all_columns(rows, self.table.arrow_schema))
+        by.write(self.table, all_columns(rows, self.table.arrow_schema))
 
-    def compact(self, *, full: bool) -> None:
-        self.steps.append(f"compact, full={full}")
-        self.table.compact(full=full)
+    def compact(self, *, full: bool, by: TheirCompact | None = None) -> None:
+        self.steps.append(f"{'we' if by is None else 'they'} compact, full={full}")
+        if by is None:
+            self.table.compact(full=full)
+        else:
+            by(self.table, full)
+
+    def alter(self, change: dict[str, Any], *, by: TheirAlter | None = None) -> None:
+        self.steps.append(f"{'we' if by is None else 'they'} alter {change}")
+        if by is None:
+            wt.Catalog(str(Path(self.table.path).parents[1])).alter_table(NAME, **change)
+        else:
+            by(self.table, change)
+
+    def go_on(self, data: st.DataObject, client: OtherClient) -> None:
+        """Up to five commits of both, some of them compacted, with other columns in between."""
+        for _ in range(data.draw(st.integers(1, 5), label="commits")):
+            is_theirs = data.draw(st.sampled_from([False, False, True]), label="theirs")
+            commit = data.draw(stamped_commits(self.schema, self.spec.keys), label="commit")
+            self.write(commit, client if is_theirs else None)
+            if data.draw(st.integers(0, 2), label="compact") == 0:
+                is_theirs = client.compact is not None and data.draw(st.booleans(), label="theirs")
+                full = data.draw(st.booleans(), label="full")
+                self.compact(full=full, by=client.compact if is_theirs else None)
+            if client.alter is not None and data.draw(st.integers(0, 4), label="alter") == 0:
+                is_theirs = data.draw(st.booleans(), label="theirs")
+                change = data.draw(column_changes(self.schema), label="change")
+                self.alter(change, by=client.alter if is_theirs else None)
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.table.schema
 
     def rows(self) -> list[str]:
         return row_texts([plain(row) for row in python_rows(self.table.scan().to_arrow())])
@@ -78,9 +131,9 @@ class History:
         theirs loses in a retraction; and where `sequence.field` orders removals: theirs begins the next row with the
         removal's own sequence. test_pypaimon has both cases.
         """
-        groups = self.spec.schema.sequence_groups
+        groups = self.schema.sequence_groups
         own = any(not set(group.sequence).isdisjoint(group.protected) for group in groups)
-        options = self.spec.options
+        options = self.schema.options
         removes = options.get("partial-update.remove-record-on-delete") == "true"
         has_order = "sequence.field" in options and (self.waits_for_compaction or removes)
         return self.has_retractions and (own or has_order)
@@ -96,9 +149,14 @@ def may_lack_a_value(schema: TableSchema) -> bool:
     return not folded.isdisjoint({*schema.required_names} - {*schema.primary_keys})
 
 
-def history(data: st.DataObject, folder: str, their_write: TheirWrite) -> History:
-    """A drawn table with up to five commits of both, some of them compacted."""
-    spec = data.draw(table_specs(), label="table")
+def history(
+    data: st.DataObject,
+    folder: str,
+    client: OtherClient,
+    specs: st.SearchStrategy[TableSpec] | None = None,
+) -> History:
+    """A drawn table, any or one of `specs`, with a few steps behind it."""
+    spec = data.draw(table_specs() if specs is None else specs, label="table")
     if data.draw(st.integers(0, 2), label="dynamic buckets") == 0:
         spec = spec.with_options({"bucket": "-1", "dynamic-bucket.target-row-num": "2"})
     if spec.options["merge-engine"] != "deduplicate":  # they refuse the others
@@ -106,12 +164,7 @@ def history(data: st.DataObject, folder: str, their_write: TheirWrite) -> Histor
     if may_lack_a_value(spec.schema):
         reject()
     found = History(spec, make(folder, spec))
-    for _ in range(data.draw(st.integers(1, 5), label="commits")):
-        is_theirs = data.draw(st.sampled_from([False, False, True]), label="theirs")
-        commit = data.draw(stamped_commits(spec.schema, spec.keys), label="commit")
-        found.write(commit, their_write if is_theirs else None)
-        if data.draw(st.integers(0, 2), label="compact") == 0:
-            found.compact(full=data.draw(st.booleans(), label="full"))
+    found.go_on(data, client)
     return found
 
 
@@ -139,7 +192,9 @@ def _clamped(column: pa.Array, kind: pa.DataType, lowest: int, highest: int) -> 
 
 
 def all_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With nulls in the columns that are not written."""
+    """With nulls in the columns that are not written, and row kinds as they are."""
+    if ROW_KIND_COLUMN in rows.column_names:
+        schema = schema.append(rows.schema.field(ROW_KIND_COLUMN))
     found: list[Any] = [
         rows.column(field.name).cast(field.type)
         if field.name in rows.column_names

@@ -19,6 +19,7 @@ import widetable as wt
 from tests.changelog_follower import Follower, change_texts, changes_of
 from tests.interop.conftest import PypaimonProcess
 from tests.model import Record
+from tests.plain_rows import plain
 
 pytestmark = pytest.mark.interop
 
@@ -75,7 +76,7 @@ def by_key(
     """The changes of each snapshot and key, in order."""
     found: dict[tuple[int, str], list[str]] = {}
     for snapshot_id, change in changes:
-        name = json.dumps([change[1][column] for column in key])
+        name = json.dumps([plain(change[1][column]) for column in key])
         found.setdefault((snapshot_id, name), []).extend(change_texts([change]))
     return found
 

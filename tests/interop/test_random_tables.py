@@ -12,7 +12,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.interop.conftest import NATIVE, PypaimonProcess
-from tests.interop.random_histories import TheirWrite, history
+from tests.interop.random_histories import OtherClient, TheirWrite, history
 from tests.plain_rows import row_texts
 
 pytestmark = pytest.mark.interop
@@ -28,7 +28,7 @@ def test_both_read_the_same_rows(
     pypaimon_native_write: TheirWrite,
 ) -> None:
     with TemporaryDirectory() as folder:
-        found = history(data, folder, pypaimon_native_write)
+        found = history(data, folder, OtherClient(pypaimon_native_write))
         if found.stays_different or not found.table.snapshots():
             reject()
         if found.waits_for_compaction:

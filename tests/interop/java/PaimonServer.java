@@ -161,7 +161,12 @@ public final class PaimonServer {
             if (!streams.containsKey(name)) {
                 streams.put(name, new Writer(table, disk));
             }
-            streams.get(name).commit(rows);
+            try {
+                streams.get(name).commit(rows);
+            } catch (Exception error) {
+                streams.remove(name).close(); // what it knows of the table is not so; a job would begin anew
+                throw error;
+            }
         } else {
             try (Writer writer = new Writer(table, disk)) {
                 writer.commit(rows);

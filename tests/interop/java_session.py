@@ -1,0 +1,46 @@
+"""What the tests with Paimon's Java share: when they run, the other client of a random table, and how rows compare."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.interop.java_process import JavaProcess, JavaTable
+from tests.interop.random_histories import OtherClient
+from tests.plain_rows import plain, python_rows, row_texts
+
+NEEDS_JAVA: Final = pytest.mark.skipif(
+    not os.environ.get("WIDETABLE_INTEROP_JAVA"), reason="needs Paimon's jar: make interop-java"
+)
+# The buffers of random tables are smaller than Java's pages.
+_BUFFERS: Final = {"write-buffer-size": "1 mb", "page-size": "4 kb"}
+
+
+def client_of(java: JavaProcess, *, alters: bool = True) -> OtherClient:
+    """Java as the other master of a random table."""
+
+    def table_of(table: wt.Table) -> JavaTable:
+        return JavaTable(java, Path(table.path))
+
+    return OtherClient(
+        write=lambda table, rows: table_of(table).write(rows, options=_BUFFERS),
+        compact=lambda table, full: table_of(table).compact(full=full, options=_BUFFERS),
+        alter=(lambda table, change: table_of(table).alter(change)) if alters else None,
+        takes_kinds=True,
+    )
+
+
+def texts_of(rows: pa.Table) -> list[str]:
+    """Rows in any order, in the one form in which they are compared."""
+    return row_texts([plain(row) for row in python_rows(rows)])
+
+
+def java_rows(java: JavaProcess, table: wt.Table, **options: str) -> list[str]:
+    """What Java reads; options of time travel without `scan.`."""
+    dynamic = {f"scan.{name.replace('_', '-')}": value for name, value in options.items()}
+    return texts_of(JavaTable(java, Path(table.path)).read(dynamic))

@@ -1,0 +1,111 @@
+"""Random tables under two masters, both ways: Paimon's Java and widetable write, compact and alter one table in turn,
+and read the same rows, snapshots, tags and changes. `make interop-java` runs it, for about ten minutes; it needs Maven,
+which brings Paimon's jar, and a JDK.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from tests.aggregates import function_of
+from tests.changelog_follower import changes_of
+from tests.interop.java_process import JavaProcess, JavaTable
+from tests.interop.java_session import NEEDS_JAVA, client_of, java_rows, texts_of
+from tests.interop.random_histories import History, history
+from tests.interop.test_changelog import by_key
+from tests.random_table import changelog_specs
+from tests.strategies import drawn_snapshot
+
+TABLES: Final = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "600"))
+pytestmark = [pytest.mark.interop, NEEDS_JAVA]
+
+
+@settings(max_examples=TABLES, deadline=None)
+@given(data=st.data())
+def test_both_read_the_same_rows(data: st.DataObject, java: JavaProcess) -> None:
+    """As it is, compacted by either, and again after more of it."""
+    client = client_of(java)
+    with TemporaryDirectory() as folder:
+        found = history(data, folder, client)
+        for _ in range(2):
+            if found.stays_different or has_fault(found) or not found.table.snapshots():
+                reject()
+            if found.waits_for_compaction:
+                found.compact(full=True)
+            rows = found.rows()
+            assert java_rows(java, found.table) == rows, found.steps
+            check_an_older_snapshot(data, java, found)
+            for by in data.draw(st.permutations([None, client.compact]), label="compacted by"):
+                found.compact(full=True, by=by)
+                assert found.rows() == rows, found.steps
+                assert java_rows(java, found.table) == rows, found.steps
+            found.go_on(data, client)
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
+def test_both_read_the_same_changes(java: JavaProcess, producer: str) -> None:
+    """Of each snapshot, whoever made it; and those of a changelog that lookups make are what happened to the rows."""
+
+    @settings(max_examples=max(1, TABLES // 12), deadline=None)
+    @given(data=st.data())
+    def run(data: st.DataObject) -> None:
+        client = client_of(java, alters=False)
+        with TemporaryDirectory() as folder:
+            found = history(data, folder, client, changelog_specs(producer))
+            if has_fault(found) or not found.table.snapshots():
+                reject()
+            check_changes(java, found)
+
+    run()
+
+
+def check_changes(java: JavaProcess, found: History) -> None:
+    table, key = found.table, found.schema.primary_keys
+    last = table.snapshots()[-1].id
+    theirs = JavaTable(java, Path(table.path)).changes(last)
+    ours = [(id, change) for id in range(1, last + 1) for change in changes_of(table, id - 1, id)]
+    assert by_key(theirs, key) == by_key(ours, key), found.steps
+
+
+def has_fault(found: History) -> bool:
+    """Where Java compares keys NaN equals every value: rows of other keys are lost. And it has no `min` and `max` of
+    booleans. test_java_faults has both.
+    """
+    schema = found.schema
+    values = [value for key in found.spec.keys for value in key.values()]
+    ordered = [
+        schema.field(name).type.root
+        for name in schema.names
+        if function_of(schema, name) in ("max", "min")
+    ]
+    return "BOOLEAN" in ordered or any(
+        isinstance(v, float) and (math.isnan(v) or v == 0) for v in values
+    )
+
+
+def check_an_older_snapshot(data: st.DataObject, java: JavaProcess, found: History) -> None:
+    """By its number, and by a tag that either of us makes. Java reads an older schema with the options of today, which
+    may name columns by names that they got since (test_java_faults).
+    """
+    table = found.table
+    chosen = drawn_snapshot(data, [snapshot.id for snapshot in table.snapshots()])
+    then = next(snapshot.schema_id for snapshot in table.snapshots() if snapshot.id == chosen)
+    if found.waits_for_compaction or then != found.schema.id:
+        return
+    rows = texts_of(table.scan(snapshot_id=chosen).to_arrow())
+    assert java_rows(java, table, snapshot_id=str(chosen)) == rows, found.steps
+    name = f"after-{len(found.steps)}"
+    if data.draw(st.booleans(), label="our tag"):
+        table.create_tag(name, snapshot_id=chosen)
+    else:
+        JavaTable(java, Path(table.path)).ask("tag", name=name, snapshot=chosen)
+    assert texts_of(table.scan(tag=name).to_arrow()) == rows
+    assert java_rows(java, table, tag_name=name) == rows, found.steps

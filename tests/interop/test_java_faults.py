@@ -1,0 +1,84 @@
+"""What Paimon's Java (1.4.2) says otherwise, a case each: the reasons why random tables leave these out.
+
+docs/differences-from-paimon.md lists them.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.interop.java_process import JavaProcess, JavaRefused, JavaTable
+from tests.interop.java_session import NEEDS_JAVA
+
+pytestmark = [pytest.mark.interop, NEEDS_JAVA]
+
+
+def create(folder: Path, key: pa.DataType, value: pa.DataType, **options: str) -> wt.Table:
+    """Columns k and v; two commits stay two runs."""
+    named = {name.replace("__", ".").replace("_", "-"): text for name, text in options.items()}
+    return wt.Catalog(str(folder)).create_table(
+        "db.t",
+        pa.schema([pa.field("k", key, nullable=False), ("v", value)]),
+        primary_key=["k"],
+        options={"write-only": "true", "widetable.fsync": "false", **named},
+    )
+
+
+def write(table: wt.Table, *rows: tuple[Any, ...]) -> None:
+    keys, values = zip(*rows, strict=True)
+    schema = table.arrow_schema
+    table.write(
+        pa.table(
+            [pa.array(keys, schema.field(0).type), pa.array(values, schema.field(1).type)],
+            ["k", "v"],
+        )
+    )
+
+
+def both(java: JavaProcess, table: wt.Table) -> tuple[list[Any], list[Any]]:
+    theirs = JavaTable(java, Path(table.path)).read()
+    return table.scan().to_arrow()["v"].to_pylist(), theirs["v"].to_pylist()
+
+
+def test_a_nan_in_a_key_swallows_rows_of_other_keys(tmp_path: Path, java: JavaProcess) -> None:
+    """Its comparator asks `a > b`, then `a < b`, and takes the rest for equal (GenerateUtils.generateCompare)."""
+    table = create(tmp_path, pa.float64(), pa.int32())
+    write(table, (1.0, 1))
+    write(table, (math.nan, 2))
+    assert both(java, table) == ([1, 2], [2])
+
+
+def test_no_min_of_booleans(tmp_path: Path, java: JavaProcess) -> None:
+    options = {"merge_engine": "aggregation", "fields__v__aggregate_function": "min"}
+    table = create(tmp_path, pa.int32(), pa.bool_(), **options)
+    write(table, (1, True))
+    write(table, (1, False))
+    assert table.scan().to_arrow()["v"].to_pylist() == [False]
+    with pytest.raises(JavaRefused, match="Incomparable type: BOOLEAN"):
+        JavaTable(java, Path(table.path)).read()
+
+
+def test_a_snapshot_from_before_the_sequence_field_was_renamed(
+    tmp_path: Path, java: JavaProcess
+) -> None:
+    """It reads the old schema with the options of today (AbstractFileStoreTable.copy)."""
+    table = create(tmp_path, pa.int32(), pa.int32(), sequence__field="v")
+    write(table, (1, 7))
+    table = wt.Catalog(str(tmp_path)).alter_table("db.t", rename_columns={"v": "w"})
+    assert table.scan(snapshot_id=1).to_arrow().to_pylist() == [{"k": 1, "v": 7}]
+    with pytest.raises(JavaRefused, match="Sequence field: 'w' can not be found"):
+        JavaTable(java, Path(table.path)).read({"scan.snapshot-id": "1"})
+
+
+def test_level_0_of_first_row_is_not_read(tmp_path: Path, java: JavaProcess) -> None:
+    table = create(tmp_path, pa.int32(), pa.int32(), merge_engine="first-row")
+    write(table, (1, 7))
+    assert both(java, table) == ([7], [])
+    table.compact(full=True)
+    assert both(java, table) == ([7], [7])
