@@ -14,10 +14,10 @@ ARGS ?=
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test floor campaign interop check format bench docs wheel clean
+.PHONY: help setup demo test floor campaign interop interop-java check format bench docs wheel clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Set up .venv (each command does so by itself)
 
@@ -54,6 +54,10 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 interop: $(STAMP) ## 10,000 random tables that pypaimon's native engine and widetable write and read, both ways
 	@WIDETABLE_INTEROP_TABLES=10000 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
 	  tests/interop/test_random_tables.py $(ARGS)
+
+interop-java: $(STAMP) ## The same with Paimon's Java, which Maven fetches: 600 tables, compacted by both, and their changes; needs a JDK
+	@WIDETABLE_INTEROP_JAVA=1 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
+	  tests/interop/test_java.py tests/interop/test_java_beside.py tests/interop/test_java_faults.py $(ARGS)
 
 check: $(STAMP) ## Lint, format and types: ruff and mypy --strict
 	@echo "check  1/3  ruff check" && $(VENV) -m ruff check --quiet $(SOURCES)

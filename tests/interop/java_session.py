@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.interop.java_process import JavaProcess, JavaTable
+from tests.interop.java_process import JavaProcess, JavaRefused, JavaTable
 from tests.interop.random_histories import OtherClient
 from tests.plain_rows import plain, python_rows, row_texts
 
@@ -27,10 +27,18 @@ def client_of(java: JavaProcess, *, alters: bool = True) -> OtherClient:
     def table_of(table: wt.Table) -> JavaTable:
         return JavaTable(java, Path(table.path))
 
+    def alter(table: wt.Table, change: dict[str, Any]) -> None:
+        """Nothing where Java refuses to rename one of several fields of `sequence.field` (test_java_faults)."""
+        try:
+            table_of(table).alter(change)
+        except JavaRefused as error:
+            if "rename_columns" not in change or "Sequence field" not in str(error):
+                raise
+
     return OtherClient(
         write=lambda table, rows: table_of(table).write(rows, options=_BUFFERS),
         compact=lambda table, full: table_of(table).compact(full=full, options=_BUFFERS),
-        alter=(lambda table, change: table_of(table).alter(change)) if alters else None,
+        alter=alter if alters else None,
         takes_kinds=True,
     )
 

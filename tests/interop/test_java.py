@@ -76,19 +76,19 @@ def check_changes(java: JavaProcess, found: History) -> None:
 
 
 def has_fault(found: History) -> bool:
-    """Where Java compares keys NaN equals every value: rows of other keys are lost. And it has no `min` and `max` of
-    booleans. test_java_faults has both.
+    """Where Java compares keys NaN equals every value: rows of other keys are lost. It has no `min` and `max` of
+    booleans, and keeps entries of the first map that `merge_map_with_keytime` is to pass over. test_java_faults has
+    each.
     """
     schema = found.schema
+    for name in schema.names:
+        function, root = function_of(schema, name), schema.field(name).type.root
+        if function == "merge_map_with_keytime" or (
+            function in ("min", "max") and root == "BOOLEAN"
+        ):
+            return True
     values = [value for key in found.spec.keys for value in key.values()]
-    ordered = [
-        schema.field(name).type.root
-        for name in schema.names
-        if function_of(schema, name) in ("max", "min")
-    ]
-    return "BOOLEAN" in ordered or any(
-        isinstance(v, float) and (math.isnan(v) or v == 0) for v in values
-    )
+    return any(isinstance(v, float) and (math.isnan(v) or v == 0) for v in values)
 
 
 def check_an_older_snapshot(data: st.DataObject, java: JavaProcess, found: History) -> None:

@@ -76,9 +76,44 @@ def test_a_snapshot_from_before_the_sequence_field_was_renamed(
         JavaTable(java, Path(table.path)).read({"scan.snapshot-id": "1"})
 
 
+def test_one_of_several_sequence_fields_cannot_be_renamed(
+    tmp_path: Path, java: JavaProcess
+) -> None:
+    """It looks for the name with the blank in front (SchemaManager.commitChanges); named without, it is found."""
+    columns = [pa.field("k", pa.int32(), nullable=False), ("a", pa.int32()), ("b", pa.int32())]
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", pa.schema(columns), primary_key=["k"], options={"sequence.field": "a, b"}
+    )
+    with pytest.raises(JavaRefused, match="Sequence field: 'b' can not be found"):
+        JavaTable(java, Path(table.path)).alter({"rename_columns": {"b": "c"}})
+    table = wt.Catalog(str(tmp_path)).alter_table("db.t", rename_columns={"b": "c"})
+    assert table.schema.sequence_fields == ("a", "c")
+
+
 def test_level_0_of_first_row_is_not_read(tmp_path: Path, java: JavaProcess) -> None:
     table = create(tmp_path, pa.int32(), pa.int32(), merge_engine="first-row")
     write(table, (1, 7))
     assert both(java, table) == ([7], [])
     table.compact(full=True)
     assert both(java, table) == ([7], [7])
+
+
+def test_the_first_map_keeps_entries_without_a_time(tmp_path: Path, java: JavaProcess) -> None:
+    """`merge_map_with_keytime` passes over an entry without a time, but not in the first map of a key as Java writes it
+    (FieldMergeMapWithKeyTimeAgg.agg gives the input back where there is nothing yet).
+    """
+    kind = pa.map_(pa.string(), pa.struct([("v", pa.int32()), ("ts", pa.string())]))
+    options = {
+        "merge_engine": "aggregation",
+        "fields__v__aggregate_function": "merge_map_with_keytime",
+    }
+    table = create(tmp_path, pa.int32(), kind, **options)
+    entry = [("p", {"v": 2, "ts": None})]
+    first = pa.table([pa.array([1], pa.int32()), pa.array([entry], kind)], ["k", "v"])
+    JavaTable(java, Path(table.path)).write(first)
+    write(table, (1, None))
+    assert both(java, table) == ([[]], [entry])
+    mine = create(tmp_path / "ours", pa.int32(), kind, **options)
+    mine.write(first)
+    write(mine, (1, None))
+    assert both(java, mine) == ([[]], [[]])
