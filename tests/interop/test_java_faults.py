@@ -90,6 +90,20 @@ def test_one_of_several_sequence_fields_cannot_be_renamed(
     assert table.schema.sequence_fields == ("a", "c")
 
 
+def test_keys_of_bytes_cannot_be_looked_up(tmp_path: Path, java: JavaProcess) -> None:
+    """RowCompactedSerializer's comparator casts byte arrays to Comparable."""
+    table = create(tmp_path, pa.binary(), pa.int32(), changelog_producer="lookup")
+    rows = pa.table([pa.array([b"a"]), pa.array([1], pa.int32())], ["k", "v"])
+    theirs = JavaTable(java, Path(table.path))
+    # Small as they are, a lookup compaction would merge the runs.
+    new_runs_only = {"write-only": "false", "compaction.size-ratio": "-99"}
+    theirs.write(rows, options=new_runs_only)
+    with pytest.raises(JavaRefused, match="ClassCastException"):
+        theirs.write(rows, options=new_runs_only)
+    table.compact()
+    assert both(java, table) == ([1], [1])
+
+
 def test_level_0_of_first_row_is_not_read(tmp_path: Path, java: JavaProcess) -> None:
     table = create(tmp_path, pa.int32(), pa.int32(), merge_engine="first-row")
     write(table, (1, 7))
