@@ -93,6 +93,9 @@ def test_changes_do_not_depend_on_layout_or_lookups(drawn: tuple[TableSpec, list
 def _is_possible(spec: TableSpec, way: Way) -> bool:
     """Another producer than `lookup` is not for every table."""
     producer = way.options.get("changelog-producer", "lookup")
+    has_vectors = spec.options.get("deletion-vectors.enabled") == "true"
+    if has_vectors and producer == "full-compaction":
+        return False
     return may_have_changelog(spec.schema, producer)
 
 

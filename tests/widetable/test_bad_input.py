@@ -186,7 +186,7 @@ def test_a_snapshot_of_a_newer_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "option",
     [
-        {"deletion-vectors.enabled": "true"},
+        {"row-tracking.enabled": "true"},
         {"bucket": "0"},
         {"type": "format-table"},
         {"record-level.expire-time": "1 d"},

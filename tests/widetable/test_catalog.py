@@ -165,7 +165,7 @@ REFUSED: list[tuple[dict[str, Any], type[wt.WidetableError], str]] = [
     ),
     ({"options": ORDERED | {"changelog-producer": "full-compaction"}}, wt.UnsupportedError, "sequ"),
     ({"options": {IGNORED: "nope"}}, wt.InvalidError, "nope"),
-    ({"options": {"deletion-vectors.enabled": "true"}}, wt.UnsupportedError, "deletion-vectors"),
+    ({"options": {"row-tracking.enabled": "true"}}, wt.UnsupportedError, "row-tracking"),
     ({"options": {"file.format": "orc"}}, wt.InvalidError, "file.format"),
     ({"options": {"fields.nope.sequence-group": "a"}}, wt.InvalidError, "nope"),
     ({"options": {"sequence.field": "nope"}}, wt.InvalidError, "nope"),

@@ -154,8 +154,9 @@ def _planned(
 ) -> _RollbackPlan:
     then = {entry.identity: entry for entry in committer.live_files.live_entries(target)}
     now = {entry.identity: entry for entry in committer.live_files.live_entries(latest)}
+    is_rescaled = committer.schemas.is_rescaled()
     for entry in then.values():
-        _check_restorable(table, entry)
+        _check_restorable(table, entry, is_rescaled=is_rescaled)
     damage = [found.file for found in damaged_files(table, then.values(), target.id)]
     if damage:
         raise DamagedError(
@@ -169,8 +170,16 @@ def _planned(
     return _RollbackPlan(target, restored, kept, len(now.keys() - then.keys()))
 
 
-def _check_restorable(table: TableState, entry: ManifestEntry) -> None:
+def _check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bool) -> None:
     file, path = entry.file, table.paths.root
+    buckets = table.schema.num_buckets
+    if buckets > 0 and entry.total_buckets != buckets and not is_rescaled:
+        raise UnsupportedError(
+            f"data file {file.file_name!r} of {path}",
+            found=f"one of {entry.total_buckets} buckets",
+            expected=f"files of {buckets} buckets, as all schemas of the table say",
+            action="Restore the table's schema files.",
+        )
     if file.extra_files or file.external_path is not None:
         raise UnsupportedError(
             f"data file {file.file_name!r} of {path}",

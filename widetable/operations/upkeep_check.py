@@ -31,7 +31,7 @@ _MANY_RUNS: Final = 5
 # For so long level-0 files of a table whose changelog compactions make may wait.
 _PATIENT_MILLIS: Final = 60_000
 _MADE_BY_COMPACTION: Final = ("lookup", "full-compaction")
-# A bucket is compacted and merged by one task: it should fit one. Paimon recommends 200 MB to 1 GB.
+# A bucket is compacted and merged by one task: it should fit one.
 _LARGE_BYTES: Final = 2 << 30
 _WANTED_BYTES: Final = 1 << 30
 # Many small buckets are many small files in every commit.

@@ -19,6 +19,7 @@ from tests.widetable.commit.fake_table import (
     region,
     written,
 )
+from widetable.commit.commit_delta import Deltas
 from widetable.commit.live_files import LiveFiles, live, manifest_pruner
 from widetable.commit.manifest_cache import DecodedManifest, ManifestCache
 from widetable.commit.manifest_writer import partition_stats, summarize
@@ -73,6 +74,7 @@ def test_a_compaction_reads_no_manifest_of_other_buckets(tmp_path: Path) -> None
     file_io = FaultyFileIO(IO)
     cold = committer(paths, file_io)
     cold.live_files = LiveFiles(file_io, paths, [], ManifestCache())
+    cold._deltas = Deltas(cold.live_files, cold.schemas, paths.root)
     cold.compact([compacted([files[2]], [data_file("g2", level=5)], bucket=2)])
     assert file_io.count("read", "/manifest-") - file_io.count("read", "/manifest-list-") == 1
 

@@ -182,9 +182,9 @@ def test_tables_without_known_laws_are_refused_by_name(surgery: Surgery) -> None
 
 
 def test_files_of_other_formats_are_reported_and_passed_by(surgery: Surgery) -> None:
-    surgery.alter_file(5, "delta", lambda file: file._replace(file_name="data-1.orc"))
+    surgery.alter_file(5, "delta", lambda file: file._replace(file_name="data-1.blob"))
     report = audited(surgery.root)
-    assert any("orc" in reason for reason in report.skipped)
+    assert any("blob" in reason for reason in report.skipped)
     assert "file" not in report.found
 
 
