@@ -95,15 +95,21 @@ def write_index_manifest(entries: Iterable[IndexEntry]) -> bytes:
                 "_FILE_NAME": entry.file_name,
                 "_FILE_SIZE": entry.file_size,
                 "_ROW_COUNT": entry.row_count,
-                "_DELETIONS_VECTORS_RANGES": [
-                    dict(zip(_VECTOR_FIELDS, vector, strict=True)) for vector in entry.vectors
-                ]
-                or None,
+                "_DELETIONS_VECTORS_RANGES": _ranges(entry),
                 "_EXTERNAL_PATH": None,
             }
             for entry in entries
         ),
     )
+
+
+def _ranges(entry: IndexEntry) -> list[dict[str, Any]] | None:
+    """Null for other kinds only: Java reads the ranges of a file that holds no vector any more, and fails at null
+    (DeletionVectorsIndexFile.readAllDeletionVectors).
+    """
+    if entry.kind != DELETION_VECTORS:
+        return None
+    return [dict(zip(_VECTOR_FIELDS, vector, strict=True)) for vector in entry.vectors]
 
 
 def read_index_manifest(data: bytes, subject: str) -> list[IndexEntry]:

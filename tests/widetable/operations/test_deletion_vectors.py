@@ -4,18 +4,26 @@ files. That random tables with vectors read as the model says: tests/metamorphic
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 
 import widetable as wt
 from tests.random_table import live_files
 from widetable.commit.committer import Committer
+from widetable.format.bucket_id import BucketId
 from widetable.format.deletion_vector import deleted_rows
-from widetable.format.index_manifest import IndexEntry, read_index_manifest
+from widetable.format.index_manifest import (
+    DELETION_VECTORS,
+    IndexEntry,
+    read_index_manifest,
+    write_index_manifest,
+)
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction import compact_bucket
 from widetable.operations.compaction import due_plans, newest_entries
@@ -206,3 +214,10 @@ def test_vectors_cannot_be_switched_on_later(tmp_path: Path) -> None:
         wt.Catalog(str(tmp_path)).alter_table(
             "db.t", set_options={"deletion-vectors.enabled": "true"}
         )
+
+
+def test_an_entry_whose_vectors_are_all_gone_stays_a_list() -> None:
+    """Java reads it, and fails at null."""
+    entry = IndexEntry(BucketId(b"\0\0\0\0", 0), DELETION_VECTORS, "index-1", 1, 0)
+    (record,) = fastavro.reader(io.BytesIO(write_index_manifest([entry])))
+    assert record["_DELETIONS_VECTORS_RANGES"] == []  # type: ignore[index, call-overload]
