@@ -68,7 +68,7 @@ def rollback_lines(result: RollbackResult, *, is_dry: bool) -> Iterator[tuple[st
         yield f"  undone: {text}", "plain"
     if len(result.undone) > _UNDONE_SHOWN:
         yield f"  and {len(result.undone) - _UNDONE_SHOWN} more", "plain"
-    if not result.restored_files and not result.removed_files:
+    if not (result.restored_files or result.removed_files or result.undone):
         yield "nothing to do", "good"
     elif is_dry:
         yield "nothing is changed yet: --yes does it", "warning"

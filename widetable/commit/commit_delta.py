@@ -104,13 +104,13 @@ def _not_kept(asked: CommitRequest, live: Iterable[ManifestEntry]) -> conflicts.
 def _marked_meanwhile(
     asked: CommitRequest, live: Iterable[ManifestEntry]
 ) -> conflicts.Conflict | None:
-    """A compaction must have read all the deletion vectors of its files, and add to those of the files that stay."""
-    if asked.kind != COMMIT_KIND_COMPACT:
+    """Who names files that go has read all of their deletion vectors; a compaction adds to those of files that stay."""
+    if asked.kind == COMMIT_KIND_APPEND:
         return None
     seen = {entry.file.file_name: entry.file.deleted for entry in asked.deletes}
-    seen |= {
-        file.file_name: file.deleted for message in asked.messages for file in message.marked_files
-    }
+    if asked.kind == COMMIT_KIND_COMPACT:
+        marked = (file for message in asked.messages for file in message.marked_files)
+        seen |= {file.file_name: file.deleted for file in marked}
     now = {entry.file.file_name: entry.file.deleted for entry in live}
     names = tuple(sorted(name for name, deleted in seen.items() if now.get(name) != deleted))
     return (

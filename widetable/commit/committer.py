@@ -280,7 +280,7 @@ class Committer:
             if run.asked.read_snapshot_id is not None:
                 run.untouched.check(self._state(), self.live_files, latest.id if latest else 0)
             delta = self._deltas.of(run.asked, latest)
-            if not delta and not run.asked.properties:
+            if not (delta or run.asked.properties or run.asked.restores):
                 return self._result(run, committed=False, snapshot_id=None)
             snapshot = self._next_snapshot(run, latest, delta)
         except (NotFoundError, DamagedError):

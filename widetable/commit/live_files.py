@@ -33,6 +33,7 @@ from widetable.commit.recorded import (
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.index_manifest import IndexEntry, read_index_manifest
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, combine
 from widetable.format.manifest_file import ManifestFileMeta, read_manifest
@@ -107,17 +108,21 @@ class LiveFiles:
             return ()
         return self._index(snapshot.index_manifest, snapshot).entries
 
+    def marked(self, files: Iterable[DataFileMeta], snapshot: Snapshot) -> tuple[DataFileMeta, ...]:
+        """Files of a snapshot with what its index says of their deleted rows."""
+        if snapshot.index_manifest is None:
+            return tuple(files)
+        deleted = self._index(snapshot.index_manifest, snapshot).deleted_rows
+        return tuple(file._replace(deleted=deleted.get(file.file_name)) for file in files)
+
     def _marked(self, entries: list[ManifestEntry], snapshot: Snapshot) -> list[ManifestEntry]:
         """The same with what the index says of rows that count no more."""
         if snapshot.index_manifest is None:
             return entries
-        deleted = self._index(snapshot.index_manifest, snapshot).deleted_rows
-        if not deleted:
+        if not self._index(snapshot.index_manifest, snapshot).deleted_rows:
             return entries
-        return [
-            entry._replace(file=entry.file._replace(deleted=deleted.get(entry.file.file_name)))
-            for entry in entries
-        ]
+        files = self.marked((entry.file for entry in entries), snapshot)
+        return [entry._replace(file=file) for entry, file in zip(entries, files, strict=True)]
 
     def _index(self, name: str, snapshot: Snapshot) -> DecodedIndex:
         path = self._paths.manifest(name)

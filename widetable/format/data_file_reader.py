@@ -145,6 +145,11 @@ class DataFile:
         return DataFile(self._file, self._stored, self._table_schema, chosen, self._deleted)
 
     @property
+    def deleted_rows(self) -> int:
+        """How many rows count no more."""
+        return len(self._deleted)
+
+    @property
     def row_group_rows(self) -> list[int]:
         """How many rows each row group has, deleted ones too, in file order."""
         with mapped_errors(self._path):

@@ -22,7 +22,8 @@ from widetable.schema import TableSchema
 
 @dataclass(frozen=True)
 class HistoryStep:
-    """One snapshot: emitted files that it added and removed, and its changelog files, in order.
+    """One snapshot: emitted files that it added and removed, and its changelog files, in order. files: the emitted ones
+    after it, with what was deleted of them by then.
 
     overwritten: the snapshot replaced files without a changelog.
     """
@@ -32,6 +33,7 @@ class HistoryStep:
     removed: tuple[DataFileMeta, ...]
     changelog: tuple[DataFileMeta, ...]
     overwritten: bool
+    files: tuple[DataFileMeta, ...]
 
 
 @dataclass
@@ -51,14 +53,9 @@ class Emitted:
     files: tuple[DataFileMeta, ...]
 
 
-def emitted_after(base: Iterable[DataFileMeta], steps: Iterable[HistoryStep]) -> Iterator[Emitted]:
+def emitted_after(steps: Iterable[HistoryStep]) -> Iterator[Emitted]:
     """The emitted files after each step."""
-    files = {(file.file_name, file.level): file for file in base}
-    for step in steps:
-        for file in step.removed:
-            files.pop((file.file_name, file.level), None)
-        files |= {(file.file_name, file.level): file for file in step.added}
-        yield Emitted(step, tuple(files.values()))
+    return (Emitted(step, step.files) for step in steps)
 
 
 _PRODUCERS: Final = ("lookup", "full-compaction")
@@ -98,6 +95,7 @@ def bucket_histories(
                 tuple(file for name, file in before.items() if name not in after),
                 tuple(entry.file for entry in changes.get(key, ())),
                 snapshot.commit_kind == COMMIT_KIND_OVERWRITE,
+                live_files.marked(after.values(), snapshot),
             )
             if step.added or step.removed or step.changelog:
                 found.setdefault(key, BucketHistory(key)).steps.append(step)

@@ -122,7 +122,7 @@ class ChangelogAudit:
 
     def _spans(self, history: BucketHistory) -> Iterator[tuple[int, _Span]]:
         start_id, base, emitted = self._start_id, history.base, []
-        for after in emitted_after(history.base, history.steps):
+        for after in emitted_after(history.steps):
             if not after.step.overwritten:
                 emitted.append(after)
                 continue

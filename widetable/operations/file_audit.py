@@ -147,7 +147,7 @@ class _OneFile:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         table, entry = self._table, self._entry
-        file: DataFileMeta = entry.file
+        file: DataFileMeta = entry.file._replace(deleted=None)  # whose rows its meta counts
         path = table.data_file(entry.bucket_id, file.file_name)
         with open_data_file(
             table.file_io, path, file, table.schema, table.schema_of(file.schema_id), self._columns

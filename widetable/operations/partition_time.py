@@ -20,7 +20,7 @@ from widetable.errors import InvalidError
 from widetable.retention_options import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
 
 _LETTERS: Final = {"y": "%Y", "M": "%m", "d": "%d", "H": "%H", "m": "%M", "s": "%S"}
-_DEFAULTS: Final = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
+_DEFAULTS: Final = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d")
 _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _NAME: Final = re.compile(r"\$(\w+)")
 
@@ -29,7 +29,7 @@ def formats_of(formatter: str | None) -> tuple[str, ...]:
     """As `strptime` takes them."""
     if formatter is None:
         return _DEFAULTS
-    found, at = "", 0
+    found, at, words = "", 0, set[str]()
     for token in _TOKEN.finditer(formatter):
         quoted, letter = token.group(1), token.group(2)
         if token.start() != at or (letter and letter not in _LETTERS):
@@ -38,7 +38,11 @@ def formats_of(formatter: str | None) -> tuple[str, ...]:
             )
         at = token.end()
         if letter:
-            found += _LETTERS[letter]
+            word = "%y" if token.group() == "yy" else _LETTERS[letter]
+            if word in words:
+                raise _refused(PARTITION_TIMESTAMP_FORMATTER.key, formatter, "each part once")
+            words.add(word)
+            found += word
         else:
             text = token.group() if quoted is None else quoted.replace("''", "'") or "'"
             found += text.replace("%", "%%")

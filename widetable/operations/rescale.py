@@ -24,6 +24,8 @@ from widetable.commit.committer import CommitResult
 from widetable.errors import ConflictError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.lsm.bucket_plan import Scope, plan_bucket
+from widetable.lsm.compaction import compact_bucket
 from widetable.lsm.levels import levels_of
 from widetable.lsm.sorted_run import sections
 from widetable.operations.alteration import rescaled
@@ -36,10 +38,19 @@ from widetable.read.split import Split, SplitRead, needs_merge
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_fixed_buckets
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard_files
+from widetable.write.places import with_buckets
 from widetable.write.sequence import SequenceAllocator
+from widetable.write.table_state import TableState
 from widetable.write.table_writer import TableWriter
 
 _MOST_TRIES: Final = 10
+# What rows that are there already are not written by.
+_OF_WRITERS: Final = (
+    opt.CHANGELOG_PRODUCER.key,
+    opt.DELETION_VECTORS_ENABLED.key,
+    opt.ROWKIND_FIELD.key,
+)
 _log = logging.getLogger("widetable")
 
 
@@ -54,13 +65,13 @@ def rescale(table: OpenTable, buckets: int) -> list[CommitResult]:
     check_writable(table.schema)
     check_fixed_buckets(table.schema)
     check_takes_rows(table.schema)
-    schema = rescaled(table._committer.schemas, count)
+    rescaled(table._committer.schemas, count)
     wait_for_compactions(table.path)
     done: list[CommitResult] = []
     for _ in range(_MOST_TRIES):
         due = _due(table, count)
         for partition in due:
-            result = _attempt(table, schema, partition)
+            result = _attempt(table, count, partition)
             if result is not None:
                 done.append(result)
         if not due:
@@ -80,10 +91,12 @@ def _due(table: OpenTable, count: int) -> list[bytes]:
     return sorted({entry.partition for entry in entries if entry.total_buckets != count})
 
 
-def _attempt(table: OpenTable, schema: TableSchema, partition: bytes) -> CommitResult | None:
+def _attempt(table: OpenTable, count: int, partition: bytes) -> CommitResult | None:
     """Rewrite a partition as it is now; None when somebody else was first."""
     committer = table._committer
-    with held_newest(table._state(schema), committer) as latest:
+    with held_newest(table._state(), committer) as latest:
+        # Taken after the snapshot: it knows all columns there.
+        schema = with_buckets(committer.schemas.latest(), count)
         entries = committer.live_files.live_entries(latest, frozenset([partition]))
         snapshot_id = 0 if latest is None else latest.id
         new = _written(table, schema, _rows(table, schema, entries, snapshot_id))
@@ -116,20 +129,37 @@ def _rows(
 def _written(
     table: OpenTable, schema: TableSchema, rows: Iterator[pa.RecordBatch]
 ) -> list[CommitMessage]:
-    """The rows in files of the new buckets: whole rows, and nothing older, so they lie on the lowest level."""
-    quiet = replace(schema, options={**schema.options, opt.CHANGELOG_PRODUCER.key: "none"})
+    """The rows in files of the new buckets: whole rows, and nothing older, so they lie on the lowest level. They are
+    inserts, whatever a column of row kinds says, and no changelog is made of them.
+    """
+    options = {key: text for key, text in schema.options.items() if key not in _OF_WRITERS}
+    state = table._state(replace(schema, options=options))
     numbers = SequenceAllocator(table._committer.sequence_base(), 0, 1)
-    with TableWriter(table._state(quiet), schema.names, numbers, row_kind=None) as writer:
+    with TableWriter(state, schema.names, numbers, row_kind=None) as writer:
         for batch in rows:
             writer.write(batch)
         messages = writer.finish()
-    return [_settled(message, schema) for message in messages]
+    settled: list[CommitMessage] = []
+    try:
+        for message in messages:
+            settled.append(_settled(state, message))
+    except BaseException:
+        discard(table, [*settled, *messages[len(settled) :]])
+        raise
+    return settled
 
 
-def _settled(message: CommitMessage, schema: TableSchema) -> CommitMessage:
-    if any(len(section.runs) > 1 for section in sections(message.new_files, schema)):
-        return message
-    level = levels_of((), schema.typed_options).max_level
-    return replace(
-        message, new_files=tuple(file._replace(level=level) for file in message.new_files)
-    )
+def _settled(state: TableState, message: CommitMessage) -> CommitMessage:
+    """Runs of a bucket that overlap, because a buffer was full in between, become one."""
+    files = message.new_files
+    if any(len(section.runs) > 1 for section in sections(files, state.schema)):
+        plan = plan_bucket(state.schema, state.engine, files, Scope.FULL)
+        merged = compact_bucket(state, message.bucket_id, message.total_buckets, plan)
+        kept = {file.file_name for file in merged.compact_after}
+        left = [file for file in files if file not in merged.compact_before]
+        discard_files(
+            state, message.bucket_id, [f for f in merged.compact_before if f.file_name not in kept]
+        )
+        return replace(message, new_files=(*left, *merged.compact_after))
+    level = levels_of((), state.options).max_level
+    return replace(message, new_files=tuple(file._replace(level=level) for file in files))

@@ -73,10 +73,13 @@ class RollbackResult:
 
 @dataclass(frozen=True)
 class _RollbackPlan:
+    """marked: whether files that are kept had other rows deleted then."""
+
     target: Snapshot
     restored: tuple[ManifestEntry, ...]
     kept: tuple[ManifestEntry, ...]
     removed: int
+    marked: bool
 
 
 def rollback(
@@ -125,7 +128,7 @@ def _rollback(
                 assert latest is not None
                 plan = _planned(table, committer, target, latest)
             snapshot_id = None
-            is_due = plan.restored or plan.removed
+            is_due = plan.restored or plan.removed or plan.marked
             if is_due and not dry_run:
                 snapshot_id = _committed(table, committer, plan)
                 if snapshot_id is None:
@@ -167,7 +170,14 @@ def _planned(
         )
     restored = tuple(entry for identity, entry in then.items() if identity not in now)
     kept = tuple(entry for identity, entry in then.items() if identity in now)
-    return _RollbackPlan(target, restored, kept, len(now.keys() - then.keys()))
+    marked = any(_vector(table, entry) != _vector(table, now[entry.identity]) for entry in kept)
+    return _RollbackPlan(target, restored, kept, len(now.keys() - then.keys()), marked)
+
+
+def _vector(table: TableState, entry: ManifestEntry) -> bytes:
+    """Of the rows of a file that count no more."""
+    deleted = entry.file.deleted
+    return b"" if deleted is None else vector_bytes(table.file_io, deleted)
 
 
 def _check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bool) -> None:

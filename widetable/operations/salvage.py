@@ -109,7 +109,7 @@ class _Salvage:
                 for batch in rows:
                     self.writer.write(batch)
         files = () if dry_run else self.writer.finish()
-        lost_rows = self._file.row_count - kept_rows
+        lost_rows = self._file.row_count - self._data.deleted_rows - kept_rows
         if self._is_believed(lost, lost_rows):
             return Salvaged(files, kept_rows, self._named_by_statistics(lost))
         named = (replace(_whole(self._table, self._file), rows=lost_rows),) if lost_rows else ()
@@ -141,6 +141,8 @@ class _Salvage:
             rows = [b for b in self._data.batches(row_groups=[index]) if b.num_rows]
         except DamagedError:
             return None
+        if not rows and self._data.deleted_rows:
+            return rows
         if not rows or not self._fits(rows):
             return None
         self._last = rows[-1].slice(rows[-1].num_rows - 1)

@@ -14,6 +14,7 @@ import fastavro
 import pytest
 
 import widetable as wt
+from tests.fixture_tables import ROOT as FIXTURES
 from tests.random_table import live_files
 from widetable.commit.committer import Committer
 from widetable.format.bucket_id import BucketId
@@ -26,6 +27,7 @@ from widetable.format.index_manifest import (
 )
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction import compact_bucket
+from widetable.operations import rescale
 from widetable.operations.compaction import due_plans, newest_entries
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -221,3 +223,78 @@ def test_an_entry_whose_vectors_are_all_gone_stays_a_list() -> None:
     entry = IndexEntry(BucketId(b"\0\0\0\0", 0), DELETION_VECTORS, "index-1", 1, 0)
     (record,) = fastavro.reader(io.BytesIO(write_index_manifest([entry])))
     assert record["_DELETIONS_VECTORS_RANGES"] == []  # type: ignore[index, call-overload]
+
+
+# Found by an attack
+
+
+def rows_of_ten(folder: Path, **options: str) -> wt.Table:
+    table = create(folder, **options)
+    write(table, range(10), 1)
+    table.compact(full=True)
+    return table
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_a_rollback_where_only_vectors_differ(tmp_path: Path, producer: str) -> None:
+    table = rows_of_ten(tmp_path, **{"changelog-producer": producer})
+    target, before = table.snapshots()[-1].id, values(table)
+    table.delete_keys([3])
+    table.compact()
+    assert 3 not in values(table)
+    done = table.rollback(target)
+    assert done.snapshot_id is not None
+    assert values(table) == before
+    assert table.rollback(target).snapshot_id is None
+    assert table.audit().findings == ()
+
+
+def test_rows_deleted_while_a_table_is_rescaled_stay_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = rows_of_ten(tmp_path)
+    written = rescale._written
+
+    def slow(*given: Any) -> Any:
+        found = written(*given)
+        monkeypatch.undo()
+        other = wt.Table.open(table.path)
+        other.delete_keys([3])
+        other.compact()
+        return found
+
+    monkeypatch.setattr(rescale, "_written", slow)
+    table.rescale(3)
+    assert sorted(values(table)) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("gone", [[9], [0], list(range(10))])
+def test_a_file_of_which_rows_are_deleted_is_not_damaged(tmp_path: Path, gone: list[int]) -> None:
+    table = rows_of_ten(tmp_path)
+    table.delete_keys(gone)
+    table.compact()
+    table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=0)
+    assert table.audit().findings == ()
+    assert table.repair(dry_run=True).files == ()
+    assert table.doctor(deep=True).findings == ()
+
+
+def test_a_damaged_file_with_deleted_rows_is_repaired(tmp_path: Path) -> None:
+    table = rows_of_ten(tmp_path)
+    table.delete_keys([9])
+    table.compact()
+    (files,) = live_files(table.path).values()
+    (path,) = Path(table.path).rglob(files[0].file_name)
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1
+    path.write_bytes(data)
+    done = table.repair()
+    assert [file.lost_rows for file in done.files] == [
+        10
+    ]  # as its row group counts, deleted ones too
+    assert values(table) == {}
+
+
+def test_java_changelogs_of_rows_that_vectors_deleted_are_right(tmp_path: Path) -> None:
+    copy = shutil.copytree(FIXTURES / "wh_others/others.db/dv_lookup", tmp_path / "o.db/dv_lookup")
+    assert wt.Table.open(copy).audit().findings == ()

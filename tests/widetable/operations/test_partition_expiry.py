@@ -145,6 +145,8 @@ def test_without_the_option_all_stay(tmp_path: Path) -> None:
         (None, "20240229", None),
         ("yyyyMMdd", "20240229", datetime(2024, 2, 29)),
         ("yyyyMMdd", "20240230", None),
+        ("yy-MM-dd", "24-02-29", datetime(2024, 2, 29)),
+        (None, "2024-02-29 10:30:05.000", datetime(2024, 2, 29, 10, 30, 5)),
         ("yyyy-MM-dd'T'HH", "2024-02-29T07", datetime(2024, 2, 29, 7)),
         ("yyyy'%d'MM", "2024%d02", datetime(2024, 2, 1)),
         ("dd/MM/yyyy ''", "29/02/2024 '", datetime(2024, 2, 29)),
@@ -154,7 +156,7 @@ def test_formatters(formatter: str | None, text: str, expected: datetime | None)
     assert partition_time({"day": text}, None, formats_of(formatter)) == expected
 
 
-@pytest.mark.parametrize("formatter", ["yyyy-'x", "yyyy-QQ", "EEEE", "yyyy-ww"])
+@pytest.mark.parametrize("formatter", ["yyyy-'x", "yyyy-QQ", "EEEE", "yyyy-ww", "yyyy-MM-dd yyyy"])
 def test_formatters_that_are_none_are_refused(formatter: str) -> None:
     with pytest.raises(InvalidError, match="timestamp-formatter"):
         formats_of(formatter)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import widetable as wt
@@ -172,3 +174,80 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "0 partitions of 0 rows now have 4 buckets\n"
     assert main(["rescale", table.path, "0"]) == 2
     check(table.path, model)
+
+
+# Found by an attack
+
+
+def test_a_column_that_is_added_meanwhile_keeps_its_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path)
+    table.write({"p": [1, 2], "k": [1, 1], "v": [1, 2]})
+    written = rescale._written
+
+    def slow(*given: Any) -> Any:
+        found = written(*given)
+        monkeypatch.undo()
+        wt.Catalog(str(tmp_path)).alter_table("db.t", add_columns=[pa.field("n", pa.int64())])
+        wt.Table.open(table.path).write({"p": [1, 2], "k": [1, 1], "v": [5, 6], "n": [76, 77]})
+        return found
+
+    monkeypatch.setattr(rescale, "_written", slow)
+    table.rescale(3)
+    found = wt.Table.open(table.path).scan().to_arrow().to_pylist()
+    assert found == [{"p": 1, "k": 1, "v": 5, "n": 76}, {"p": 2, "k": 1, "v": 6, "n": 77}]
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"])
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_large_partitions_are_not_emitted_again(
+    tmp_path: Path, producer: str, vectors: str
+) -> None:
+    if vectors == "true" and producer == "full-compaction":
+        return
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.large",
+        {"k": "BIGINT", "v": "STRING"},
+        primary_key=["k"],
+        options={
+            "bucket": "4",
+            "write-buffer-size": "64 kb",
+            "changelog-producer": producer,
+            "deletion-vectors.enabled": vectors,
+            "widetable.fsync": "false",
+        },
+    )
+    keys = list(range(4000))
+    table.write({"k": keys, "v": [str(key) * 40 for key in keys]})
+    table.compact(full=True)
+    last = table.snapshots()[-1].id
+    table.rescale(1)
+    (files,) = live_files(table.path).values()
+    assert all(file.level > 0 for file in files)
+    assert table.scan().count() == 4000
+    table.write({"k": [9999], "v": ["x"]})
+    table.compact(full=True)
+    assert table.changes(last, table.snapshots()[-1].id)["k"].to_pylist() == [9999]
+    assert table.remove_orphan_files(older_than_millis=0, dry_run=True).paths == ()
+
+
+def test_merged_rows_are_inserts_whatever_their_column_of_kinds_says(tmp_path: Path) -> None:
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.kinds",
+        {"k": "BIGINT", "v": "BIGINT", "op": "STRING"},
+        primary_key=["k"],
+        options={
+            "bucket": "1",
+            "merge-engine": "aggregation",
+            "fields.v.aggregate-function": "sum",
+            "fields.op.aggregate-function": "last_value",
+            "rowkind.field": "op",
+        },
+    )
+    table.write({"k": [1, 2], "v": [10, 20], "op": ["+I", "+I"]})
+    table.write({"k": [1], "v": [3], "op": ["-U"]})
+    before = table.scan().to_arrow().to_pylist()
+    table.rescale(3)
+    found = table.scan().to_arrow().to_pylist()
+    assert sorted(found, key=str) == sorted(before, key=str)
