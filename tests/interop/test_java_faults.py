@@ -112,21 +112,29 @@ def test_level_0_of_first_row_is_not_read(tmp_path: Path, java: JavaProcess) -> 
     assert both(java, table) == ([7], [7])
 
 
-def test_the_first_map_keeps_entries_without_a_time(tmp_path: Path, java: JavaProcess) -> None:
-    """`merge_map_with_keytime` passes over an entry without a time, but not in the first map of a key as Java writes it
-    (FieldMergeMapWithKeyTimeAgg.agg gives the input back where there is nothing yet).
+_ROW = pa.struct([("id", pa.int32()), ("ts", pa.string())])
+PASSED_OVER: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "merge_map_with_keytime": (pa.map_(pa.string(), _ROW), [("p", {"id": 2, "ts": None})]),
+    "nested_partial_update": (pa.list_(_ROW), [None]),
+}
+
+
+@pytest.mark.parametrize("function", PASSED_OVER)
+def test_the_first_value_is_taken_as_it_is(
+    tmp_path: Path, java: JavaProcess, function: str
+) -> None:
+    """An entry without a time and an element that is null are passed over, but not in the first value of a key as Java
+    writes it (`agg` of FieldMergeMapWithKeyTimeAgg and FieldNestedPartialUpdateAgg).
     """
-    kind = pa.map_(pa.string(), pa.struct([("v", pa.int32()), ("ts", pa.string())]))
-    options = {
-        "merge_engine": "aggregation",
-        "fields__v__aggregate_function": "merge_map_with_keytime",
-    }
+    kind, value = PASSED_OVER[function]
+    options = {"merge_engine": "aggregation", "fields__v__aggregate_function": function}
+    if function == "nested_partial_update":
+        options["fields__v__nested_key"] = "id"
     table = create(tmp_path, pa.int32(), kind, **options)
-    entry = [("p", {"v": 2, "ts": None})]
-    first = pa.table([pa.array([1], pa.int32()), pa.array([entry], kind)], ["k", "v"])
+    first = pa.table([pa.array([1], pa.int32()), pa.array([value], kind)], ["k", "v"])
     JavaTable(java, Path(table.path)).write(first)
     write(table, (1, None))
-    assert both(java, table) == ([[]], [entry])
+    assert both(java, table) == ([[]], [value])
     mine = create(tmp_path / "ours", pa.int32(), kind, **options)
     mine.write(first)
     write(mine, (1, None))
