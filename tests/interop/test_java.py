@@ -21,7 +21,7 @@ from tests.interop.java_process import JavaProcess, JavaTable
 from tests.interop.java_session import NEEDS_JAVA, client_of, java_rows, our_rows
 from tests.interop.random_histories import History, history
 from tests.interop.test_changelog import by_key
-from tests.random_table import TableSpec, changelog_specs, table_specs
+from tests.random_table import TableSpec, changelog_specs, functions_of, table_specs
 from tests.strategies import drawn_snapshot
 
 TABLES: Final = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "600"))
@@ -48,6 +48,14 @@ def is_served(spec: TableSpec) -> bool:
     return not any(isinstance(v, float) and (math.isnan(v) or v == 0) for v in values)
 
 
+def begins_with_removed(found: History) -> bool:
+    """A row that was removed and comes back begins with the function's value of the removal (test_java_faults)."""
+    if not found.has_retractions:
+        return False
+    removing = "partial-update.remove-record-on-sequence-group" in found.schema.options
+    return removing and bool(functions_of(found.schema))
+
+
 @settings(max_examples=TABLES, deadline=None)
 @given(data=st.data())
 def test_both_read_the_same_rows(data: st.DataObject, java: JavaProcess) -> None:
@@ -56,7 +64,7 @@ def test_both_read_the_same_rows(data: st.DataObject, java: JavaProcess) -> None
     with TemporaryDirectory() as folder:
         found = history(data, folder, client, table_specs().filter(is_served))
         for _ in range(2):
-            if found.stays_different or not found.table.snapshots():
+            if found.stays_different or begins_with_removed(found) or not found.table.snapshots():
                 reject()
             if found.waits_for_compaction:
                 found.compact(full=True)

@@ -104,6 +104,29 @@ def test_keys_of_bytes_cannot_be_looked_up(tmp_path: Path, java: JavaProcess) ->
     assert both(java, table) == ([1], [1])
 
 
+def test_a_removed_row_comes_back_with_the_value_of_its_removal(
+    tmp_path: Path, java: JavaProcess
+) -> None:
+    """A function in a group: the first record of a key is taken as it is, its values too (semantics U6)."""
+    columns = [pa.field("k", pa.int32(), nullable=False), ("s", pa.int32()), ("v", pa.int32())]
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t",
+        pa.schema(columns),
+        primary_key=["k"],
+        options={
+            "merge-engine": "partial-update",
+            "fields.s.sequence-group": "v",
+            "fields.v.aggregate-function": "last_value",
+            "partial-update.remove-record-on-sequence-group": "s",
+            "write-only": "true",
+        },
+    )
+    for kind, sequence, value in (("-D", 0, 5), ("+I", None, 7)):
+        row = {"k": 1, "s": sequence, "v": value, "_row_kind": kind}
+        table.write(pa.Table.from_pylist([row], pa.schema([*columns, ("_row_kind", pa.string())])))
+    assert both(java, table) == ([None], [5])
+
+
 def test_level_0_of_first_row_is_not_read(tmp_path: Path, java: JavaProcess) -> None:
     table = create(tmp_path, pa.int32(), pa.int32(), merge_engine="first-row")
     write(table, (1, 7))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import fastavro
 import pytest
@@ -18,11 +19,16 @@ WRITTEN = [
 ]
 
 
+def records(data: bytes) -> list[dict[str, Any]]:
+    found: list[Any] = list(fastavro.reader(io.BytesIO(data)))
+    return found
+
+
 @pytest.mark.parametrize("number", range(len(WRITTEN)))
 def test_the_same_records_as_java(number: int) -> None:
     data = WRITTEN[number].read_bytes()
     again = write_index_manifest(read_index_manifest(data, "java's"))
-    theirs, ours = (list(fastavro.reader(io.BytesIO(each))) for each in (data, again))
+    theirs, ours = records(data), records(again)
     # Newer fields of Java (`_GLOBAL_INDEX`) are null, and not written.
     extra = {name for record in theirs for name in record} - {*ours[0]}
     assert not any(record.pop(name) for record in theirs for name in extra)
