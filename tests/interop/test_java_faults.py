@@ -64,6 +64,22 @@ def test_no_min_of_booleans(tmp_path: Path, java: JavaProcess) -> None:
         JavaTable(java, Path(table.path)).read()
 
 
+def test_distinct_rows_with_a_null_cannot_be_collected(tmp_path: Path, java: JavaProcess) -> None:
+    """FieldCollectAgg compares elements that are rows without a look for null."""
+    kind = pa.list_(pa.struct([("id", pa.int32())]))
+    options = {
+        "merge_engine": "aggregation",
+        "fields__v__aggregate_function": "collect",
+        "fields__v__distinct": "true",
+    }
+    table = create(tmp_path, pa.int32(), kind, **options)
+    write(table, (1, [None]))
+    write(table, (1, [{"id": 1}]))
+    assert table.scan().to_arrow()["v"].to_pylist() == [[None, {"id": 1}]]
+    with pytest.raises(JavaRefused, match="NullPointerException"):
+        JavaTable(java, Path(table.path)).read()
+
+
 def test_a_snapshot_from_before_the_sequence_field_was_renamed(
     tmp_path: Path, java: JavaProcess
 ) -> None:
@@ -124,6 +140,22 @@ def test_a_removed_row_comes_back_with_the_value_of_its_removal(
     for kind, sequence, value in (("-D", 0, 5), ("+I", None, 7)):
         row = {"k": 1, "s": sequence, "v": value, "_row_kind": kind}
         table.write(pa.Table.from_pylist([row], pa.schema([*columns, ("_row_kind", pa.string())])))
+    assert both(java, table) == ([None], [5])
+
+
+def test_a_row_that_java_removed_comes_back_with_the_values_of_its_removal(
+    tmp_path: Path, java: JavaProcess
+) -> None:
+    """We write removals without values (decision 0001), it writes and takes them as they are."""
+    columns = [pa.field("k", pa.int32(), nullable=False), ("v", pa.int32()), ("w", pa.int32())]
+    options = {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", pa.schema(columns), primary_key=["k"], options={**options, "write-only": "true"}
+    )
+    removal = {"k": [1], "v": [5], "_row_kind": ["-D"]}
+    schema = pa.schema([*columns[:2], ("_row_kind", pa.string())])
+    JavaTable(java, Path(table.path)).write(pa.table(removal, schema))
+    table.write(pa.table({"k": [1], "w": [2]}, pa.schema([columns[0], columns[2]])))
     assert both(java, table) == ([None], [5])
 
 
