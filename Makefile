@@ -55,7 +55,7 @@ interop: $(STAMP) ## 10,000 random tables that pypaimon's native engine and wide
 	@WIDETABLE_INTEROP_TABLES=10000 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
 	  tests/interop/test_random_tables.py $(ARGS)
 
-interop-java: $(STAMP) ## The same with Paimon's Java, which Maven fetches: 600 tables, compacted by both, and their changes; needs a JDK
+interop-java: $(STAMP) ## The same with Paimon's Java, which Maven fetches: 1,200 tables, compacted by both, and their changes; needs a JDK
 	@WIDETABLE_INTEROP_JAVA=1 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
 	  tests/interop/test_java.py tests/interop/test_java_beside.py tests/interop/test_java_faults.py $(ARGS)
 

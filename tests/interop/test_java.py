@@ -24,7 +24,7 @@ from tests.interop.test_changelog import by_key
 from tests.random_table import TableSpec, changelog_specs, functions_of, table_specs
 from tests.strategies import drawn_snapshot
 
-TABLES: Final = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "600"))
+TABLES: Final = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "1200"))
 _FIRST_AS_IT_IS: Final = ("merge_map_with_keytime", "nested_partial_update")
 pytestmark = [pytest.mark.interop, NEEDS_JAVA]
 
