@@ -32,7 +32,8 @@ pytestmark = [pytest.mark.interop, NEEDS_JAVA]
 def is_served(spec: TableSpec) -> bool:
     """Not where Java compares floats as keys: NaN equals every value, rows of other keys are lost; nor where it looks
     up keys of bytes. It has no `min` and `max` of booleans, fails at a null among distinct rows, and keeps elements of
-    the first value of a key that the function is to pass over. test_java_faults has each.
+    the first value of a key that the function is to pass over. test_java_faults has each. What late records make of
+    the first value of a group depends on when it compacts (semantics U8).
     """
     schema = spec.schema
     for name in schema.names:
