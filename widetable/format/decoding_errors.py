@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 
-from widetable.errors import StorageError
+from widetable.errors import StorageError, UnsupportedError
 from widetable.format.damaged_file import damaged_file
+
+# What Arrow's ORC reader says of them; a wrong bit may say so too.
+_FAR_TIME: Final = "out of range for nanosecond resolution"
 
 
 @contextlib.contextmanager
@@ -33,6 +37,13 @@ def mapped_errors(path: str) -> Iterator[None]:
                 found=text,
                 expected="a system that lets the file be read",
                 action="Give the process what it lacks, then retry.",
+            ) from cause
+        if _FAR_TIME in text:  # no damage: repairing would lose the rows
+            raise UnsupportedError(
+                path,
+                found=f"a time outside of the years 1677 to 2262 within a nested column: {text}",
+                expected="times that 64 bits of nanoseconds hold",
+                action="Read the column with another client, or leave it out.",
             ) from cause
         kind = path.rpartition(".")[2]
         raise damaged_file(

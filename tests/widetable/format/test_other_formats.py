@@ -13,6 +13,7 @@ import pytest
 from tests.bit_patterns import cells, draw_column, draw_type
 from tests.widetable.format.data_files import IO, batch_of, read, table_schema, write
 from tests.widetable.format.foreign_files import write_avro, write_orc
+from widetable.errors import UnsupportedError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_batch import row_batch_schema
@@ -157,3 +158,14 @@ def test_times_far_away_are_exact_in_orc(tmp_path: Path) -> None:
     found = read(path, meta, schema)
     assert found.column("t").cast(pa.int64()).to_pylist() == millis
     assert found.column("z").cast(pa.int64()).to_pylist() == micros
+
+
+def test_times_far_away_within_a_nested_column_of_orc_are_refused_by_name(tmp_path: Path) -> None:
+    """They are no damage, which a repair would take out."""
+    schema = table_schema({"k": "INT", "l": {"type": "ARRAY", "element": "TIMESTAMP(3)"}})
+    batch = batch_of(schema, {"k": [1, 2], "l": [[253402300799000], [0]]})
+    meta = write(tmp_path / "data.parquet", schema, [batch])
+    path = tmp_path / "data.orc"
+    meta = write_orc(path, pa.Table.from_batches([batch]), meta)
+    with pytest.raises(UnsupportedError, match="within a nested column"):
+        read(path, meta, schema)
