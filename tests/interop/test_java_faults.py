@@ -159,6 +159,33 @@ def test_a_row_that_java_removed_comes_back_with_the_values_of_its_removal(
     assert both(java, table) == ([None], [5])
 
 
+def test_the_first_value_of_a_group_depends_on_when_java_compacts(
+    tmp_path: Path, java: JavaProcess
+) -> None:
+    """The function remembers beside its value whether it had one, until a compaction forgets it (semantics 6.4, U8)."""
+    columns = [pa.field("k", pa.int32(), nullable=False), ("s", pa.int32()), ("v", pa.int32())]
+    options = {
+        "merge-engine": "partial-update",
+        "fields.s.sequence-group": "v",
+        "fields.v.aggregate-function": "first_non_null_value",
+        "write-only": "true",
+    }
+
+    def written(name: str, compacted_behind: int) -> tuple[list[Any], list[Any]]:
+        table = wt.Catalog(str(tmp_path / name)).create_table(
+            "db.t", pa.schema(columns), primary_key=["k"], options=options
+        )
+        for sequence, value in ((5, None), (4, 1), (3, None)):
+            row = {"k": 1, "s": sequence, "v": value}
+            table.write(pa.Table.from_pylist([row], pa.schema(columns)))
+            if sequence == compacted_behind:
+                JavaTable(java, Path(table.path)).compact(full=True)
+        return both(java, table)
+
+    assert written("never", 0) == ([None], [1])
+    assert written("behind_the_second", 4) == ([None], [None])
+
+
 def test_level_0_of_first_row_is_not_read(tmp_path: Path, java: JavaProcess) -> None:
     table = create(tmp_path, pa.int32(), pa.int32(), merge_engine="first-row")
     write(table, (1, 7))
