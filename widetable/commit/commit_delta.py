@@ -12,7 +12,9 @@ from typing import Final
 from widetable.commit import conflicts
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.live_files import LiveFiles
+from widetable.commit.planned_from import raised_since, unseen_above
 from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError
 from widetable.format.manifest_entry import DELETE, ManifestEntry
 from widetable.format.snapshot import (
@@ -32,10 +34,13 @@ _ACTIONS: Final = {
 class Deltas:
     """Of one table. path: for messages."""
 
-    def __init__(self, live_files: LiveFiles, schemas: SchemaStore, path: str) -> None:
+    def __init__(
+        self, live_files: LiveFiles, schemas: SchemaStore, snapshots: SnapshotStore, path: str
+    ) -> None:
         schema = schemas.latest()
         self.live_files = live_files
         self.schemas = schemas
+        self.snapshots = snapshots
         self.key_types = [schema.field(name).type for name in schema.trimmed_primary_key]
         self.path = path
 
@@ -46,6 +51,7 @@ class Deltas:
             _not_kept(asked, live)
             or conflicts.check(delta, live, self.key_types)
             or _marked_meanwhile(asked, live)
+            or self._raised_meanwhile(asked, live, latest)
         )
         if conflict is not None:
             names = ", ".join(conflict.files[:5]) + (", .." if len(conflict.files) > 5 else "")
@@ -56,6 +62,19 @@ class Deltas:
                 action=_ACTIONS[asked.kind],
             )
         return delta
+
+    def _raised_meanwhile(
+        self, asked: CommitRequest, live: Iterable[ManifestEntry], latest: Snapshot | None
+    ) -> conflicts.Conflict | None:
+        """Where files were not seen, the snapshots since the plan say whether their rows were."""
+        planned = asked.planned
+        unseen = unseen_above(planned, asked.deletes, live) if planned and latest else []
+        if not (unseen and planned and latest):
+            return None
+        raised = raised_since(planned, latest.id, self.snapshots, self.live_files)
+        names = tuple(e.file.file_name for e in unseen if raised is None or e.bucket_id in raised)
+        detail = "rows came above level 0 that a compaction of level 0 has not seen"
+        return conflicts.Conflict("raised", names, detail) if names else None
 
 
 def _changed(

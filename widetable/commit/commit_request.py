@@ -14,6 +14,7 @@ from typing import Any
 from widetable.arguments import items, mapping, text, whole_number
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import OWN_PROPERTIES
+from widetable.commit.planned_from import PlannedFrom
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
@@ -46,6 +47,7 @@ class CommitRequest:
     deleted as well. messages: where the entries come from. keeps: of an overwrite that puts files back, at any level;
     these are live and stay, whatever the scope. read_snapshot_id: of an append whose rows were made from what stands
     there: no other commit after it may have written their keys. restores: the snapshot whose rows a rollback puts back.
+    planned: what a compaction saw.
     """
 
     kind: str
@@ -60,6 +62,7 @@ class CommitRequest:
     keeps: frozenset[FileIdentity] = frozenset()
     read_snapshot_id: int | None = None
     restores: Snapshot | None = None
+    planned: PlannedFrom | None = None
 
     @property
     def entries(self) -> tuple[ManifestEntry, ...]:
@@ -86,6 +89,7 @@ def request(
     keeps: frozenset[FileIdentity] | None = None,
     read_snapshot_id: int | None = None,
     restores: Snapshot | None = None,
+    planned: PlannedFrom | None = None,
 ) -> CommitRequest:
     """Check the messages against the kind and turn them into entries. keeps: None: new files are of level 0."""
     kept = items(messages, CommitMessage, "messages")
@@ -116,6 +120,7 @@ def request(
         left,
         read_snapshot_id,
         restores,
+        planned,
     )
 
 

@@ -43,6 +43,7 @@ from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.manifest_writer import ManifestWriter
 from widetable.commit.next_snapshot import next_snapshot
 from widetable.commit.parsed_back import parsed_back
+from widetable.commit.planned_from import PlannedFrom
 from widetable.commit.replay import CommitHistory, Replay
 from widetable.commit.schema_store import SchemaStore
 from widetable.commit.seldom import Seldom
@@ -145,7 +146,7 @@ class Committer:
         schema = self.schemas.latest()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
         self.live_files = LiveFiles(file_io, paths, self._partition_types)
-        self._deltas = Deltas(self.live_files, self.schemas, paths.root)
+        self._deltas = Deltas(self.live_files, self.schemas, self.snapshots, paths.root)
         self.indexes = IndexFiles(file_io, paths, self.live_files)
 
     def append(
@@ -176,16 +177,15 @@ class Committer:
         messages: Iterable[CommitMessage],
         by: Identity | None = None,
         *,
-        properties: Mapping[str, str] | None = None,
+        planned: PlannedFrom | None = None,
     ) -> CommitResult:
-        """Replace the files that a compaction read by those it wrote.
+        """Replace the files that a compaction read by those it wrote. planned: what it saw (`planned_from`).
 
         When it fails and nothing was published, the files that it wrote are deleted. A repeated one raises
         ConflictError: its input is gone.
         """
-        return self._commit(
-            request(COMMIT_KIND_COMPACT, messages, by or Identity.unnamed(), properties=properties)
-        )
+        kind = COMMIT_KIND_COMPACT
+        return self._commit(request(kind, messages, by or Identity.unnamed(), planned=planned))
 
     def overwrite(
         self,

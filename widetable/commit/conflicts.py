@@ -8,6 +8,7 @@ keys that do not decode.
     gone       a file to delete is not live
     present    a file to add is live already
     marked     rows of a file were deleted since it was read, or it is gone (commit_delta)
+    raised     rows came above level 0 that a compaction of level 0 has not seen (commit_delta)
     buckets    files of one partition would have different numbers of total buckets
     overlap    two files of one level (1 or higher) of a bucket would have overlapping key ranges
 """

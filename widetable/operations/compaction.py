@@ -13,14 +13,16 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 from widetable.arguments import flag
 from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.compaction_wishes import CompactionWishes
+from widetable.commit.planned_from import PlannedFrom, planned_from
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.format.snapshot import COMMIT_KIND_COMPACT
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.lsm.compaction_job import RunWorks, compact_table, one_by_one
 from widetable.lsm.levels import looks_up
@@ -32,6 +34,9 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
+
+# A snapshot and live entries of it.
+Newest: TypeAlias = tuple[Snapshot | None, list[ManifestEntry]]
 
 
 @dataclass(frozen=True)
@@ -92,16 +97,14 @@ def answered(state: TableState) -> Iterator[list[str]]:
     wishes.forget(found)
 
 
-def newest_entries(
-    committer: Committer, touched: Collection[BucketId] | None = None
-) -> list[ManifestEntry]:
-    """The live entries of the newest snapshot; touched: of these buckets, None for all."""
+def newest_entries(committer: Committer, touched: Collection[BucketId] | None = None) -> Newest:
+    """The newest snapshot and its live entries; touched: of these buckets, None for all."""
     if touched is None:
-        return newest_files(committer)[1]
+        return newest_files(committer)
     partitions = frozenset(bucket.partition for bucket in touched)
     numbers = frozenset(bucket.number for bucket in touched)
-    _, entries = newest_files(committer, partitions, numbers)
-    return [entry for entry in entries if entry.bucket_id in touched]
+    snapshot, entries = newest_files(committer, partitions, numbers)
+    return snapshot, [entry for entry in entries if entry.bucket_id in touched]
 
 
 def makes_lookups(state: TableState) -> bool:
@@ -122,17 +125,24 @@ def due_plans(state: TableState, entries: Sequence[ManifestEntry], scope: Scope)
 def compact_scope(
     state: TableState,
     committer: Committer,
-    live_entries: Callable[[], list[ManifestEntry]],
+    newest: Callable[[], Newest],
     scope: Scope,
     run: RunWorks | None = None,
     group_seconds: float = math.inf,
 ) -> Compacted:
-    """Compact the buckets of `live_entries` that have a plan for the scope, wherever `run` does it."""
+    """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does it."""
     started = time.monotonic()
     commits: list[CommitResult] = []
+    planned: PlannedFrom | None = None
+
+    def live_entries() -> list[ManifestEntry]:
+        nonlocal planned
+        snapshot, entries = newest()
+        planned = planned_from(snapshot, entries)
+        return entries
 
     def commit(messages: list[CommitMessage]) -> None:
-        commits.append(committer.compact(messages))
+        commits.append(committer.compact(messages, planned=planned))
         if caches is not None:
             caches.forget(state, _replaced(state, messages))
 

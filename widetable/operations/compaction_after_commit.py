@@ -26,9 +26,9 @@ from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.errors import ConflictError, StorageError
 from widetable.format.bucket_id import BucketId
-from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.bucket_plan import Plan, Scope, rewrites_much
 from widetable.operations.compaction import (
+    Newest,
     answered,
     compact_scope,
     due_plans,
@@ -121,27 +121,27 @@ class _FollowUp:
     def _compact_now(self) -> None:
         """What the commit waits for. A changelog is made by whose turn it is, at once for all that wait meanwhile."""
         if not makes_lookups(self.state):
-            self._round(self._entries)
+            self._round(self._newest)
             return
         wish = self._wishes.add(is_own=True)
         try:
             with self.state.file_io.turn(self.state.paths.compaction_turn):
-                is_made = not self._wishes.is_there(wish) or self._round(self._entries)
+                is_made = not self._wishes.is_there(wish) or self._round(self._newest)
                 if not is_made:
                     self._wishes.add(is_own=False)  # its holder finds it, or is done by now
-                    is_made = self._round(self._entries)
+                    is_made = self._round(self._newest)
         finally:
             self._wishes.forget([wish])
         if is_made and self._wishes.open():
             # Behind the commit: nobody waits for work that is not its own.
             CHANGELOGS.submit_alone(self.state.paths.root, self._serve)
 
-    def _round(self, entries: Callable[[], list[ManifestEntry]]) -> bool:
+    def _round(self, newest: Callable[[], Newest]) -> bool:
         """Compact what is due there, or in the whole table if others wait; False when somebody else has the lease."""
         with held_lease(self.state) as is_ours:
             if is_ours:
                 with answered(self.state) as notes:
-                    wanted = entries if len(notes) <= 1 else self._all_entries
+                    wanted = newest if len(notes) <= 1 else self._newest_of_all
                     compact_scope(self.state, self.committer, wanted, Scope.COMMIT)
             return is_ours
 
@@ -150,24 +150,24 @@ class _FollowUp:
         with _logged(self.state):
             while self._wishes.open():
                 with self.state.file_io.turn(self.state.paths.compaction_turn):
-                    if not self._round(self._all_entries):
+                    if not self._round(self._newest_of_all):
                         return
 
     def _compact_rest(self) -> None:
         lease = self.state.paths.old_levels_lease
         with _logged(self.state), held_lease(self.state, path=lease) as is_ours:
             if is_ours:
-                compact_scope(self.state, self.committer, self._entries, Scope.REST)
+                compact_scope(self.state, self.committer, self._newest, Scope.REST)
 
     @property
     def _wishes(self) -> CompactionWishes:
         return CompactionWishes(self.state.file_io, self.state.paths)
 
     def _plans(self, scope: Scope) -> list[Plan]:
-        return due_plans(self.state, self._entries(), scope)
+        return due_plans(self.state, self._newest()[1], scope)
 
-    def _entries(self) -> list[ManifestEntry]:
+    def _newest(self) -> Newest:
         return newest_entries(self.committer, self.touched)
 
-    def _all_entries(self) -> list[ManifestEntry]:
+    def _newest_of_all(self) -> Newest:
         return newest_entries(self.committer)

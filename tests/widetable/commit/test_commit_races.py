@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -24,11 +24,12 @@ from tests.widetable.commit.fake_table import (
     written,
 )
 from widetable.commit.commit_identity import Identity
-from widetable.commit.committer import Committer
+from widetable.commit.committer import CommitResult, Committer
 from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.commit.manifest_writer import ManifestWriter
+from widetable.commit.planned_from import planned_from
 from widetable.errors import ConflictError, NotFoundError
-from widetable.format.data_file_meta import upgrade
+from widetable.format.data_file_meta import DataFileMeta, upgrade
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
@@ -60,6 +61,68 @@ def test_an_append_that_loses_goes_again_on_the_winner(tmp_path: Path) -> None:
         == 1
     )
     assert metadata_files(paths) == named_metadata_files(table)
+
+
+@dataclass
+class PlannedCompaction:
+    """A bucket with a file at level 5 and two of level 0, of which one is compacted; somebody else works meanwhile."""
+
+    paths: TablePaths
+
+    def __post_init__(self) -> None:
+        self.table = committer(self.paths)
+        self.table.append([written(data_file("base"))])
+        self.table.compact(
+            [compacted([self.live("base")], [data_file("old", level=5, low=0, high=3)])]
+        )
+        self.table.append([written(data_file("mine", low=0, high=3))])
+        self.table.append([written(data_file("other", low=5, high=9))])
+        latest = self.table.snapshots.latest()
+        self.planned = planned_from(latest, self.table.live_files.live_entries(latest))
+
+    def live(self, name: str) -> DataFileMeta:
+        entries = self.table.live_files.live_entries(self.table.snapshots.latest())
+        return next(entry.file for entry in entries if entry.file.file_name == name)
+
+    def commit(self) -> CommitResult:
+        after = data_file("done", level=4, low=0, high=3)
+        return self.table.compact([compacted([self.live("mine")], [after])], planned=self.planned)
+
+
+def test_a_compaction_of_level_0_loses_to_one_that_brought_up_other_rows(tmp_path: Path) -> None:
+    """Of files that it has seen at level 0, or of later ones; in its bucket, in one snapshot or many."""
+    seen = PlannedCompaction(make_table(tmp_path / "seen"))
+    seen.table.compact([compacted([seen.live("other")], [data_file("up", level=3, low=5, high=9)])])
+    later = PlannedCompaction(make_table(tmp_path / "later"))
+    later.table.append([written(data_file("new", low=5, high=9))])
+    later.table.compact([compacted([later.live("new")], [data_file("up", level=5, low=5, high=9)])])
+    later.table.append([written()])
+    for lost in (seen, later):
+        with pytest.raises(ConflictError, match="has not seen: up"):
+            lost.commit()
+        assert "mine" in live_names(lost.table)
+
+
+def test_a_compaction_of_level_0_fits_beside_one_of_old_levels_or_another_bucket(
+    tmp_path: Path,
+) -> None:
+    race = PlannedCompaction(make_table(tmp_path))
+    race.table.compact([compacted([race.live("old")], [data_file("rest", level=9, high=3)])])
+    race.table.append([written(data_file("elsewhere"), bucket=1)])
+    up = data_file("up", level=2)
+    race.table.compact([compacted([race.live("elsewhere")], [up], bucket=1)])
+    assert race.commit().committed
+    assert live_names(race.table) == ["done", "other", "rest", "up"]
+
+
+def test_a_compaction_of_level_0_plans_again_when_it_cannot_know(tmp_path: Path) -> None:
+    """New files above level 0, and the snapshot that made them has expired."""
+    race = PlannedCompaction(make_table(tmp_path))
+    race.table.compact([compacted([race.live("old")], [data_file("rest", level=9, high=3)])])
+    race.table.append([written()])
+    IO.delete(race.paths.snapshot(race.planned.snapshot_id + 1))
+    with pytest.raises(ConflictError, match="has not seen: rest"):
+        race.commit()
 
 
 def test_an_append_has_no_limit_of_tries(tmp_path: Path) -> None:
