@@ -23,6 +23,7 @@ from tests.interop.random_histories import History, history
 from tests.interop.test_changelog import by_key
 from tests.random_table import TableSpec, changelog_specs, functions_of, table_specs
 from tests.strategies import drawn_snapshot
+from widetable.schema import TableSchema
 
 TABLES: Final = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "1200"))
 _FIRST_AS_IT_IS: Final = ("merge_map_with_keytime", "nested_partial_update")
@@ -35,18 +36,27 @@ def is_served(spec: TableSpec) -> bool:
     the first value of a key that the function is to pass over. test_java_faults has each. What late records make of
     the first value of a group depends on when it compacts (semantics U8).
     """
-    schema = spec.schema
-    for name in schema.names:
-        function, root = function_of(schema, name), schema.field(name).type.root
-        if function == "merge_map_with_keytime" or (
-            function in ("min", "max") and root == "BOOLEAN"
-        ):
-            return False
-    looks_up = "lookup" in spec.options.values() or spec.options["merge-engine"] == "first-row"
-    if looks_up and any(schema.field(name).type.root == "VARBINARY" for name in spec.primary_key):
+    if any(fails_to_fill(spec.schema, name) for name in spec.schema.names):
+        return False
+    looks_up = (
+        "lookup" in spec.options.values()
+        or spec.options["merge-engine"] == "first-row"
+        or spec.options.get("deletion-vectors.enabled") == "true"
+    )
+    roots = {spec.schema.field(name).type.root for name in spec.primary_key}
+    if looks_up and not roots.isdisjoint({"BINARY", "VARBINARY"}):
         return False
     values = [value for key in spec.keys for value in key.values()]
     return not any(isinstance(v, float) and (math.isnan(v) or v == 0) for v in values)
+
+
+def fails_to_fill(schema: TableSchema, name: str) -> bool:
+    """Of the reasons above those that are of one column and its function."""
+    kind, function = schema.field(name).type, function_of(schema, name)
+    if function == "collect" and schema.options.get(f"fields.{name}.distinct") == "true":
+        return kind.element is not None and kind.element.root == "ROW"
+    is_lost = function in ("min", "max") and kind.root == "BOOLEAN"
+    return is_lost or function in _FIRST_AS_IT_IS
 
 
 def begins_with_a_retraction(found: History) -> bool:
