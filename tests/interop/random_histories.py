@@ -6,6 +6,7 @@ client is known to say something else, a property of the history says so, and wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,18 +56,23 @@ class OtherClient:
 
 @dataclass
 class History:
-    """A table and what happened to it. has_retractions: some record was a -U or -D."""
+    """A table and what happened to it. retracted: by key, how often a record was a -U or -D."""
 
     spec: TableSpec
     table: wt.Table
-    has_retractions: bool = False
+    retracted: Counter[str] = field(default_factory=Counter)
     steps: list[str] = field(default_factory=list)
 
     def write(self, commit: Commit, by: OtherClient | None) -> None:
         """One commit, by us or by the other client, which writes all columns."""
         if not commit.records:
             return
-        self.has_retractions |= any(kind.startswith("-") for kind, _ in commit.records)
+        keys = self.schema.primary_keys
+        self.retracted.update(
+            repr([row[name] for name in keys])
+            for kind, row in commit.records
+            if kind.startswith("-")
+        )
         rows = in_range(pa.table(data_of(self.schema, commit)))
         if by is None or (ROW_KIND_COLUMN in rows.column_names and not by.takes_kinds):
             self.steps.append(f"write {commit}")
@@ -112,6 +118,10 @@ class History:
         return row_texts([plain(row) for row in python_rows(self.table.scan().to_arrow())])
 
     @property
+    def has_retractions(self) -> bool:
+        return bool(self.retracted)
+
+    @property
     def has_vectors(self) -> bool:
         """Whether rows of older levels are deleted by vectors; until all levels become one."""
         return self.spec.options.get("deletion-vectors.enabled") == "true"
@@ -129,10 +139,9 @@ class History:
 
     @property
     def stays_different(self) -> bool:
-        """Where such a retraction is merged by readers only, for good; where a group protects its own sequence, which
-        theirs loses in a retraction; where `sequence.field` orders removals: theirs begins the next row with the
-        removal's own sequence; and where late records come to the first value of a group, which
-        depends on when theirs compacts. test_pypaimon has the cases.
+        """Where such a retraction is merged by readers only, for good, and where test_pypaimon_differs has a case:
+        groups that protect their own sequence, `sequence.field` where it orders removals, removed rows that are
+        retracted once more, first values of groups.
         """
         if self.schema.sequence_groups and not functions_of(self.schema).isdisjoint(_FIRSTS):
             return True
@@ -141,6 +150,11 @@ class History:
         options = self.schema.options
         removes = options.get("partial-update.remove-record-on-delete") == "true"
         has_order = "sequence.field" in options and (self.waits_for_compaction or removes)
+        if (
+            any("partial-update.remove-record" in name for name in options)
+            and max(self.retracted.values(), default=0) > 1
+        ):
+            return True
         return self.has_retractions and (own or has_order)
 
 

@@ -54,6 +54,17 @@ def test_a_nan_in_a_key_swallows_rows_of_other_keys(tmp_path: Path, java: JavaPr
     assert both(java, table) == ([1, 2], [2])
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
+def test_zero_and_minus_zero_are_one_key_in_reads_and_two_in_lookups(
+    tmp_path: Path, java: JavaProcess, kind: pa.DataType
+) -> None:
+    """The same comparator; elsewhere keys are equal as bytes are (semantics, section 2)."""
+    table = create(tmp_path, kind, pa.int32())
+    write(table, (0.0, 1))
+    write(table, (-0.0, 2))
+    assert both(java, table) == ([2, 1], [2])
+
+
 def test_no_min_of_booleans(tmp_path: Path, java: JavaProcess) -> None:
     options = {"merge_engine": "aggregation", "fields__v__aggregate_function": "min"}
     table = create(tmp_path, pa.int32(), pa.bool_(), **options)

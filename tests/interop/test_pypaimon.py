@@ -255,55 +255,6 @@ def test_sequence_field(tmp_path: Path, pypaimon_rows: Reader, order: str) -> No
     assert_same_in_all_layouts(table, pypaimon_rows)
 
 
-def test_a_group_that_protects_its_own_sequence(
-    tmp_path: Path, pypaimon_process: PypaimonProcess
-) -> None:
-    """A fault of pypaimon's native engine: a retraction sets the sequence, which the engine clears as protected."""
-    columns = [KEY, pa.field("g", pa.int32()), pa.field("v", pa.int32())]
-    options = {"merge-engine": "partial-update", "fields.g.sequence-group": "v,g"}
-    table = create(tmp_path, columns, options)
-    write(table, [{"k": 1, "g": 1, "v": 1}])
-    write(table, [{"k": 1, "g": 5, "v": 1, "_row_kind": "-D"}])
-    assert ours(table) == row_texts([{"k": 1, "g": 5, "v": None}])
-    assert pypaimon_process.ask(table, options=NATIVE) == [{"k": 1, "g": None, "v": None}]
-
-
-def test_a_row_that_follows_a_removal_in_the_order_of_its_sequence(
-    tmp_path: Path, pypaimon_process: PypaimonProcess
-) -> None:
-    """A fault of pypaimon's native engine: the row that comes back has the removal's sequence where its own is null."""
-    columns = [KEY, *(pa.field(name, pa.int32()) for name in ("a", "b", "v"))]
-    options = {
-        "merge-engine": "partial-update",
-        "sequence.field": "a,b",
-        "partial-update.remove-record-on-delete": "true",
-    }
-    table = create(tmp_path, columns, options)
-    write(table, [{"k": 1, "a": 1, "b": 7, "v": 1, "_row_kind": "-D"}])
-    write(table, [{"k": 1, "a": 2, "b": None, "v": 2}])
-    assert ours(table) == row_texts([{"k": 1, "a": 2, "b": None, "v": 2}])
-    assert pypaimon_process.ask(table, options=NATIVE) == [{"k": 1, "a": 2, "b": 7, "v": 2}]
-
-
-def test_the_first_value_of_a_group_after_late_records(
-    tmp_path: Path, pypaimon_process: PypaimonProcess
-) -> None:
-    """As in Java before it compacts (semantics 6.4, test_java_faults): a late null is the first value, unless another
-    late record came before it to a null. Here it always is, as Java has it where each record was compacted.
-    """
-    columns = [KEY, pa.field("g", pa.int32()), pa.field("v", pa.int32())]
-    options = {
-        "merge-engine": "partial-update",
-        "fields.g.sequence-group": "v",
-        "fields.v.aggregate-function": "first_non_null_value",
-    }
-    table = create(tmp_path, columns, options)
-    for sequence, value in ((5, None), (4, 1), (3, None)):
-        write(table, [{"k": 1, "g": sequence, "v": value}])
-    assert ours(table) == row_texts([{"k": 1, "g": 5, "v": None}])
-    assert pypaimon_process.ask(table, options=NATIVE) == [{"k": 1, "g": 5, "v": 1}]
-
-
 def test_rowkind_field(tmp_path: Path, pypaimon_rows: Reader) -> None:
     columns = [KEY, pa.field("v", pa.string()), pa.field("rk", pa.string())]
     table = create(tmp_path, columns, {"rowkind.field": "rk"})

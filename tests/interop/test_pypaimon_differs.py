@@ -1,0 +1,94 @@
+"""What pypaimon's native engine says otherwise, a case each: the reasons why random tables leave these out.
+
+A case is the options of a table with a key `k` and columns g, h, v INT, its records, a commit each, and both rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.interop.conftest import NATIVE, PypaimonProcess
+
+pytestmark = pytest.mark.interop
+
+COLUMNS = ("g", "h", "v")
+Row = dict[str, Any]
+
+
+class Case(NamedTuple):
+    """Records: kind, g, h, v; the rows likewise, None for no row."""
+
+    options: dict[str, str]
+    records: list[tuple[str, int | None, int | None, int | None]]
+    ours: tuple[int | None, ...] | None
+    theirs: tuple[int | None, ...] | None
+
+
+CASES = {
+    # A retraction sets the sequence, which the engine clears as protected.
+    "a group that protects its own sequence": Case(
+        {"fields.g.sequence-group": "v,g"},
+        [("+I", 1, None, 1), ("-D", 5, None, 1)],
+        (5, None, None),
+        (None, None, None),
+    ),
+    # The row that comes back has the removal's sequence where its own is null.
+    "a row that follows a removal in the order of its sequence": Case(
+        {"sequence.field": "g,h", "partial-update.remove-record-on-delete": "true"},
+        [("-D", 1, 7, 1), ("+I", 2, None, 2)],
+        (2, None, 2),
+        (2, 7, 2),
+    ),
+    # As in Java (decision 0002); here it stays away until the next add.
+    "a removed row that is retracted once more": Case(
+        {
+            "fields.g.sequence-group": "v",
+            "partial-update.remove-record-on-sequence-group": "g",
+        },
+        [("+I", 1, None, 1), ("-D", 2, None, None), ("-D", None, None, None)],
+        None,
+        (2, None, None),
+    ),
+    # As in Java before it compacts (semantics 6.4; test_java_faults): a late null is the first value, unless another
+    # late record came before it to a null. Here it always is, as Java has it where each record was compacted.
+    "the first value of a group after late records": Case(
+        {
+            "fields.g.sequence-group": "v",
+            "fields.v.aggregate-function": "first_non_null_value",
+        },
+        [("+I", 5, None, None), ("+I", 4, None, 1), ("+I", 3, None, None)],
+        (5, None, None),
+        (5, None, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_answers(tmp_path: Path, pypaimon_process: PypaimonProcess, name: str) -> None:
+    case = CASES[name]
+    key = pa.field("k", pa.int32(), nullable=False)
+    schema = pa.schema([key, *((column, pa.int32()) for column in COLUMNS)])
+    options = {
+        "merge-engine": "partial-update",
+        "bucket": "1",
+        "write-only": "true",
+        "widetable.fsync": "false",
+        **case.options,
+    }
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", schema, primary_key=["k"], options=options
+    )
+    for kind, *values in case.records:
+        row = {"_row_kind": kind, "k": 1, **dict(zip(COLUMNS, values, strict=True))}
+        table.write(pa.Table.from_pylist([row], schema.append(pa.field("_row_kind", pa.string()))))
+    assert table.scan().to_arrow().to_pylist() == rows_of(case.ours)
+    assert pypaimon_process.ask(table, options=NATIVE) == rows_of(case.theirs)
+
+
+def rows_of(values: tuple[int | None, ...] | None) -> list[Row]:
+    return [] if values is None else [{"k": 1, **dict(zip(COLUMNS, values, strict=True))}]
