@@ -6,6 +6,7 @@ client is known to say something else, a property of the history says so, and wh
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -166,6 +167,12 @@ def may_lack_a_value(schema: TableSchema) -> bool:
     if schema.options["merge-engine"] == "aggregation":
         folded = set(schema.names)
     return not folded.isdisjoint({*schema.required_names} - {*schema.primary_keys})
+
+
+def has_plain_keys(spec: TableSpec) -> bool:
+    """No key with NaN or a zero of floats: neither Java nor pypaimon's native engine has these in one order."""
+    values = [value for key in spec.keys for value in key.values()]
+    return not any(isinstance(v, float) and (math.isnan(v) or v == 0) for v in values)
 
 
 def history(

@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import widetable as wt
 from tests.interop.conftest import NATIVE, PypaimonProcess
+from tests.interop.random_histories import TheirWrite
 
 pytestmark = pytest.mark.interop
 
@@ -88,6 +90,23 @@ def test_both_answers(tmp_path: Path, pypaimon_process: PypaimonProcess, name: s
         table.write(pa.Table.from_pylist([row], schema.append(pa.field("_row_kind", pa.string()))))
     assert table.scan().to_arrow().to_pylist() == rows_of(case.ours)
     assert pypaimon_process.ask(table, options=NATIVE) == rows_of(case.theirs)
+
+
+def test_a_file_with_a_negative_nan_as_key_is_not_sorted(
+    tmp_path: Path, pypaimon_native_write: TheirWrite
+) -> None:
+    """It is the least key there, by its bits; NaN is the greatest in Java (semantics, section 2), and one."""
+    schema = pa.schema([pa.field("k", pa.float64(), nullable=False), ("v", pa.int32())])
+    options = {"bucket": "1", "write-only": "true", "widetable.fsync": "false"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", schema, primary_key=["k"], options=options
+    )
+    bits = np.array([0xFFF4000000000001, 0x3FF8000000000000], np.uint64)
+    rows = pa.table([pa.array(bits.view(np.float64)), pa.array([1, 2], pa.int32())], schema=schema)
+    pypaimon_native_write(table, rows)
+    table.write(rows)
+    with pytest.raises(wt.DamagedError, match="a key smaller than the one before it"):
+        table.compact(full=True)
 
 
 def rows_of(values: tuple[int | None, ...] | None) -> list[Row]:

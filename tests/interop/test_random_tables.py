@@ -12,8 +12,9 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.interop.conftest import NATIVE, PypaimonProcess
-from tests.interop.random_histories import OtherClient, TheirWrite, history
+from tests.interop.random_histories import OtherClient, TheirWrite, has_plain_keys, history
 from tests.plain_rows import row_texts
+from tests.random_table import table_specs
 
 pytestmark = pytest.mark.interop
 
@@ -27,8 +28,9 @@ def test_both_read_the_same_rows(
     pypaimon_process: PypaimonProcess,
     pypaimon_native_write: TheirWrite,
 ) -> None:
+    specs = table_specs().filter(has_plain_keys)
     with TemporaryDirectory() as folder:
-        found = history(data, folder, OtherClient(pypaimon_native_write))
+        found = history(data, folder, OtherClient(pypaimon_native_write), specs)
         if found.stays_different or not found.table.snapshots():
             reject()
         if found.waits_for_compaction:
