@@ -24,6 +24,7 @@ from widetable.options import (
     TableOptions,
 )
 from widetable.retention_options import SNAPSHOT_NUM_RETAINED_MAX, SNAPSHOT_NUM_RETAINED_MIN
+from widetable.tag_rule import tag_rule
 
 # Options of Paimon that change what only *other* clients do or how fast, never which rows a table has:
 # they may stand in a schema and need nothing from us (docs/facts/paimon-options.md).
@@ -171,11 +172,14 @@ def check_alter(
 
 
 def check_values(options: Mapping[str, str]) -> None:
-    """Raises InvalidError for the first declared option whose text is none of its values, or contradicts another."""
+    """Raises InvalidError for the first declared option whose text is none of its values, or contradicts another,
+    UnsupportedError for tags of batch writes.
+    """
     typed = TableOptions(options)
     for option in OPTIONS:
         typed.get(option)
     check_join(options)
+    tag_rule(typed)
     check_retained(typed.get(SNAPSHOT_NUM_RETAINED_MIN), typed.get(SNAPSHOT_NUM_RETAINED_MAX))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from widetable.join_options import OPTIONS_OF_MADE
 from widetable.option import Option, parse_value
 from widetable.retention_options import RETENTION_OPTIONS
+from widetable.tag_options import TAG_OPTIONS
 
 T = TypeVar("T")
 
@@ -403,6 +404,7 @@ FSYNC: Final = Option[bool](
 OPTIONS: Final[tuple[Option[Any], ...]] = (
     *(value for value in tuple(globals().values()) if isinstance(value, Option)),
     *RETENTION_OPTIONS,
+    *TAG_OPTIONS,
     *OPTIONS_OF_MADE,
 )
 BY_KEY: Final[dict[str, Option[Any]]] = {option.key: option for option in OPTIONS}

@@ -60,17 +60,6 @@ LOOKUP_PIN_RETENTION: Final = Option[int](
     "batch after it is there. A batch that is replayed later may find it expired, and fails.",
     least=1,
 )
-TAG_DEFAULT_TIME_RETAINED: Final = Option[int | None](
-    "tag.default-time-retained",
-    "duration",
-    None,
-    "milliseconds",
-    "How long a tag stays that is made without a time of its own; by default until it is deleted.",
-    least=1,
-)
-TAG_TIME_EXPIRE_ENABLED: Final = Option[bool](
-    "tag.time-expire-enabled", "boolean", True, "", "Expiry deletes tags whose time is over."
-)
 PARTITION_EXPIRATION_TIME: Final = Option[int | None](
     "partition.expiration-time",
     "duration",
@@ -127,8 +116,6 @@ RETENTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
     CONSUMER_EXPIRATION_TIME,
     COMMIT_USER_RETENTION,
     LOOKUP_PIN_RETENTION,
-    TAG_DEFAULT_TIME_RETAINED,
-    TAG_TIME_EXPIRE_ENABLED,
     PARTITION_EXPIRATION_TIME,
     PARTITION_EXPIRATION_STRATEGY,
     PARTITION_EXPIRATION_CHECK_INTERVAL,

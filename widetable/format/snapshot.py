@@ -104,6 +104,16 @@ class Tag:
     create_time: tuple[int, ...] | None = None
     time_retained_seconds: float | None = None
 
+    @staticmethod
+    def of(snapshot: Snapshot, retained_millis: int | None, now: datetime) -> Tag:
+        """A tag that is made now, local as other clients write and compare it. retained_millis: None for ever."""
+        if retained_millis is None:
+            return Tag(snapshot=snapshot)
+        day = (now.year, now.month, now.day)
+        moment = (*day, now.hour, now.minute, now.second, now.microsecond * 1000)
+        retained_seconds = retained_millis / 1000
+        return Tag(snapshot=snapshot, create_time=moment, time_retained_seconds=retained_seconds)
+
     @property
     def ends_at(self) -> datetime | None:
         """When its time is over, local; None: never, or at no time that a calendar has. Java leaves out what is zero at

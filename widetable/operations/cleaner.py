@@ -1,4 +1,6 @@
-"""Expires partitions and snapshots, and removes orphans, when it is time, for a maintainer. Raises what these raise."""
+"""Makes automatic tags, expires partitions and snapshots, and removes orphans, when it is time, for a maintainer.
+Raises what these raise.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from typing import Final
 from widetable.commit.clock import Clock
 from widetable.commit.committer import Committer
 from widetable.errors import UnsupportedError
+from widetable.operations.automatic_tags import create_due_tags
 from widetable.operations.expiry import expire
 from widetable.operations.expiry_choice import retention_of
 from widetable.operations.orphans import remove_orphans
@@ -45,20 +48,26 @@ class Cleaner:
         self._expires = expires
         self._older_than_millis = older_than_millis
         self._seen_id: int | None = None
-        self._expired_at_millis: float | None = None
+        self._looked_at_millis: float | None = None
         self._cleaned_at_millis: float | None = None
         self._partitions_at_millis: float | None = None
 
     def is_due(self, latest_id: int | None) -> bool:
         """Whether there is something to look for. latest_id: the newest snapshot."""
-        return self._expiry_is_due(latest_id) or self._orphans_are_due()
+        return self._look_is_due(latest_id) or self._orphans_are_due()
 
     def clean(self, state: TableState, latest_id: int | None, *, at_once: bool) -> Cleaned:
         """Let go what is due, or (at once) all that may go."""
         expired, removed = Cleaned(), Cleaned()
-        if self._expires and (at_once or self._expiry_is_due(latest_id)):
-            self._expire_partitions(state, at_once=at_once)
-            expired = self._expire(state, latest_id)
+        if at_once or self._look_is_due(latest_id):
+            if self._expires:
+                self._expire_partitions(state, at_once=at_once)
+                expired = self._expire(state)
+            else:
+                create_due_tags(state)
+            # At the limit of one expiry, there is more.
+            self._looked_at_millis = None if expired.snapshots else self._clock.monotonic_millis()
+            self._seen_id = latest_id
         if self._older_than_millis is not None and (at_once or self._orphans_are_due()):
             removed = self._remove_orphans(state, self._older_than_millis)
         return Cleaned(
@@ -68,11 +77,11 @@ class Cleaner:
             expired.bytes + removed.bytes,
         )
 
-    def _expiry_is_due(self, latest_id: int | None) -> bool:
-        if not self._expires or latest_id is None:
+    def _look_is_due(self, latest_id: int | None) -> bool:
+        if latest_id is None:
             return False
         often = _EXPIRY_MILLIS if latest_id != self._seen_id else _IDLE_EXPIRY_MILLIS
-        return self._has_passed(self._expired_at_millis, often)
+        return self._has_passed(self._looked_at_millis, often)
 
     def _orphans_are_due(self) -> bool:
         wanted = self._older_than_millis is not None
@@ -81,17 +90,15 @@ class Cleaner:
     def _has_passed(self, since_millis: float | None, millis: int) -> bool:
         return since_millis is None or self._clock.monotonic_millis() - since_millis >= millis
 
-    def _expire(self, state: TableState, latest_id: int | None) -> Cleaned:
-        """A table that this version may not expire is logged once."""
+    def _expire(self, state: TableState) -> Cleaned:
+        """With the tags that are due before. A table that this version may not expire is logged once."""
         try:
             gone = expire(state, self._committer, retention_of(state.options))
         except UnsupportedError as error:
             _log.warning("snapshots of %s do not expire: %s", state.paths.root, error)
             self._expires = False
+            create_due_tags(state)
             return Cleaned()
-        # At the limit of one expiry, there is more.
-        self._expired_at_millis = None if gone.ids else self._clock.monotonic_millis()
-        self._seen_id = latest_id
         _log_freed(state, f"{len(gone.ids)} snapshots expired", gone.files, gone.bytes)
         return Cleaned(snapshots=len(gone.ids), files=gone.files, bytes=gone.bytes)
 

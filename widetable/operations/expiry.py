@@ -27,6 +27,7 @@ from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshot_holds import forget_holds, kept_snapshots
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
+from widetable.operations.automatic_tags import create_due_tags
 from widetable.operations.expiry_choice import (
     ExpiryChoice,
     Retention,
@@ -38,6 +39,7 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
 from widetable.operations.tags import TagStore
 from widetable.schema import TableSchema
+from widetable.tag_options import TAG_TIME_EXPIRE_ENABLED
 from widetable.write.table_state import TableState
 
 # A note of a snapshot that stays is withdrawn when it is so old that no expiry is still about to act on it.
@@ -134,12 +136,14 @@ class _Expiry:
         self._clock = clock
         self._consumers = ConsumerStore(state.file_io, state.paths)
         self._retired = RetiredSnapshots(state.file_io, state.paths)
+        self._tags = TagStore(state.file_io, state.paths)
 
     def run(self, retention: Retention) -> ExpiryResult:
         forgotten = tuple(name for name in self._idle_consumers() if self._consumers.delete(name))
         tags = self._ended_tags()
         for name in tags:
-            self._file_io.delete(self._paths.tag(name))
+            self._tags.discard(name)
+        create_due_tags(self._state)
         forget_holds(self._state, 0, self._clock)
         ids = self._retire(self._choose(retention, self._needed()))
         swept = ExpirySweep(self._state, self._committer, self._retired).run()
@@ -159,10 +163,10 @@ class _Expiry:
         return self._consumers.idle(self._now_millis() - idle_millis)
 
     def _ended_tags(self) -> tuple[str, ...]:
-        if not self._state.options.get(retention.TAG_TIME_EXPIRE_ENABLED):
+        if not self._state.options.get(TAG_TIME_EXPIRE_ENABLED):
             return ()
         now = datetime.fromtimestamp(self._now_millis() / 1000)  # as they are written
-        return tuple(TagStore(self._file_io, self._paths).expired(now))
+        return tuple(self._tags.expired(now))
 
     def _choose(self, retention: Retention, needed: list[int]) -> ExpiryChoice:
         snapshots = self._committer.snapshots

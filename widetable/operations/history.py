@@ -13,7 +13,7 @@ from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot, Tag
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import load_snapshot
-from widetable.retention_options import TAG_DEFAULT_TIME_RETAINED
+from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
 
 
 def snapshots(table: OpenTable) -> list[Snapshot]:
@@ -41,23 +41,9 @@ def create_tag(
     snapshot = snapshot or load_snapshot(store, 1)
     if time_retained_millis is None:
         time_retained_millis = table.schema.typed_options.get(TAG_DEFAULT_TIME_RETAINED)
-    if time_retained_millis is None:
-        table._tags.create(name, Tag(snapshot=snapshot))
-        return
-    millis = whole_number(time_retained_millis, "time_retained_millis", least=1)
-    now = datetime.now()  # local, as other clients write and compare it
-    moment = (
-        now.year,
-        now.month,
-        now.day,
-        now.hour,
-        now.minute,
-        now.second,
-        now.microsecond * 1000,
-    )
-    table._tags.create(
-        name, Tag(snapshot=snapshot, create_time=moment, time_retained_seconds=millis / 1000)
-    )
+    else:
+        time_retained_millis = whole_number(time_retained_millis, "time_retained_millis", least=1)
+    table._tags.create(name, Tag.of(snapshot, time_retained_millis, datetime.now()))
 
 
 def delete_tag(table: OpenTable, name: str) -> None:

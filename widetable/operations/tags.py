@@ -69,21 +69,11 @@ class TagStore:
         return [name for name, ends_at in ends if ends_at is not None and ends_at < now]
 
     def create(self, name: str, tag: Tag) -> None:
-        """Keep a snapshot. A tag that keeps it already is left as it is.
-
-        Expiry removes the snapshot's file, then looks for tags: if the file is still there now, the tag is seen.
-        """
-        path = self._path(check_name(name, "tag", len(TAG_PREFIX) + TEMPORARY_BYTES))
+        """Keep a snapshot. A tag that keeps it already is left as it is."""
+        if text(name, "tag").isdigit():
+            raise refused(name, "tag", "a name that is no number: that would be a snapshot's id")
         snapshot = tag.snapshot
-        if self._file_io.publish(path, _content(name, tag)):
-            if not self._file_io.exists(self._paths.snapshot(snapshot.id)):
-                self._file_io.delete(path)
-                raise NotFoundError(
-                    f"snapshot {snapshot.id}",
-                    found="an expired snapshot",
-                    expected="a snapshot that is still kept",
-                    action="Tag a newer snapshot.",
-                )
+        if self.keep(name, tag):
             return
         held = self.load_tag(name)
         if (held.snapshot.id, held.time_retained_seconds) != (
@@ -97,15 +87,35 @@ class TagStore:
                 action="Use another name, or delete the tag first.",
             )
 
+    def keep(self, name: str, tag: Tag) -> bool:
+        """Keep a snapshot by any name; False where there is a tag of that name, whatever it keeps.
+
+        Expiry removes the snapshot's file, then looks for tags: if the file is still there now, the tag is seen.
+        """
+        path = self._path(check_name(name, "tag", len(TAG_PREFIX) + TEMPORARY_BYTES))
+        if not self._file_io.publish(path, _content(name, tag)):
+            return False
+        if not self._file_io.exists(self._paths.snapshot(tag.snapshot.id)):
+            self._file_io.delete(path)
+            raise NotFoundError(
+                f"snapshot {tag.snapshot.id}",
+                found="an expired snapshot",
+                expected="a snapshot that is still kept",
+                action="Tag a newer snapshot.",
+            )
+        return True
+
     def delete(self, name: str) -> None:
         """The snapshot itself stays for as long as it is not expired."""
-        if not self._file_io.delete(self._path(name)):
+        if not self.discard(name):
             raise self._not_found(name)
 
+    def discard(self, name: str) -> bool:
+        """The same; False where there is no such tag."""
+        return self._file_io.delete(self._path(name))
+
     def _path(self, name: str) -> str:
-        if text(name, "tag").isdigit():
-            raise refused(name, "tag", "a name that is no number: that would be a snapshot's id")
-        return self._paths.tag(check_name(name, "tag", len(TAG_PREFIX)))
+        return self._paths.tag(check_name(text(name, "tag"), "tag", len(TAG_PREFIX)))
 
     def _not_found(self, name: str) -> NotFoundError:
         there = ", ".join(self.names())

@@ -1,0 +1,99 @@
+"""Makes the tags that are due by `tag_rule`, and lets those go that are too many.
+
+In: a table as it is now. Out: names. By maintainers and by each expiry before it removes snapshots; a snapshot that
+expired before is passed over for the next one, as in Paimon (`TagAutoCreation`), whose writers go on where this ends.
+Several at once do no harm: who comes second finds the tag. Raises what reading snapshots and writing tags raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+
+from widetable.commit.snapshot_store import SnapshotStore
+from widetable.errors import NotFoundError
+from widetable.format.snapshot import Snapshot, Tag
+from widetable.operations.tags import TagStore
+from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
+from widetable.tag_rule import TagRule, tag_rule
+from widetable.write.table_state import TableState
+
+_log = logging.getLogger("widetable")
+
+
+def create_due_tags(state: TableState) -> tuple[str, ...]:
+    """The tags that are new; none where the table has no automatic ones."""
+    rule = tag_rule(state.options)
+    if rule is None:
+        return ()
+    return tuple(_AutomaticTags(state, rule).run())
+
+
+class _AutomaticTags:
+    """Of one table, once."""
+
+    def __init__(self, state: TableState, rule: TagRule) -> None:
+        self._rule = rule
+        self._root = state.paths.root
+        self._snapshots = SnapshotStore(state.file_io, state.paths)
+        self._tags = TagStore(state.file_io, state.paths)
+        self._kept_millis = state.options.get(TAG_DEFAULT_TIME_RETAINED)
+
+    def run(self) -> Iterator[str]:
+        """In order of their snapshots."""
+        there = self._there()
+        newest, after_id = max(there, default=(None, 0))
+        if not self._has_reached(newest):
+            return
+        for snapshot in self._later(after_id):
+            time = self._time_of(snapshot)
+            start = None if time is None else self._rule.due(newest, time)
+            if start is not None and self._keep(self._rule.name(start), snapshot):
+                newest = start
+                yield self._rule.name(start)
+        self._let_go()
+
+    def _time_of(self, snapshot: Snapshot) -> datetime | None:
+        return self._rule.time_of(snapshot.time_millis, snapshot.watermark)
+
+    def _there(self) -> list[tuple[datetime, int]]:
+        """Automatic tags: their period, and the snapshot that they keep."""
+        starts = ((self._rule.start(name), name) for name in self._tags.names())
+        known = {name: start for start, name in starts if start is not None}
+        kept = self._tags.all() if known else {}
+        return [(start, kept[name].id) for name, start in known.items() if name in kept]
+
+    def _has_reached(self, newest: datetime | None) -> bool:
+        """Whether any snapshot may be due: by the newest one, so that a round with nothing to do reads no other."""
+        latest = self._snapshots.latest()
+        time = None if latest is None else self._time_of(latest)
+        return time is not None and self._rule.due(newest, time) is not None
+
+    def _later(self, after_id: int) -> Iterator[Snapshot]:
+        """Those that are kept, oldest first."""
+        for id in self._snapshots.ids():
+            if id > after_id:
+                try:
+                    yield self._snapshots.load(id)
+                except NotFoundError:
+                    continue  # expired meanwhile
+
+    def _keep(self, name: str, snapshot: Snapshot) -> bool:
+        """Whether there is such a tag now; not, when the snapshot has expired meanwhile."""
+        try:
+            is_new = self._tags.keep(name, Tag.of(snapshot, self._kept_millis, datetime.now()))
+        except NotFoundError:
+            return False
+        if is_new:
+            _log.info("%s: snapshot %d is tagged %r", self._root, snapshot.id, name)
+        return True
+
+    def _let_go(self) -> None:
+        most = self._rule.most
+        if most is None:
+            return
+        for start, _ in sorted(self._there())[:-most]:
+            name = self._rule.name(start)
+            if self._tags.discard(name):
+                _log.info("%s: tag %r is one too many", self._root, name)

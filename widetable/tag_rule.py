@@ -1,0 +1,136 @@
+"""When a table gets an automatic tag, and its name: pure, from the options `tag.*`.
+
+    period p      [start, start + p), in local time counted from 1970-01-01; its tag is named by its start
+    due           at the first snapshot whose time is no earlier than the period's end plus the delay
+
+A table without automatic tags gets the one of the period before its first snapshot. Source: Paimon `TagAutoCreation`,
+`TagPeriodHandler`, `TagTimeExtractor`. Raises UnsupportedError for tags of batch writes, InvalidError for a delay as
+long as a period, and for a zone that nobody knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from widetable import tag_options as tag
+from widetable.errors import InvalidError, UnsupportedError
+from widetable.options import TableOptions
+
+_HOURS: Final = {"daily": 24, "hourly": 1, "two-hours": 2}
+_EPOCH: Final = datetime(1970, 1, 1)
+_DAY: Final = {"with_dashes": "%Y-%m-%d"}
+_HOUR: Final = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H"}
+
+
+@dataclass(frozen=True)
+class TagRule:
+    """zone: of watermarks; None: the commit's time, in the zone of this machine. most: how many stay. completes: no
+    period goes without a tag.
+    """
+
+    period: timedelta
+    delay: timedelta
+    name_format: str
+    zone: tzinfo | None
+    is_by_watermark: bool
+    most: int | None
+    completes: bool
+
+    def time_of(self, commit_millis: int, watermark: int | None) -> datetime | None:
+        """By which a snapshot belongs to a period; None for one without a watermark, or a time that no calendar has."""
+        millis = watermark if self.is_by_watermark else commit_millis
+        if millis is None:
+            return None
+        try:
+            return datetime.fromtimestamp(millis / 1000, self.zone).replace(tzinfo=None)
+        except (OverflowError, ValueError, OSError):
+            return None
+
+    def due(self, newest: datetime | None, time: datetime) -> datetime | None:
+        """The start of the period of which a snapshot of this time is the tag. newest: that of the newest tag."""
+        if newest is None:
+            return self._before(time)
+        following = newest + self.period
+        if time - self.delay < following + self.period:
+            return None
+        return following if self.completes else self._before(time)
+
+    def _before(self, time: datetime) -> datetime:
+        """The period that ended last."""
+        return _EPOCH + ((time - _EPOCH) // self.period - 1) * self.period
+
+    def name(self, start: datetime) -> str:
+        return start.strftime(self.name_format)
+
+    def start(self, name: str) -> datetime | None:
+        """Of an automatic tag; None for another one."""
+        try:
+            start = datetime.strptime(name, self.name_format)
+        except ValueError:
+            return None
+        return start if self.name(start) == name else None
+
+
+def tag_rule(options: TableOptions) -> TagRule | None:
+    """None where a table has no automatic tags."""
+    mode = options.get(tag.TAG_AUTOMATIC_CREATION)
+    if mode == "none":
+        return None
+    if mode == "batch":
+        raise UnsupportedError(
+            f"option {tag.TAG_AUTOMATIC_CREATION.key!r}",
+            found="'batch'",
+            expected="process-time or watermark",
+            action="Remove the option, and tag what a batch has written with `create_tag`.",
+        )
+    period, delay = _period(options), timedelta(milliseconds=options.get(tag.TAG_CREATION_DELAY))
+    if delay >= period:
+        raise InvalidError(
+            f"option {tag.TAG_CREATION_DELAY.key!r}",
+            found=str(delay),
+            expected=f"less than the period of {period}",
+            action="Make the delay shorter.",
+        )
+    is_by_watermark = mode == "watermark"
+    return TagRule(
+        period,
+        delay,
+        _name_format(options),
+        _zone(options.get(tag.WATERMARK_TIME_ZONE)) if is_by_watermark else None,
+        is_by_watermark,
+        options.get(tag.TAG_NUM_RETAINED_MAX),
+        options.get(tag.TAG_AUTOMATIC_COMPLETION),
+    )
+
+
+def _period(options: TableOptions) -> timedelta:
+    millis = options.get(tag.TAG_CREATION_PERIOD_DURATION)
+    if millis is not None:
+        return timedelta(milliseconds=millis)
+    return timedelta(hours=_HOURS[options.get(tag.TAG_CREATION_PERIOD)])
+
+
+def _name_format(options: TableOptions) -> str:
+    if options.get(tag.TAG_CREATION_PERIOD_DURATION) is not None:
+        return "%Y%m%d%H%M"
+    formatter = options.get(tag.TAG_PERIOD_FORMATTER)
+    if options.get(tag.TAG_CREATION_PERIOD) == "daily":
+        return _DAY.get(formatter, "%Y%m%d")
+    if options.get(tag.TAG_CREATION_PERIOD) == "two-hours":
+        return _HOUR["with_dashes"]
+    return _HOUR.get(formatter, "%Y%m%d%H")
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as cause:
+        raise InvalidError(
+            f"option {tag.WATERMARK_TIME_ZONE.key!r}",
+            found=repr(name),
+            expected="a zone that this machine knows, such as UTC or Europe/Berlin",
+            action="Correct the zone.",
+        ) from cause
