@@ -25,7 +25,7 @@ from tests.strategies import drawn_snapshot
 from widetable.schema import TableSchema
 
 TABLES: Final = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "1200"))
-_FIRST_AS_IT_IS: Final = ("merge_map_with_keytime", "nested_partial_update")
+_FIRST_AS_IT_IS: Final = ("merge_map_with_keytime", "nested_partial_update", "nested_update")
 pytestmark = [pytest.mark.interop, NEEDS_JAVA]
 
 

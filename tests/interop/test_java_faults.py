@@ -209,6 +209,7 @@ _ROW = pa.struct([("id", pa.int32()), ("ts", pa.string())])
 PASSED_OVER: dict[str, tuple[pa.DataType, list[Any]]] = {
     "merge_map_with_keytime": (pa.map_(pa.string(), _ROW), [("p", {"id": 2, "ts": None})]),
     "nested_partial_update": (pa.list_(_ROW), [None]),
+    "nested_update": (pa.list_(_ROW), [None]),
 }
 
 
@@ -217,7 +218,7 @@ def test_the_first_value_is_taken_as_it_is(
     tmp_path: Path, java: JavaProcess, function: str
 ) -> None:
     """An entry without a time and an element that is null are passed over, but not in the first value of a key as Java
-    writes it (`agg` of FieldMergeMapWithKeyTimeAgg and FieldNestedPartialUpdateAgg).
+    writes it (`agg` of FieldMergeMapWithKeyTimeAgg, FieldNestedUpdateAgg, FieldNestedPartialUpdateAgg).
     """
     kind, value = PASSED_OVER[function]
     options = {"merge_engine": "aggregation", "fields__v__aggregate_function": function}

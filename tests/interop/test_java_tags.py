@@ -33,7 +33,9 @@ def drawn_options(rng: random.Random) -> dict[str, str]:
     }
     if rng.random() < 0.3:
         found["tag.num-retained-max"] = str(rng.randrange(1, 4))
-        found["tag.automatic-completion"] = "false"  # its commit makes a snapshot more, and that a tag
+        found["tag.automatic-completion"] = (
+            "false"  # its commit makes a snapshot more, and that a tag
+        )
     return found
 
 
