@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
@@ -17,6 +18,7 @@ from widetable.cli.command import DONE, FAILED, FOUND
 from widetable.cli.command_parser import overview, parsed
 from widetable.cli.commands import COMMANDS
 from widetable.cli.console import drop_refused_output, make_streams_whole, write_error, write_text
+from widetable.cli.progress import progress
 from widetable.errors import InvalidError
 
 _INTERRUPTED: Final = 130  # as shells have it: 128 and the number of SIGINT
@@ -57,7 +59,9 @@ def _run(words: Sequence[str]) -> int:
     given = parsed(COMMANDS[name], rest)
     del given["debug"]  # of `main`
     carry_out = getattr(import_module(f"widetable.cli.{COMMANDS[name].module}"), name)
-    exit_code: int = carry_out(**given)
+    runs_on = name == "maintain" and not given["once"]
+    with nullcontext() if runs_on else progress(name):
+        exit_code: int = carry_out(**given)
     return exit_code
 
 

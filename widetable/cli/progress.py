@@ -1,0 +1,74 @@
+"""Says on a terminal that a command is still at work, and how much it has read and written.
+
+Whole lines on standard error, after 1, 3, 10 and 30 seconds, then each minute: nothing is drawn over, so that results,
+log lines and a copied screen stay whole. Where standard error is no terminal there are none. Raises nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain, count
+from typing import Final, TextIO
+
+from widetable.cli.console import write_line
+from widetable.cli.human_units import duration_text, size_text
+
+_FIRST_SECONDS: Final = (1, 3, 10, 30)
+_EVERY_SECONDS: Final = 60
+
+
+def line_seconds() -> Iterator[int]:
+    """When there is a line, in seconds from the start. Without end."""
+    return chain(_FIRST_SECONDS, count(_EVERY_SECONDS, _EVERY_SECONDS))
+
+
+@contextlib.contextmanager
+def progress(
+    command: str,
+    stream: TextIO | None = None,
+    ended: Callable[[float], bool] | None = None,
+) -> Iterator[None]:
+    """While the block runs. ended: waits so many seconds, True when the block has ended; by default it has a clock."""
+    to = stream or sys.stderr
+    if not to.isatty():
+        yield
+        return
+    done = threading.Event()
+    arguments = (command, to, ended or done.wait)
+    thread = threading.Thread(target=_say, args=arguments, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _say(command: str, stream: TextIO, ended: Callable[[float], bool]) -> None:
+    started, before = time.monotonic(), _moved_bytes()
+    said_at_seconds = 0
+    for at_seconds in line_seconds():
+        if ended(at_seconds - said_at_seconds):
+            return
+        said_at_seconds = at_seconds
+        elapsed_millis = max(at_seconds, int(time.monotonic() - started)) * 1000
+        text = f"{command}: {duration_text(elapsed_millis)}"
+        if before is not None and (now := _moved_bytes()) is not None:
+            read, written = (after - first for after, first in zip(now, before, strict=True))
+            text += f", {size_text(read)} read, {size_text(written)} written"
+        with contextlib.suppress(OSError, ValueError):  # the terminal has gone: nobody asks
+            write_line(text, stream=stream)
+
+
+def _moved_bytes() -> tuple[int, int] | None:
+    """What this process has read and written; None where the system does not say it."""
+    try:
+        with open("/proc/self/io") as file:
+            facts = dict(line.split(": ") for line in file)
+        return int(facts["rchar"]), int(facts["wchar"])
+    except (OSError, ValueError, KeyError):
+        return None
