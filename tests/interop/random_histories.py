@@ -142,7 +142,7 @@ class History:
     def stays_different(self) -> bool:
         """Where such a retraction is merged by readers only, for good, and where test_pypaimon_differs has a case:
         groups that protect their own sequence, `sequence.field` where it orders removals, removed rows that are
-        retracted once more, first values of groups.
+        retracted once more or have a function in their group, first values of groups.
         """
         if self.schema.sequence_groups and not functions_of(self.schema).isdisjoint(_FIRSTS):
             return True
@@ -151,11 +151,10 @@ class History:
         options = self.schema.options
         removes = options.get("partial-update.remove-record-on-delete") == "true"
         has_order = "sequence.field" in options and (self.waits_for_compaction or removes)
-        if (
-            any("partial-update.remove-record" in name for name in options)
-            and max(self.retracted.values(), default=0) > 1
-        ):
-            return True
+        if self.retracted and any("partial-update.remove-record" in name for name in options):
+            has_functions = bool(self.schema.sequence_groups and functions_of(self.schema))
+            if has_functions or max(self.retracted.values()) > 1:
+                return True
         return self.has_retractions and (own or has_order)
 
 

@@ -56,6 +56,17 @@ CASES = {
         None,
         (2, None, None),
     ),
+    # As in Java: the row that comes back begins with the removal's values of functions (semantics U6).
+    "a removed row that comes back, with a function in its group": Case(
+        {
+            "fields.g.sequence-group": "v",
+            "fields.v.aggregate-function": "last_value",
+            "partial-update.remove-record-on-sequence-group": "g",
+        },
+        [("-D", 0, None, 5), ("+I", None, None, 7)],
+        (0, None, None),
+        (0, None, 5),
+    ),
     # As in Java before it compacts (semantics 6.4; test_java_faults): a late null is the first value, unless another
     # late record came before it to a null. Here it always is, as Java has it where each record was compacted.
     "the first value of a group after late records": Case(
