@@ -6,11 +6,13 @@ client is known to say something else, a property of the history says so, and wh
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pyarrow as pa
@@ -31,6 +33,8 @@ from tests.random_table import (
     table_specs,
 )
 from tests.strategies import Commit
+from widetable.operations.compaction_threads import wait_for_compactions
+from widetable.paths import table_root
 from widetable.schema import TableSchema
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -57,11 +61,14 @@ class OtherClient:
 
 @dataclass
 class History:
-    """A table and what happened to it. retracted: by key, how often a record was a -U or -D."""
+    """A table and what happened to it. retracted: by key, how often a record was a -U or -D. they_retract: the other
+    client wrote one.
+    """
 
     spec: TableSpec
     table: wt.Table
     retracted: Counter[str] = field(default_factory=Counter)
+    they_retract: bool = False
     steps: list[str] = field(default_factory=list)
 
     def write(self, commit: Commit, by: OtherClient | None) -> None:
@@ -79,6 +86,7 @@ class History:
             self.steps.append(f"write {commit}")
             self.table.write(rows)
             return
+        self.they_retract |= ROW_KIND_COLUMN in rows.column_names
         self.steps.append(f"they write {commit}")
         by.write(self.table, all_columns(rows, self.table.arrow_schema))
 
@@ -166,6 +174,16 @@ def may_lack_a_value(schema: TableSchema) -> bool:
     if schema.options["merge-engine"] == "aggregation":
         folded = set(schema.names)
     return not folded.isdisjoint({*schema.required_names} - {*schema.primary_keys})
+
+
+@contextlib.contextmanager
+def table_folder() -> Iterator[str]:
+    """A warehouse for one table, until all that is done behind its commits is done."""
+    with TemporaryDirectory() as folder:
+        try:
+            yield folder
+        finally:
+            wait_for_compactions(table_root(folder, NAME, "table"))
 
 
 def has_plain_keys(spec: TableSpec) -> bool:

@@ -1,7 +1,8 @@
 """A table under two masters at once: a streaming writer of Paimon's Java and one of ours, both with a lookup changelog.
 
 One of them compacts (Paimon: "dedicated compaction"), or both do: then commits of Java's writer are refused, and it
-writes them again, as a job that starts anew.
+writes them again, as a job that starts anew. What it emits then is of the levels as it knew them when it began, so that
+only the rows are compared; that ours sees what it brought up is shown in test_commit_races.
 """
 
 from __future__ import annotations
@@ -99,11 +100,15 @@ def test_streams_beside_each_other(
         their_table.compact(full=False)
     else:
         table.compact()
-    check(table, their_table, [*ours, *theirs])
+    expected = check_rows(table, their_table, [*ours, *theirs])
+    if compacts != "both":
+        check_changes(table, their_table, expected)
 
 
-def check(table: wt.Table, their_table: JavaTable, written: list[pa.Table]) -> None:
-    """Each group has the newest row of its writer, in both readers; the changelog leads there; the audit agrees."""
+def check_rows(
+    table: wt.Table, their_table: JavaTable, written: list[pa.Table]
+) -> list[dict[str, object]]:
+    """Each group has the newest row of its writer, in both readers; these rows."""
     expected: dict[int, dict[str, object]] = {}
     for batch in written:
         for row in batch.to_pylist():
@@ -111,9 +116,16 @@ def check(table: wt.Table, their_table: JavaTable, written: list[pa.Table]) -> N
     rows = texts_of(pa.Table.from_pylist(list(expected.values()), COLUMNS))
     assert texts_of(table.scan().to_arrow()) == rows
     assert texts_of(their_table.read()) == rows
+    return list(expected.values())
+
+
+def check_changes(
+    table: wt.Table, their_table: JavaTable, expected: list[dict[str, object]]
+) -> None:
+    """The changelog leads there, and the audit agrees."""
     follower = Follower(table.schema)
     changes = their_table.changes(table.snapshots()[-1].id)
     follower.apply([change for _, change in changes])
-    follower.check(expected.values())
+    follower.check(expected)
     report = table.audit()
     assert report.ok, report

@@ -5,14 +5,19 @@ the same rows. `make interop` runs 10,000 of them.
 from __future__ import annotations
 
 import os
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.interop.conftest import NATIVE, PypaimonProcess
-from tests.interop.random_histories import OtherClient, TheirWrite, has_plain_keys, history
+from tests.interop.random_histories import (
+    OtherClient,
+    TheirWrite,
+    has_plain_keys,
+    history,
+    table_folder,
+)
 from tests.plain_rows import row_texts
 from tests.random_table import table_specs
 
@@ -29,7 +34,7 @@ def test_both_read_the_same_rows(
     pypaimon_native_write: TheirWrite,
 ) -> None:
     specs = table_specs().filter(has_plain_keys)
-    with TemporaryDirectory() as folder:
+    with table_folder() as folder:
         found = history(data, folder, OtherClient(pypaimon_native_write), specs)
         if found.stays_different or not found.table.snapshots():
             reject()
