@@ -149,7 +149,7 @@ class History:
     @property
     def stays_different(self) -> bool:
         """Where such a retraction is merged by readers only, for good, and where test_pypaimon_differs has a case:
-        groups that protect their own sequence, `sequence.field` where it orders removals, removed rows that are
+        groups that protect their own sequence, `sequence.field` where it orders retractions, removed rows that are
         retracted once more or have a function in their group, first values of groups.
         """
         if self.schema.sequence_groups and not functions_of(self.schema).isdisjoint(_FIRSTS):
@@ -157,8 +157,8 @@ class History:
         groups = self.schema.sequence_groups
         own = any(not set(group.sequence).isdisjoint(group.protected) for group in groups)
         options = self.schema.options
-        removes = options.get("partial-update.remove-record-on-delete") == "true"
-        has_order = "sequence.field" in options and (self.waits_for_compaction or removes)
+        is_partial = options["merge-engine"] == "partial-update"
+        has_order = "sequence.field" in options and (self.waits_for_compaction or is_partial)
         if self.retracted and any("partial-update.remove-record" in name for name in options):
             has_functions = bool(self.schema.sequence_groups and functions_of(self.schema))
             if has_functions or max(self.retracted.values()) > 1:

@@ -1,6 +1,6 @@
 """What pypaimon's native engine says otherwise, a case each: the reasons why random tables leave these out.
 
-A case is the options of a table with a key `k` and columns g, h, v INT, its records, a commit each, and both rows.
+A case is the options of a table with a key `k` and columns g, h, v, s INT, its records, a commit each, and both rows.
 """
 
 from __future__ import annotations
@@ -46,6 +46,13 @@ CASES = {
         (2, None, 2),
         (2, 7, 2),
     ),
+    # The same without a removal, where the retraction comes first in the order.
+    "a row that a retraction comes before in the order of its sequence": Case(
+        {"sequence.field": "g,h", "fields.s.sequence-group": "v"},
+        [("+I", 1, None, None), ("-D", None, 7, None)],
+        (1, None, None),
+        (1, 7, None),
+    ),
     # As in Java (decision 0002); here it stays away until the next add.
     "a removed row that is retracted once more": Case(
         {
@@ -85,7 +92,7 @@ CASES = {
 def test_both_answers(tmp_path: Path, pypaimon_process: PypaimonProcess, name: str) -> None:
     case = CASES[name]
     key = pa.field("k", pa.int32(), nullable=False)
-    schema = pa.schema([key, *((column, pa.int32()) for column in COLUMNS)])
+    schema = pa.schema([key, *((column, pa.int32()) for column in (*COLUMNS, "s"))])
     options = {
         "merge-engine": "partial-update",
         "bucket": "1",
@@ -97,10 +104,12 @@ def test_both_answers(tmp_path: Path, pypaimon_process: PypaimonProcess, name: s
         "db.t", schema, primary_key=["k"], options=options
     )
     for kind, *values in case.records:
-        row = {"_row_kind": kind, "k": 1, **dict(zip(COLUMNS, values, strict=True))}
+        row = {"_row_kind": kind, "k": 1, **dict(zip(COLUMNS, values, strict=True)), "s": None}
         table.write(pa.Table.from_pylist([row], schema.append(pa.field("_row_kind", pa.string()))))
-    assert table.scan().to_arrow().to_pylist() == rows_of(case.ours)
-    assert pypaimon_process.ask(table, options=NATIVE) == rows_of(case.theirs)
+    names = ["k", *COLUMNS]
+    assert table.scan(names).to_arrow().to_pylist() == rows_of(case.ours)
+    theirs = pypaimon_process.ask(table, options=NATIVE)
+    assert [{name: row[name] for name in names} for row in theirs] == rows_of(case.theirs)
 
 
 def test_a_file_with_a_negative_nan_as_key_is_not_sorted(
