@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from widetable.cli.command import DONE
 from widetable.cli.console import write_json, write_line
-from widetable.cli.past import check_name_given
-from widetable.errors import InvalidError
+from widetable.cli.past import check_name_given, check_only
 from widetable.operations.fast_forward import FastForwardResult
 from widetable.table import Table
 
@@ -21,8 +20,9 @@ def branch(
 ) -> int:
     """To list prints each branch but main with its newest snapshot."""
     check_name_given("branch", action, name)
-    _check_action(action, "create", {"--tag": tag is not None})
-    _check_action(action, "fast-forward", {"--replace": replace, "--dry-run": dry_run})
+    check_only("branch", action, ["create"], {"--tag": tag is not None})
+    check_only("branch", action, ["fast-forward"], {"--replace": replace, "--dry-run": dry_run})
+    check_only("branch", action, ["list", "fast-forward"], {"--format json": format == "json"})
     table = Table.open(path)
     if action == "create":
         table.create_branch(name or "", tag=tag)
@@ -33,17 +33,15 @@ def branch(
         if format == "json":
             write_json(done.to_dict())
         else:
-            _write(done)
+            _write(done, "would come or go: " if dry_run else "")
     else:
         _list(table, format)
     return DONE
 
 
 def _list(table: Table, format: str) -> None:
-    found = []
-    for each in table.branches():
-        latest = Table.open(table.path, branch=each)._committer.snapshots.latest_id()
-        found.append({"name": each, "snapshot": latest})
+    rows = table.inspect.branches().to_pylist()
+    found = [{"name": row["branch"], "snapshot": row["snapshot_id"]} for row in rows]
     if format == "json":
         write_json({"branches": found})
         return
@@ -52,19 +50,8 @@ def _list(table: Table, format: str) -> None:
         write_line(f"{row['name']}  {at}")
 
 
-def _write(done: FastForwardResult) -> None:
+def _write(done: FastForwardResult, said: str) -> None:
     """One line for each kind of things that come or go."""
     for kind, found in done.to_dict().items():
         if isinstance(found, tuple) and found:
-            write_line(f"{kind.replace('_', ' ')}: {', '.join(map(str, found))}")
-
-
-def _check_action(action: str, expected: str, given: dict[str, bool]) -> None:
-    found = [option for option, is_given in given.items() if is_given]
-    if found and action != expected:
-        raise InvalidError(
-            f"widetable branch {action}",
-            found=found[0],
-            expected=f"it with {expected} only",
-            action="Leave it out.",
-        )
+            write_line(f"{said}{kind.replace('_', ' ')}: {', '.join(map(str, found))}")

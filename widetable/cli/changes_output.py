@@ -1,5 +1,4 @@
-(
-    """Rows and changes as a stream of bytes: JSON lines, CSV, or a Parquet file.
+r"""Rows and changes as a stream of bytes: JSON lines, CSV, or a Parquet file.
 
 In: record batches of one schema; out: bytes in a sink. Memory: one batch. Values are printed as
 format/printed_value.py says.
@@ -8,11 +7,8 @@ no directory, StorageError when the sink refuses.
 
     csv    := line line*
     line   := field { "," field } LF
-    field  := number, flag, NaN, Infinity | """
-    " text "
-    """ | nothing for null      ; quotes in text are doubled
+    field  := number, flag, NaN, Infinity | \" text \" | nothing for null      ; quotes in text are doubled
 """
-)
 
 from __future__ import annotations
 
@@ -29,11 +25,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from widetable.arguments import path as checked_path
-from widetable.cli.refused_file import storage_errors
+from widetable.cli.refused_file import RefusingFile, storage_errors
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows
 
 STANDARD_OUTPUT: Final = "-"
+_ITS_NAME: Final = "standard output"
 Batches = Iterable[pa.RecordBatch]
 
 
@@ -116,13 +113,16 @@ def new_file(path: str) -> Iterator[pa.NativeFile]:
                 expected="a new file",
                 action="Name another file, or remove this one.",
             ) from cause
-        try:
-            with file:
-                yield pa.PythonFile(file, "w")
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-            raise
+    try:
+        yield pa.PythonFile(RefusingFile(file, path), "w")
+        with storage_errors(path):
+            file.close()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            file.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        raise
 
 
 @contextlib.contextmanager
@@ -140,8 +140,8 @@ def output_sink(format: str, output: str | None) -> Iterator[pa.NativeFile]:
             expected="a file",
             action="Give --output, or redirect the output.",
         )
-    with storage_errors("standard output"):
-        yield pa.PythonFile(sys.stdout.buffer, "w")
+    yield pa.PythonFile(RefusingFile(sys.stdout.buffer, _ITS_NAME), "w")
+    with storage_errors(_ITS_NAME):
         sys.stdout.flush()
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
-from widetable.cli.human_units import duration_text, size_text
+from widetable.cli.human_units import duration_text, size_text, time_text
 from widetable.operations.inspection import DerivedState, Inspection
 
 
@@ -72,6 +71,4 @@ def _derived(made: DerivedState) -> str:
 
 
 def _time(millis: int | None) -> str:
-    return (
-        "?" if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat()
-    )
+    return "?" if millis is None else time_text(millis)

@@ -14,11 +14,10 @@ from widetable.cli.duration import millis_of
 from widetable.cli.log_output import logged
 from widetable.cli.option_words import options_of
 from widetable.cli.stop_signals import stop_on_signals
+from widetable.cli.tables import place_of
 from widetable.delta_join import DeltaJoin
 from widetable.derive.delta_join import JoinRound, join_round
 from widetable.errors import InvalidError, StorageError
-from widetable.paths import table_name
-from widetable.storage.locate import locate
 from widetable.table import Table
 
 _log = logging.getLogger("widetable")
@@ -61,18 +60,11 @@ def _add(
     max_matches: int | None,
     set: list[str] | None,
 ) -> int:
-    place = table_name(locate(path)[1])
-    if place is None:
-        raise InvalidError(
-            "PATH",
-            found=repr(path),
-            expected="<warehouse>/<db>.db/<table>",
-            action="Name a table of the warehouse that the two others are in.",
-        )
+    warehouse, name = place_of(path)
     pairs = [pair.partition("=") for pair in on.split(",")]
     table = DeltaJoin(
-        Catalog(place[0]),
-        place[1],
+        Catalog(warehouse),
+        name,
         left,
         right,
         {one.strip(): (other or one).strip() for one, _, other in pairs},

@@ -12,16 +12,21 @@ def names_of(text: str | None) -> list[str]:
 
 def options_of(texts: list[str] | None) -> dict[str, str]:
     """Of arguments KEY=VALUE."""
-    return dict(_option(text) for text in texts or ())
+    found: dict[str, str] = {}
+    for text in texts or ():
+        key, value = _option(text)
+        if key in found:
+            raise _refused(f"{key!r} twice", "each option once", "Leave one of them out.")
+        found[key] = value
+    return found
 
 
 def _option(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
-    if key and equals:
+    if key.strip() and equals:
         return key.strip(), value.strip()
-    raise InvalidError(
-        "--set",
-        found=repr(text),
-        expected="KEY=VALUE",
-        action="Write the option, an equals sign, and its value.",
-    )
+    raise _refused(repr(text), "KEY=VALUE", "Write the option, an equals sign, and its value.")
+
+
+def _refused(found: str, expected: str, action: str) -> InvalidError:
+    return InvalidError("--set", found=found, expected=expected, action=action)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime, timezone
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from widetable.cli.command import DONE
 from widetable.cli.console import write_json, write_line
 from widetable.cli.duration import millis_of
+from widetable.cli.human_units import time_text
 from widetable.errors import InvalidError, NotFoundError
 from widetable.table import Table
 
@@ -22,7 +21,10 @@ def tag(
     format: str,
 ) -> int:
     """To list prints name, snapshot and its time of each tag."""
-    _check("tag", action, name, {"--snapshot": snapshot, "--time-retained": time_retained})
+    check_name_given("tag", action, name)
+    of_create = {"--snapshot": snapshot is not None, "--time-retained": time_retained is not None}
+    check_only("tag", action, ["create"], of_create)
+    check_only("tag", action, ["list"], {"--format json": format == "json"})
     table = Table.open(path)
     if action == "create":
         table.create_tag(name or "", snapshot, millis_of(time_retained, "--time-retained"))
@@ -31,7 +33,7 @@ def tag(
         table.delete_tag(name or "")
         return DONE
     found = [
-        {"name": each, "snapshot": kept.id, "time": _time(kept.time_millis)}
+        {"name": each, "snapshot": kept.id, "time": time_text(kept.time_millis)}
         for each, kept in table.tags().items()
     ]
     if format == "json":
@@ -44,7 +46,8 @@ def tag(
 
 def consumer(action: str, path: str, name: str | None, format: str) -> int:
     """To list prints each consumer with the snapshot that it reads next."""
-    _check("consumer", action, name, {})
+    check_name_given("consumer", action, name)
+    check_only("consumer", action, ["list"], {"--format json": format == "json"})
     table = Table.open(path)
     if action == "delete":
         if not table.delete_consumer(name or ""):
@@ -63,14 +66,16 @@ def consumer(action: str, path: str, name: str | None, format: str) -> int:
     return DONE
 
 
-def _check(command: str, action: str, name: str | None, of_create: Mapping[str, Any]) -> None:
-    check_name_given(command, action, name)
-    given = [option for option, value in of_create.items() if value is not None]
-    if given and action != "create":
+def check_only(
+    command: str, action: str, actions: Sequence[str], given: Mapping[str, bool]
+) -> None:
+    """Options of which some are given stand with these actions alone. Raises InvalidError."""
+    found = [option for option, is_given in given.items() if is_given]
+    if found and action not in actions:
         raise InvalidError(
             f"widetable {command} {action}",
-            found=given[0],
-            expected="it with create only",
+            found=found[0],
+            expected=f"it with {' and '.join(actions)} only",
             action="Leave it out.",
         )
 
@@ -84,10 +89,3 @@ def check_name_given(command: str, action: str, name: str | None) -> None:
             expected="none" if action == "list" else "a NAME",
             action="Add it." if name is None else "Leave it out.",
         )
-
-
-def _time(millis: int) -> str:
-    try:
-        return datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(" ", "seconds")
-    except (OverflowError, ValueError, OSError):
-        return f"{millis} ms"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator
+from typing import Any, BinaryIO
 
-from widetable.errors import InvalidError, NotFoundError, StorageError
+from widetable.errors import NotFoundError, StorageError
 
 
 @contextlib.contextmanager
 def storage_errors(name: str) -> Iterator[None]:
-    """Turns OSError of the block into NotFoundError, InvalidError or StorageError with the file's name. A reader that
-    went away (BrokenPipeError) passes: it is no error of ours.
+    """Turns OSError of the block into NotFoundError or StorageError with the file's name. A reader that went away
+    (BrokenPipeError) passes, and what Arrow says of bytes: these are no errors of the system.
     """
     try:
         yield
@@ -25,16 +27,30 @@ def storage_errors(name: str) -> Iterator[None]:
             action="Check the path.",
         ) from cause
     except OSError as cause:
-        if cause.errno is None:  # Arrow's, of bytes
-            raise InvalidError(
-                name,
-                found=str(cause).splitlines()[0],
-                expected="a file of rows",
-                action="Correct the file, or name its --format.",
-            ) from cause
+        if cause.errno is None:
+            raise
         raise StorageError(
             name,
             found=f"{cause.strerror} (errno {cause.errno})",
             expected="a storage that takes the operation",
             action="Make room or mend the storage, then retry; nothing was committed.",
         ) from cause
+
+
+class RefusingFile(io.RawIOBase):
+    """A file to write to whose refusals are such errors; closing it closes nothing."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        with storage_errors(self._name):
+            return self._file.write(data)
+
+    def flush(self) -> None:
+        with storage_errors(self._name):
+            self._file.flush()

@@ -73,9 +73,7 @@ def explain(path: str, key: list[str], snapshot: int | None, tag: str | None, fo
 
 def audit(path: str, start: str | None, findings: int, format: str) -> int:
     """Prints how much was checked of each law, and what breaks one; the exit code says whether anything does."""
-    is_id = start is not None and start.isdecimal() and len(start) <= _ID_DIGITS
-    chosen = int(start) if start is not None and is_id else start
-    report = Table.open(path).audit(chosen, findings)
+    report = Table.open(path).audit(None if start is None else _end(start), findings)
     if format == "json":
         write_json(report.to_dict())
     else:
@@ -109,4 +107,5 @@ def changes(
 
 def _end(text: str) -> int | str:
     """A snapshot's id or a tag."""
-    return int(text) if text.isdigit() else text
+    is_id = text.isascii() and text.isdecimal() and len(text) <= _ID_DIGITS
+    return int(text) if is_id else text

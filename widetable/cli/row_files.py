@@ -108,7 +108,7 @@ class _RowFile:
         try:
             with opened as file, storage_errors(self._path):
                 yield self._reader(file, self._path)
-        except pa.ArrowException as cause:
+        except (pa.ArrowException, OSError) as cause:
             raise InvalidError(
                 self._path,
                 found=str(cause).splitlines()[0],

@@ -32,6 +32,8 @@ from widetable.types import DataType
 _LINES_AT_ONCE: Final = 65_536
 _BYTES_AT_ONCE: Final = 1 << 22
 _MOST_BYTES: Final = 1 << 28
+# What Arrow says of a row that is longer than a block; texts of rows stand in its other errors.
+_BLOCK_IS_SMALL: Final = "straddling object straddles two block boundaries"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _ENDED: Final = "\0end"
 Types = Mapping[str, DataType]
@@ -162,11 +164,19 @@ class CsvInput:
     def names(self, enough: Collection[str]) -> Sequence[str]:
         self.file.seek(0)
         # The line of names alone, which may have line breaks in quotes.
-        line = b""
-        while part := self.file.readline():
-            line += part
-            if line.count(b'"') % 2 == 0 and line.strip():
+        parts: list[bytes] = []
+        in_quotes, length = False, 0
+        while part := self.file.readline(_MOST_BYTES):
+            parts.append(part)
+            in_quotes ^= part.count(b'"') % 2 == 1
+            length += len(part)
+            if length > _MOST_BYTES:
+                raise self._refused("a quote that is not closed, or a line of names without end")
+            if not in_quotes and part.strip():
                 break
+        if in_quotes:
+            raise self._refused("a quote that is not closed")
+        line = b"".join(parts)
         with pyarrow.csv.open_csv(io.BytesIO(line), _reading(len(line), 0)) as reader:
             return list(reader.schema.names)
 
@@ -221,7 +231,7 @@ class CsvInput:
                             yield batch
                 return
             except pa.ArrowInvalid as cause:
-                if "block" not in str(cause):
+                if not str(cause).startswith(_BLOCK_IS_SMALL):
                     raise self._refused(str(cause).splitlines()[0]) from cause
                 if block == _MOST_BYTES:
                     raise self._refused(f"a row of more than {_MOST_BYTES >> 20} MB") from cause

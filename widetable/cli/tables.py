@@ -13,6 +13,19 @@ from widetable.table import Table
 from widetable.type_text import text_of
 
 
+def place_of(path: str) -> tuple[str, str]:
+    """(warehouse, `db.name`) of a table's directory. Raises InvalidError for one that lies in no warehouse."""
+    place = table_name(locate(path)[1])
+    if place is None:
+        raise InvalidError(
+            "PATH",
+            found=repr(path),
+            expected="<warehouse>/<db>.db/<table>",
+            action="Name a directory in one whose name ends with .db.",
+        )
+    return place
+
+
 def init(
     path: str,
     column: list[str],
@@ -22,16 +35,9 @@ def init(
     if_not_exists: bool,
 ) -> int:
     """Prints the path of the table."""
-    place = table_name(locate(path)[1])
-    if place is None:
-        raise InvalidError(
-            "PATH",
-            found=repr(path),
-            expected="<warehouse>/<db>.db/<table>",
-            action="Name a directory in one whose name ends with .db.",
-        )
-    table = Catalog(place[0]).create_table(
-        place[1],
+    warehouse, name = place_of(path)
+    table = Catalog(warehouse).create_table(
+        name,
         [_column(text) for text in column],
         primary_key=names_of(key),
         partition_by=names_of(partition),

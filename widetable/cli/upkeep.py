@@ -94,12 +94,13 @@ def expire(
     span = f": {done.ids[0]} to {done.ids[-1]}" if done.ids else ""
     if dry_run:
         write_line(f"{len(done.ids)} snapshots would go{span}")
-        return DONE
-    write_line(f"{len(done.ids)} snapshots gone{span}; {done.files} files, {done.bytes} bytes")
+    else:
+        write_line(f"{len(done.ids)} snapshots gone{span}; {done.files} files, {done.bytes} bytes")
+    would_be = "would be " if dry_run else ""
     for consumer in done.consumers:
-        write_line(f"consumer {consumer} forgotten")
+        write_line(f"consumer {consumer} {would_be}forgotten")
     for tag in done.tags:
-        write_line(f"tag {tag} deleted")
+        write_line(f"tag {tag} {would_be}deleted")
     return DONE
 
 

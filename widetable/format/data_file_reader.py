@@ -243,6 +243,8 @@ def open_data_file(
         deleted = (
             np.empty(0, np.int64) if meta.deleted is None else deleted_rows(file_io, meta.deleted)
         )
+        if len(deleted) and deleted[-1] >= meta.row_count:
+            raise file.damaged(f"{meta.row_count} rows", f"row {deleted[-1]}, which is deleted")
         return DataFile(file, stored, table_schema, chosen, deleted)
     except BaseException:
         source.close()

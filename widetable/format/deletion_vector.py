@@ -21,6 +21,7 @@ import numpy.typing as npt
 from pyroaring import BitMap, BitMap64
 
 from widetable.errors import DamagedError
+from widetable.format.decoding_errors import mapped_errors
 from widetable.storage.file_io import FileIO
 
 # Numbers of rows, ascending, each once.
@@ -63,11 +64,14 @@ def deleted_rows(file_io: FileIO, place: DeletedRows) -> RowNumbers:
 
 
 def vector_bytes(file_io: FileIO, place: DeletedRows) -> bytes:
-    """The vector from its size to its checksum, which is not looked at."""
-    with file_io.open_input(place.path) as source:
+    """The vector from its size to its checksum, which is not looked at. Raises NotFoundError, StorageError besides."""
+    with file_io.open_input(place.path) as source, mapped_errors(place.path):
+        left = source.size() - place.start - _FRAME_BYTES
+        if place.start < 0 or left < 0:
+            raise _damaged(place, f"a file of {source.size()} bytes", "a vector")
         source.seek(place.start)
         size = int.from_bytes(source.read(4), "big")
-        if place.length - size not in (0, _FRAME_BYTES):
+        if place.length - size not in (0, _FRAME_BYTES) or size > left:
             raise _damaged(place, f"a vector of {size} bytes", f"one of {place.length}")
         return size.to_bytes(4, "big") + bytes(source.read(size + 4))
 

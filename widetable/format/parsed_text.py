@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -109,8 +110,29 @@ def _floats(texts: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _decimals(texts: pa.Array, kind: DataType) -> pa.Array:
+    """By Arrow where there are no more digits than the type has: with more, or an exponent, its cast wraps around."""
     _check(texts, _NUMBER)
-    return texts.cast(arrow_type(kind))
+    digits, scale = kind.precision or 0, kind.scale or 0
+    plain = rf"\A[+-]?[0-9]{{0,{digits - scale}}}(\.[0-9]{{0,{scale}}})?\z"
+    if pc.all(pc.match_substring_regex(texts, plain), min_count=0).as_py():
+        return texts.cast(arrow_type(kind))
+    values = [None if text is None else _exact(text, digits, scale) for text in texts.to_pylist()]
+    return pa.array(values, arrow_type(kind))
+
+
+def _exact(text: str, digits: int, scale: int) -> Decimal:
+    """A number of the form _NUMBER that has no more digits, zeros at its ends aside."""
+    context = Context(
+        prec=max(len(text), 1), Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[InvalidOperation]
+    )
+    try:
+        value = context.normalize(Decimal(text, context))
+    except InvalidOperation as cause:
+        raise ValueError(text) from cause
+    _, held, exponent = value.as_tuple()
+    if value and (int(exponent) < -scale or len(held) + int(exponent) > digits - scale):
+        raise ValueError(text)
+    return value
 
 
 def _texts(texts: pa.Array, kind: DataType) -> pa.Array:

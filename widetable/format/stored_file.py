@@ -7,6 +7,7 @@ Openers and the methods raise DamagedError and UnsupportedError naming the file,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -45,6 +46,9 @@ class FileToOpen:
     def check_names(self, names: Sequence[str]) -> None:
         """A file may lack columns, so one whose name has a wrong bit would be taken for one that it does not have."""
         known = {field.name for field in self.schema.fields}
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise self.damaged(f"the column {twice!r} twice", "each column once")
         foreign = [name for name in names if name not in known and not name.startswith("_")]
         if foreign:
             raise self.damaged(

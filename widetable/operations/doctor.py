@@ -3,7 +3,8 @@
     options      absent `bucket`, options that are refused
     snapshots    lost ones, gaps, torn ones; clocks that were wrong; commit users near the bound
     metadata     manifest lists and manifests of every kept snapshot: there, and of the recorded size
-    files        live data files and all changelog files: there and of their size; deep: all that they hold
+    files        live data files, their deletion vectors, all changelog files: there and of their size; deep: all
+                 that they hold
     notes        consumers, tags, hints and leases that cannot be read
     upkeep       what is unwise: nobody compacts, consumers far behind, sizes of buckets (`upkeep_check`)
 
@@ -33,6 +34,7 @@ from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable, check_writable
 from widetable.operations.upkeep_check import upkeep_findings
+from widetable.operations.vector_check import vector_findings
 from widetable.read.expired import is_kept
 from widetable.write.table_state import TableState
 
@@ -210,6 +212,8 @@ class _Doctor:
             self.files += len(entries)
             for _, file in damaged_files(self.table, entries, latest.id, deep=self.is_deep):
                 yield _of_file(file, ACTION, command_line("repair", self.table.paths.root))
+            live_files = self.committer.live_files
+            yield from vector_findings(self.table, live_files, latest, entries, deep=self.is_deep)
 
     def _changelogs(self) -> Iterator[DoctorFinding]:
         for snapshot in self._snapshots():

@@ -181,7 +181,7 @@ def test_explain_says_where_values_are_from(make: Callable[..., wt.Table]) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("x",), "column 'k': found 'x'; expected a value of type int64"),
+        (("x",), "column 'k': found 'x'; expected a whole number that the type holds"),
         (("k=1", "k=2"), "the column 'k' twice"),
         (("v=1",), "column 'k': found 'v=1'"),
         (("1", "2"), "'1' without a column"),

@@ -33,7 +33,9 @@ def test_make_list_go_forward_and_drop(table: wt.Table, capsys: pytest.CaptureFi
     assert said(capsys, "list", table.path) == "b  snapshot 2\ne  no snapshot\n"
     listed = json.loads(said(capsys, "list", table.path, "--format", "json"))
     assert listed == {"branches": [{"name": "b", "snapshot": 2}, {"name": "e", "snapshot": None}]}
-    assert said(capsys, "fast-forward", table.path, "b", "--dry-run") == "snapshots: 2\n"
+    assert said(capsys, "fast-forward", table.path, "b", "--dry-run") == (
+        "would come or go: snapshots: 2\n"
+    )
     assert rows_of(table) == {1: "a"}
     done = json.loads(said(capsys, "fast-forward", table.path, "b", "--format", "json"))
     assert (done["branch"], done["common_id"], done["snapshots"]) == ("b", 1, [2])

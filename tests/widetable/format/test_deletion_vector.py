@@ -71,6 +71,14 @@ def test_a_file_that_ends_too_early_is_named(tmp_path: Path, end: int) -> None:
         deleted_rows(LocalFileIO(), place)
 
 
+@pytest.mark.parametrize("start", [-5, -(2**31), 1, 23, 24, 25, 1000, 2**31 - 1])
+@pytest.mark.parametrize("data", [b"", b"\x01", encode_vector(np.array([1, 5], np.int64))], ids=len)
+def test_a_place_where_no_vector_is_is_named(tmp_path: Path, data: bytes, start: int) -> None:
+    place = stored(tmp_path, data, start, 16, 2)
+    with pytest.raises(DamagedError, match="index-0"):
+        deleted_rows(LocalFileIO(), place)
+
+
 def test_another_number_of_rows_than_recorded_is_named(tmp_path: Path) -> None:
     vector = encode_vector(np.array([1, 5], np.int64))
     place = stored(tmp_path, vector, 0, recorded_length(vector), 3)
