@@ -43,12 +43,14 @@ class CompleteCache(NamedTuple):
 
 
 def complete_caches(path: str | os.PathLike[str]) -> Iterator[CompleteCache]:
-    """The caches of the table at a path or URL that can be used, of all processes of this host, by their paths."""
+    """The caches of the table at a path or URL that can be used, of all processes of this host, by their paths; none
+    where the directory cannot be read.
+    """
     _, root = locate(path)
     folder = f"{directory_of_host()}/{table_folder(root)}"
     try:
         names = sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:  # none yet, or none that this process may use
         return
     for name in names:
         place = f"{folder}/{name}"

@@ -1,7 +1,7 @@
 """Where the command line writes: results to standard output, everything else to standard error.
 
-Lines are never cut or wrapped: they may be read by programs. On a terminal some have a colour. Raises OSError when a
-stream takes no more.
+Lines are never cut or wrapped: they may be read by programs. On a terminal some have a colour. Raises StorageError
+when a stream takes no more, BrokenPipeError when nobody reads it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 import os
 import sys
 from typing import Any, Final, TextIO
+
+from widetable.cli.refused_file import storage_errors
 
 _COLOURS: Final = {"error": "\033[31m", "warning": "\033[33m", "good": "\033[32m"}
 _NO_COLOUR: Final = "\033[0m"
@@ -43,8 +45,9 @@ def drop_refused_output() -> None:
 def write_text(text: str, stream: TextIO | None = None) -> None:
     """As it is, and at once: what is refused is known here. By default to standard output."""
     stream = stream or sys.stdout
-    stream.write(text)
-    stream.flush()
+    with storage_errors("standard error" if stream is sys.stderr else "standard output"):
+        stream.write(text)
+        stream.flush()
 
 
 def write_line(line: str, style: str = "plain", stream: TextIO | None = None) -> None:

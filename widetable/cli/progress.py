@@ -16,6 +16,7 @@ from typing import Final, TextIO
 
 from widetable.cli.console import write_line
 from widetable.cli.human_units import duration_text, size_text
+from widetable.errors import StorageError
 
 _FIRST_SECONDS: Final = (1, 3, 10, 30)
 _EVERY_SECONDS: Final = 60
@@ -60,7 +61,7 @@ def _say(command: str, stream: TextIO, ended: Callable[[float], bool]) -> None:
         if before is not None and (now := _moved_bytes()) is not None:
             read, written = (after - first for after, first in zip(now, before, strict=True))
             text += f", {size_text(read)} read, {size_text(written)} written"
-        with contextlib.suppress(OSError, ValueError):  # the terminal has gone: nobody asks
+        with contextlib.suppress(OSError, ValueError, StorageError):  # the terminal has gone
             write_line(text, stream=stream)
 
 

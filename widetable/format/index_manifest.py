@@ -7,10 +7,10 @@ UnsupportedError for vectors that lie elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from widetable.errors import UnsupportedError
+from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.avro_file import read_avro, write_avro
 from widetable.format.avro_nodes import Schema
 from widetable.format.avro_schema import array, field, nullable
@@ -56,6 +56,7 @@ _VECTOR: Final = record_schema(
     ],
 )
 _EXTERNAL: Final = field("_EXTERNAL_PATH", nullable("string"))
+_HEAD: Final = (field("_VERSION", "int"), field("_KIND", "int"))
 _READ: Final = (
     field("_PARTITION", "bytes"),
     field("_BUCKET", "int"),
@@ -69,8 +70,7 @@ _READ: Final = (
 INDEX_MANIFEST_SCHEMA: Final[Schema] = record_schema(
     "record",
     [
-        field("_VERSION", "int"),
-        field("_KIND", "int"),
+        *_HEAD,
         *_READ,
         _EXTERNAL,
     ],
@@ -78,7 +78,6 @@ INDEX_MANIFEST_SCHEMA: Final[Schema] = record_schema(
 )
 _VECTOR_FIELDS: Final = tuple(member["name"] for member in _VECTOR["fields"])
 _NAMES_SCHEMA: Final[Schema] = record_schema("record", [_NAME], root=True)
-_ENTRIES_SCHEMA: Final[Schema] = record_schema("record", [*_READ, _EXTERNAL], root=True)
 
 
 def write_index_manifest(entries: Iterable[IndexEntry]) -> bytes:
@@ -114,7 +113,8 @@ def _ranges(entry: IndexEntry) -> list[dict[str, Any]] | None:
 
 def read_index_manifest(data: bytes, subject: str) -> list[IndexEntry]:
     """The entries, in order. subject: the path, for messages."""
-    columns = read_avro(data, _ENTRIES_SCHEMA, subject)
+    columns = read_avro(data, INDEX_MANIFEST_SCHEMA, subject)
+    _check_heads(columns, subject)
     found = zip(*(columns[member["name"]] for member in _READ), strict=True)
     entries = [
         IndexEntry(BucketId(partition, bucket), kind, name, size, rows, _vectors(ranges))
@@ -129,6 +129,25 @@ def read_index_manifest(data: bytes, subject: str) -> list[IndexEntry]:
                 action="Read the table with another client.",
             )
     return entries
+
+
+def _check_heads(columns: Mapping[str, Sequence[Any]], subject: str) -> None:
+    """All entries are of the version that is read here, and live."""
+    versions, kinds = {*columns["_VERSION"]} - {_VERSION}, {*columns["_KIND"]} - {ADD}
+    if versions:
+        raise UnsupportedError(
+            subject,
+            found=f"an entry of version {versions.pop()}",
+            expected=f"version {_VERSION}",
+            action="Read the table with a newer version of this package.",
+        )
+    if kinds:
+        raise DamagedError(
+            subject,
+            found=f"an entry of kind {kinds.pop()}",
+            expected=f"live entries only, of kind {ADD}",
+            action="Restore the file, or go back to an older snapshot.",
+        )
 
 
 def _vectors(ranges: Any) -> tuple[VectorRange, ...]:

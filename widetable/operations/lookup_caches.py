@@ -42,7 +42,7 @@ def caches_of(table: TableState) -> Caches | None:
 
 def complete_caches(path: str) -> list[tuple[Any, ...]]:
     """Those of a table on this host, whoever made them: directory, data file, schema id, rows, bytes on the disk, last
-    use (epoch milliseconds). None where the package is not installed.
+    use (epoch milliseconds); none where the package is not installed.
     """
     try:
         with UNFORKABLE:
