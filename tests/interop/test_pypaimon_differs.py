@@ -112,6 +112,29 @@ def test_both_answers(tmp_path: Path, pypaimon_process: PypaimonProcess, name: s
     assert [{name: row[name] for name in names} for row in theirs] == rows_of(case.theirs)
 
 
+@pytest.mark.parametrize("later", [None, ""])
+def test_texts_without_characters_alone_in_listagg(
+    tmp_path: Path, pypaimon_process: PypaimonProcess, later: str | None
+) -> None:
+    """They are lost where two records meet, and there where one stands alone; in Java they are there."""
+    options = {
+        "bucket": "1",
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "listagg",
+        "write-only": "true",
+        "widetable.fsync": "false",
+    }
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", {"k": "INT", "v": "STRING"}, primary_key=["k"], options=options
+    )
+    for text in ("", later):
+        table.write(pa.table({"k": [1], "v": [text]}, table.arrow_schema))
+    assert table.scan().to_arrow()["v"].to_pylist() == [""]
+    assert pypaimon_process.ask(table, options=NATIVE) == [{"k": 1, "v": None}]
+    table.compact(full=True)
+    assert pypaimon_process.ask(table, options=NATIVE) == [{"k": 1, "v": ""}]
+
+
 def test_a_file_with_a_negative_nan_as_key_is_not_sorted(
     tmp_path: Path, pypaimon_native_write: TheirWrite
 ) -> None:

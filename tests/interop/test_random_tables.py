@@ -19,11 +19,16 @@ from tests.interop.random_histories import (
     table_folder,
 )
 from tests.plain_rows import row_texts
-from tests.random_table import table_specs
+from tests.random_table import TableSpec, functions_of, table_specs
 
 pytestmark = pytest.mark.interop
 
 TABLES = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "60"))
+
+
+def is_served(spec: TableSpec) -> bool:
+    """Nor `listagg`, which loses texts without characters there (test_pypaimon_differs)."""
+    return has_plain_keys(spec) and "listagg" not in functions_of(spec.schema)
 
 
 @settings(max_examples=TABLES, deadline=None)
@@ -33,7 +38,7 @@ def test_both_read_the_same_rows(
     pypaimon_process: PypaimonProcess,
     pypaimon_native_write: TheirWrite,
 ) -> None:
-    specs = table_specs().filter(has_plain_keys)
+    specs = table_specs().filter(is_served)
     with table_folder() as folder:
         found = history(data, folder, OtherClient(pypaimon_native_write), specs)
         if found.stays_different or not found.table.snapshots():
