@@ -39,8 +39,9 @@ TAG_CREATION_PERIOD_DURATION: Final = Option[int | None](
     "duration",
     None,
     "milliseconds",
-    "The same as any time; it goes before `tag.creation-period`.",
+    "The same as any time, up to 366 days; it goes before `tag.creation-period`, and names are `202401310815` then.",
     least=60_000,
+    most=366 * 86_400_000,
 )
 TAG_CREATION_DELAY: Final = Option[int](
     "tag.creation-delay",
@@ -54,7 +55,8 @@ TAG_PERIOD_FORMATTER: Final = Option[str](
     "enum",
     "with_dashes",
     "",
-    "Names of automatic tags: `2024-01-31 08`, `20240131 08` or `2024013108`, of days without the hour.",
+    "Names of automatic tags: `2024-01-31 08`, `20240131 08` or `2024013108`, of days without the hour; those of "
+    "two-hours are the first in any case.",
     choices=("with_dashes", "without_dashes", "without_dashes_and_spaces"),
 )
 TAG_NUM_RETAINED_MAX: Final = Option[int | None](

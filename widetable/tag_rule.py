@@ -21,6 +21,8 @@ from widetable.options import TableOptions
 
 _HOURS: Final = {"daily": 24, "hourly": 1, "two-hours": 2}
 _EPOCH: Final = datetime(1970, 1, 1)
+# Before every later year there is a whole period.
+_LEAST_YEAR: Final = 2
 _DAY: Final = {"with_dashes": "%Y-%m-%d"}
 _HOUR: Final = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H"}
 
@@ -45,18 +47,19 @@ class TagRule:
         if millis is None:
             return None
         try:
-            return datetime.fromtimestamp(millis / 1000, self.zone).replace(tzinfo=None)
+            time = datetime.fromtimestamp(millis / 1000, self.zone).replace(tzinfo=None)
         except (OverflowError, ValueError, OSError):
             return None
+        return time if time.year > _LEAST_YEAR else None
 
     def due(self, newest: datetime | None, time: datetime) -> datetime | None:
         """The start of the period of which a snapshot of this time is the tag. newest: that of the newest tag."""
         if newest is None:
             return self._before(time)
-        following = newest + self.period
-        if time - self.delay < following + self.period:
+        # As durations: a tag may be named by the last day that a calendar has.
+        if time - _EPOCH - self.delay < newest - _EPOCH + 2 * self.period:
             return None
-        return following if self.completes else self._before(time)
+        return newest + self.period if self.completes else self._before(time)
 
     def _before(self, time: datetime) -> datetime:
         """The period that ended last."""

@@ -1,8 +1,10 @@
 """Makes the tags that are due by `tag_rule`, and lets those go that are too many.
 
-In: a table as it is now. Out: names. By maintainers and by each expiry before it removes snapshots; a snapshot that
-expired before is passed over for the next one, as in Paimon (`TagAutoCreation`), whose writers go on where this ends.
-Several at once do no harm: who comes second finds the tag. Raises what reading snapshots and writing tags raises.
+In: a table as it is now. Out: which snapshot still waits for its tag, because the storage took none. By maintainers and
+by each expiry before it removes snapshots; a snapshot that expired before is passed over for the next one, as in Paimon
+(`TagAutoCreation`), whose writers go on where this ends. Several at once do no harm: who comes second finds the tag. A
+full disk keeps no snapshot from expiry but those from the one on that waits. Raises what reading snapshots and tags
+raises.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.errors import NotFoundError
+from widetable.errors import NotFoundError, StorageError
 from widetable.format.snapshot import Snapshot, Tag
 from widetable.operations.tags import TagStore
 from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
@@ -22,12 +24,10 @@ from widetable.write.table_state import TableState
 _log = logging.getLogger("widetable")
 
 
-def create_due_tags(state: TableState) -> tuple[str, ...]:
-    """The tags that are new; none where the table has no automatic ones."""
+def create_due_tags(state: TableState) -> int | None:
+    """Tag what is due, if the table has automatic tags. Out: the first snapshot that is due and could not be tagged."""
     rule = tag_rule(state.options)
-    if rule is None:
-        return ()
-    return tuple(_AutomaticTags(state, rule).run())
+    return None if rule is None else _AutomaticTags(state, rule).run()
 
 
 class _AutomaticTags:
@@ -40,19 +40,23 @@ class _AutomaticTags:
         self._tags = TagStore(state.file_io, state.paths)
         self._kept_millis = state.options.get(TAG_DEFAULT_TIME_RETAINED)
 
-    def run(self) -> Iterator[str]:
-        """In order of their snapshots."""
+    def run(self) -> int | None:
+        """In order of the snapshots."""
         there = self._there()
         newest, after_id = max(there, default=(None, 0))
         if not self._has_reached(newest):
-            return
+            return None
         for snapshot in self._later(after_id):
             time = self._time_of(snapshot)
             start = None if time is None else self._rule.due(newest, time)
-            if start is not None and self._keep(self._rule.name(start), snapshot):
-                newest = start
-                yield self._rule.name(start)
+            try:
+                if start is not None and self._keep(self._rule.name(start), snapshot):
+                    newest = start
+            except StorageError as refusal:
+                _log.warning("%s: snapshot %d has yet no tag: %s", self._root, snapshot.id, refusal)
+                return snapshot.id
         self._let_go()
+        return None
 
     def _time_of(self, snapshot: Snapshot) -> datetime | None:
         return self._rule.time_of(snapshot.time_millis, snapshot.watermark)

@@ -5,8 +5,10 @@ Raises what these raise.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from widetable.commit.clock import Clock
@@ -36,6 +38,14 @@ class Cleaned:
     files: int = 0
     bytes: int = 0
 
+    def plus(self, other: Cleaned) -> Cleaned:
+        return Cleaned(
+            self.snapshots + other.snapshots,
+            self.orphans + other.orphans,
+            self.files + other.files,
+            self.bytes + other.bytes,
+        )
+
 
 class Cleaner:
     """expires: whether snapshots go. older_than_millis: orphans go once a day when they are so old; None: never."""
@@ -46,6 +56,7 @@ class Cleaner:
         self._committer = committer
         self._clock = clock
         self._expires = expires
+        self._may_expire = True
         self._older_than_millis = older_than_millis
         self._seen_id: int | None = None
         self._looked_at_millis: float | None = None
@@ -57,25 +68,33 @@ class Cleaner:
         return self._look_is_due(latest_id) or self._orphans_are_due()
 
     def clean(self, state: TableState, latest_id: int | None, *, at_once: bool) -> Cleaned:
-        """Let go what is due, or (at once) all that may go."""
-        expired, removed = Cleaned(), Cleaned()
+        """Let go what is due, or (at once) all that may go. What one kind raises keeps no other from going: it may be
+        what makes room; the first error is raised in the end.
+        """
+        done, first = Cleaned(), None
+        for step in self._due(latest_id, at_once=at_once):
+            try:
+                done = done.plus(step(state))
+            except Exception as error:  # noqa: BLE001
+                if first is not None:
+                    _log.warning("%s was not cleaned of everything: %s", state.paths.root, error)
+                first = first or error
+        if first is not None:
+            raise first
+        return done
+
+    def _due(
+        self, latest_id: int | None, *, at_once: bool
+    ) -> Iterator[Callable[[TableState], Cleaned]]:
+        """In order: what partitions lose is kept by snapshots for a while."""
         if at_once or self._look_is_due(latest_id):
-            if self._expires:
-                self._expire_partitions(state, at_once=at_once)
-                expired = self._expire(state)
-            else:
-                create_due_tags(state)
-            # At the limit of one expiry, there is more.
-            self._looked_at_millis = None if expired.snapshots else self._clock.monotonic_millis()
             self._seen_id = latest_id
+            self._looked_at_millis = self._clock.monotonic_millis()
+            if self._expires:
+                yield partial(self._expire_partitions, at_once=at_once)
+            yield self._expire if self._expires and self._may_expire else self._tag
         if self._older_than_millis is not None and (at_once or self._orphans_are_due()):
-            removed = self._remove_orphans(state, self._older_than_millis)
-        return Cleaned(
-            expired.snapshots,
-            removed.orphans,
-            expired.files + removed.files,
-            expired.bytes + removed.bytes,
-        )
+            yield partial(self._remove_orphans, older_than_millis=self._older_than_millis)
 
     def _look_is_due(self, latest_id: int | None) -> bool:
         if latest_id is None:
@@ -90,25 +109,30 @@ class Cleaner:
     def _has_passed(self, since_millis: float | None, millis: int) -> bool:
         return since_millis is None or self._clock.monotonic_millis() - since_millis >= millis
 
+    def _tag(self, state: TableState) -> Cleaned:
+        create_due_tags(state)
+        return Cleaned()
+
     def _expire(self, state: TableState) -> Cleaned:
         """With the tags that are due before. A table that this version may not expire is logged once."""
         try:
             gone = expire(state, self._committer, retention_of(state.options))
         except UnsupportedError as error:
             _log.warning("snapshots of %s do not expire: %s", state.paths.root, error)
-            self._expires = False
-            create_due_tags(state)
-            return Cleaned()
+            self._may_expire = False
+            return self._tag(state)
+        if gone.ids:  # at the limit of one expiry, there is more
+            self._looked_at_millis = None
         _log_freed(state, f"{len(gone.ids)} snapshots expired", gone.files, gone.bytes)
         return Cleaned(snapshots=len(gone.ids), files=gone.files, bytes=gone.bytes)
 
-    def _expire_partitions(self, state: TableState, *, at_once: bool) -> None:
-        """Before snapshots: what goes here is kept by them for a while."""
+    def _expire_partitions(self, state: TableState, *, at_once: bool) -> Cleaned:
         often = state.options.get(PARTITION_EXPIRATION_CHECK_INTERVAL)
         if at_once or self._has_passed(self._partitions_at_millis, often):
             now = datetime.fromtimestamp(self._clock.now_nanos() / 1e9)
             expire_old(state, self._committer, now)
             self._partitions_at_millis = self._clock.monotonic_millis()
+        return Cleaned()
 
     def _remove_orphans(self, state: TableState, older_than_millis: int) -> Cleaned:
         found = remove_orphans(state, self._committer, older_than_millis, dry_run=False)

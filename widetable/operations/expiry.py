@@ -137,13 +137,14 @@ class _Expiry:
         self._consumers = ConsumerStore(state.file_io, state.paths)
         self._retired = RetiredSnapshots(state.file_io, state.paths)
         self._tags = TagStore(state.file_io, state.paths)
+        self._untagged_id: int | None = None
 
     def run(self, retention: Retention) -> ExpiryResult:
         forgotten = tuple(name for name in self._idle_consumers() if self._consumers.delete(name))
         tags = self._ended_tags()
         for name in tags:
             self._tags.discard(name)
-        create_due_tags(self._state)
+        self._untagged_id = create_due_tags(self._state)
         forget_holds(self._state, 0, self._clock)
         ids = self._retire(self._choose(retention, self._needed()))
         swept = ExpirySweep(self._state, self._committer, self._retired).run()
@@ -182,7 +183,8 @@ class _Expiry:
         """The first snapshots that readers still need. without: consumers that do not count."""
         held = kept_snapshots(self._state, self._clock)
         consumers = self._consumers.all()
-        return [*held, *(consumers[name] for name in consumers.keys() - set(without))]
+        untagged = [] if self._untagged_id is None else [self._untagged_id]
+        return [*held, *untagged, *(consumers[name] for name in consumers.keys() - set(without))]
 
     def _retire(self, choice: ExpiryChoice) -> tuple[int, ...]:
         """Remove the files of the chosen snapshots, as far as nobody asked for them meanwhile."""

@@ -176,6 +176,19 @@ def test_rounds_at_any_time_make_the_same_tags(tmp_path: Path, rng: random.Rando
         assert kept(table.table) == expected
 
 
+def test_days_at_the_ends_of_a_calendar(tmp_path: Path) -> None:
+    """Tags of such names, periods and snapshots' times: no error, and no tag that nobody can name."""
+    for number, time in enumerate([datetime(9999, 12, 31, 23), datetime(1, 1, 2), DAY]):
+        options = {"tag.automatic-creation": "process-time", "tag.creation-delay": "1 h"}
+        if number == 2:
+            options["tag.creation-period-duration"] = "366 d"
+        table = dated_table(tmp_path / str(number), options)
+        table.add(time)
+        table.table.create_tag("9999-12-31")
+        table.table.expire_snapshots(time_retained_millis=10**15)
+        assert "9999-12-31" in table.table.tags()
+
+
 @pytest.mark.parametrize(
     ("options", "error", "match"),
     [
@@ -183,6 +196,7 @@ def test_rounds_at_any_time_make_the_same_tags(tmp_path: Path, rng: random.Rando
         ({"tag.automatic-creation": "daily"}, wt.InvalidError, "process-time"),
         ({"tag.creation-delay": "1 d"}, wt.InvalidError, "tag.creation-delay"),
         ({"tag.creation-period-duration": "1 s"}, wt.InvalidError, "60000"),
+        ({"tag.creation-period-duration": "367 d"}, wt.InvalidError, "tag.creation-period"),
         ({"tag.num-retained-max": "0"}, wt.InvalidError, "tag.num-retained-max"),
         (
             {"tag.automatic-creation": "watermark", "sink.watermark-time-zone": "Nowhere/Land"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -136,3 +137,39 @@ def test_a_maintainer_makes_room_and_says_how_much(
     assert seen[0].freed_bytes > 100_000
     assert f"{seen[0].freed_files} files, {seen[0].freed_bytes} bytes freed" in caplog.text
     check_goes_on(table)
+
+
+PARTITIONED = pa.schema([pa.field("dt", pa.string(), nullable=False), *SCHEMA])
+
+
+def test_partitions_and_tags_that_cannot_be_written_keep_no_snapshot(small_disk: Path) -> None:
+    """Both come before snapshots go, and take room. What was refused is raised, and done once there is room."""
+    table = wt.Catalog(str(small_disk)).create_table(
+        "db.t",
+        PARTITIONED,
+        primary_key=["dt", "k"],
+        partition_by=["dt"],
+        options={"bucket": "1", "write-only": "true", **KEEP_ONE},
+    )
+    for number in range(6):
+        table.write(rows(number).add_column(0, PARTITIONED.field(0), [["2020-01-01"] * 3]))
+        table.compact(full=True)
+    options = {"partition.expiration-time": "1 d", "tag.automatic-creation": "process-time"}
+    table = wt.Catalog(str(small_disk)).alter_table("db.t", set_options=options)
+    table.create_tag(f"{datetime.now() - timedelta(days=2):%Y-%m-%d}", snapshot_id=6)
+    fill(small_disk)
+    with pytest.raises(wt.StorageError):
+        table.maintain(once=True)
+    assert [snapshot.id for snapshot in table.snapshots()] == [
+        7,
+        8,
+        9,
+        10,
+        11,
+        12,
+    ]  # 7 is to be tagged
+    assert free_bytes(small_disk) > 100_000
+    table.maintain(once=True)
+    assert [snapshot.id for snapshot in table.tags().values()] == [6, 7]
+    assert len(table.snapshots()) == 1
+    assert table.scan().to_arrow().num_rows == 0

@@ -41,6 +41,14 @@ def day(age: int) -> str:
     return f"{NOW - timedelta(days=age):%Y-%m-%d}"
 
 
+def test_a_time_before_all_calendars_lets_nothing_go(tmp_path: Path) -> None:
+    table = create(tmp_path, **{"partition.expiration-time": "3650000 d"})
+    table.write({"day": [day(20)], "k": [1], "v": [1]})
+    assert table.expire_partitions().partitions == ()
+    table.maintain(once=True)
+    assert days(table) == {day(20)}
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"bucket": "-1"}, {"deletion-vectors.enabled": "true"}], ids=str
 )
