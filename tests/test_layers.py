@@ -29,6 +29,7 @@ STAGES = (
         "tag_options",
         "options",
         "tag_rule",
+        "partition_time",
         "option_checks",
         "options_doc",
     ),

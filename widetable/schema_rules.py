@@ -10,7 +10,9 @@ from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.field_options import field_option_columns
 from widetable.option_checks import check_values
+from widetable.partition_time import check_pattern, time_form
 from widetable.paths import partition_directory
+from widetable.retention_options import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
 from widetable.schema import KEY_PREFIX, RESERVED_NAMES, TableSchema
 
 
@@ -28,6 +30,8 @@ def check_schema(schema: TableSchema) -> None:
                 f"one of {', '.join(schema.names)}",
                 "Correct the column's name.",
             )
+    time_form(schema.typed_options.get(PARTITION_TIMESTAMP_FORMATTER))
+    check_pattern(schema.typed_options.get(PARTITION_TIMESTAMP_PATTERN), schema.partition_keys)
     _check_bucket(schema)
     _check_sequence_fields(schema)
     _check_rowkind_field(schema)

@@ -13,7 +13,7 @@ from typing import Final
 
 from widetable.commit.clock import Clock
 from widetable.commit.committer import Committer
-from widetable.errors import UnsupportedError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.operations.automatic_tags import create_due_tags
 from widetable.operations.expiry import expire
 from widetable.operations.expiry_choice import retention_of
@@ -130,7 +130,13 @@ class Cleaner:
         often = state.options.get(PARTITION_EXPIRATION_CHECK_INTERVAL)
         if at_once or self._has_passed(self._partitions_at_millis, often):
             now = datetime.fromtimestamp(self._clock.now_nanos() / 1e9)
-            expire_old(state, self._committer, now)
+            try:
+                expire_old(state, self._committer, now)
+            except (
+                InvalidError,
+                UnsupportedError,
+            ) as error:  # options as another client takes them
+                _log.warning("partitions of %s do not expire: %s", state.paths.root, error)
             self._partitions_at_millis = self._clock.monotonic_millis()
         return Cleaned()
 

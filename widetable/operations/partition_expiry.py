@@ -26,9 +26,9 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.partition_value import partition_texts
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
-from widetable.operations.partition_time import formats_of, partition_time
 from widetable.operations.snapshot_audit import partition_text
 from widetable.operations.supported import check_given_rows, check_writable
+from widetable.partition_time import partition_time, time_form
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -109,14 +109,14 @@ def _times_of_values(
     schema = state.schema
     readable = replace(schema, options={**schema.options, opt.PARTITION_LEGACY_NAME.key: "false"})
     pattern = state.options.get(retention.PARTITION_TIMESTAMP_PATTERN)
-    formats = formats_of(state.options.get(retention.PARTITION_TIMESTAMP_FORMATTER))
+    form = time_form(state.options.get(retention.PARTITION_TIMESTAMP_FORMATTER))
     for partition in partitions:
         try:
             texts = dict(partition_texts(partition, readable))
         except UnsupportedError as error:
             _log.warning("a partition of %s does not expire: %s", state.paths.root, error)
             continue
-        found = partition_time(texts, pattern, formats)
+        found = partition_time(texts, pattern, form)
         if found is not None:
             yield partition, found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ import widetable as wt
 from widetable.cli.app import main
 from widetable.errors import InvalidError
 from widetable.operations import partition_expiry
-from widetable.operations.partition_time import formats_of, partition_time
+from widetable.partition_time import partition_time, time_form
 
 NOW = datetime.now()
 
@@ -156,23 +157,61 @@ def test_without_the_option_all_stay(tmp_path: Path) -> None:
         ("yy-MM-dd", "24-02-29", datetime(2024, 2, 29)),
         (None, "2024-02-29 10:30:05.000", datetime(2024, 2, 29, 10, 30, 5)),
         ("yyyy-MM-dd'T'HH", "2024-02-29T07", datetime(2024, 2, 29, 7)),
-        ("yyyy'%d'MM", "2024%d02", datetime(2024, 2, 1)),
+        ("yyyy'%d'MM", "2024%d02", None),
+        ("HH:mm", "07:30", None),
+        ("yyyyMMdd", "2024111", None),
+        ("yyyyMMdd", "202401011", None),
+        ("yyyy-MM-dd", "2024-1-5", None),
+        ("yyyy-M-d", "2024-1-05", datetime(2024, 1, 5)),
+        ("yyyy-MM-dd", " 2024-01-05", None),
+        ("yyyy.MM.dd", "2024x01x05", None),
+        ("yy-MM-dd", "70-02-01", datetime(2070, 2, 1)),
+        (None, "2024-1-5", datetime(2024, 1, 5)),
+        (None, "2024-1-5 7:3:2", datetime(2024, 1, 5, 7, 3, 2)),
+        (None, "99999-01-05", None),
+        (None, "2024-13-05", None),
+        (None, "\N{ARABIC-INDIC DIGIT TWO}024-01-05", None),
         ("dd/MM/yyyy ''", "29/02/2024 '", datetime(2024, 2, 29)),
     ],
 )
 def test_formatters(formatter: str | None, text: str, expected: datetime | None) -> None:
-    assert partition_time({"day": text}, None, formats_of(formatter)) == expected
+    assert partition_time({"day": text}, None, time_form(formatter)) == expected
 
 
-@pytest.mark.parametrize("formatter", ["yyyy-'x", "yyyy-QQ", "EEEE", "yyyy-ww", "yyyy-MM-dd yyyy"])
+@pytest.mark.parametrize(
+    "formatter",
+    ["yyyy-'x", "yyyy-QQ", "EEEE", "yyyy-ww", "yyyy-MM-dd yyyy", "yyyy MMM d", "yyy-MM-dd"],
+)
 def test_formatters_that_are_none_are_refused(formatter: str) -> None:
     with pytest.raises(InvalidError, match="timestamp-formatter"):
-        formats_of(formatter)
+        time_form(formatter)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"partition.timestamp-formatter": "EEE"}, {"partition.timestamp-pattern": "$nope"}],
+    ids=str,
+)
+def test_wrong_ones_are_refused_when_they_are_set_and_end_no_maintainer(
+    tmp_path: Path, option: dict[str, str]
+) -> None:
+    table = create(tmp_path)
+    with pytest.raises(InvalidError, match="timestamp"):
+        wt.Catalog(str(tmp_path)).alter_table("db.t", set_options=option)
+    table.write({"day": [day(20)], "k": [1], "v": [1]})
+    schema = Path(table.path, "schema/schema-0")  # as another client may have made it
+    body = json.loads(schema.read_text())
+    schema.write_text(json.dumps({**body, "options": {**body["options"], **option}}))
+    table = wt.Table.open(table.path)
+    table.maintain(once=True)
+    assert days(table) == {day(20)}
+    with pytest.raises(InvalidError, match="timestamp"):
+        table.expire_partitions()
 
 
 def test_a_pattern_with_another_column_is_refused() -> None:
     with pytest.raises(InvalidError, match="timestamp-pattern"):
-        partition_time({"day": "x"}, "$hour", formats_of(None))
+        partition_time({"day": "x"}, "$hour", time_form(None))
 
 
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
