@@ -29,7 +29,9 @@ _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
 _CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
 _RETIRED: Final = re.compile(r"^widetable-retired-snapshot-(\d+)(?:-[0-9a-f]+)?$")
 _LOOKUP_PIN: Final = re.compile(r"^widetable-lookup-pin-(.+)-(\d+)$")
-_DATA_FILE: Final = re.compile(r"^((?:/[^/]+=[^/]*)*)/bucket-(\d+)/[^/]+$")
+_DATA_FILE: Final = re.compile(r"^((?:/[^/]+=[^/]*)*)/bucket-(\d+|postpone)/[^/]+$")
+# The number of the bucket of rows that wait for one: readers and compactions pass over it.
+POSTPONED: Final = -2
 _CONTENT: Final = re.compile(
     r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
 )
@@ -312,7 +314,8 @@ class TablePaths:
         unpartitioned tables.
         """
         parts = [partition_directory(name, text) for name, text in partition]
-        return "/".join([self.shared_root, *parts, f"bucket-{bucket}"])
+        name = "postpone" if bucket == POSTPONED else str(bucket)
+        return "/".join([self.shared_root, *parts, f"bucket-{name}"])
 
     def data_file(self, partition: Sequence[tuple[str, str]], bucket: int, name: str) -> str:
         return f"{self.bucket_dir(partition, bucket)}/{self._plain(name)}"

@@ -3,7 +3,7 @@ dropped what it had, to go on as another branch.
 
 On disk, in the branch's directory (ours; other clients neither write it nor look there):
 
-    service/widetable-branch = "making " uuid      from before anything else of the branch is there
+    service/widetable-branch = "making " uuid      from before anything else of the branch is there; while it is dropped
                              | uuid                once all is
 
 A branch of another client has none, nor has main in its first life. Raises NotFoundError for a branch that is not
@@ -12,14 +12,16 @@ whole, StorageError.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from typing import Final
 
-from widetable.errors import NotFoundError
+from widetable.errors import NotFoundError, StorageError
 from widetable.paths import BRANCHES, TablePaths
 from widetable.storage.file_io import FileIO
 
 _MAKING: Final = b"making "
+_log = logging.getLogger("widetable")
 
 
 def had_branches(file_io: FileIO, paths: TablePaths) -> bool:
@@ -37,6 +39,14 @@ def claim(file_io: FileIO, paths: TablePaths) -> bool:
 def finish(file_io: FileIO, paths: TablePaths) -> None:
     """All of the branch is there."""
     file_io.replace(paths.branch_mark, file_io.read(paths.branch_mark).removeprefix(_MAKING))
+
+
+def begin_to_drop(file_io: FileIO, paths: TablePaths) -> None:
+    """From now on it is no branch, whatever is left of it. A full disk, which takes no mark, lets it be dropped."""
+    try:
+        file_io.replace(paths.branch_mark, _MAKING + uuid.uuid4().hex.encode())
+    except StorageError as refusal:
+        _log.warning("%s is dropped without a mark: %s", paths.root, refusal)
 
 
 def begin_anew(file_io: FileIO, paths: TablePaths) -> None:

@@ -91,7 +91,7 @@ def change_batches(
 
 
 def _end(table: OpenTable, given: int | str | datetime, name: str) -> _End:
-    if isinstance(given, str) and not given.isdigit():
+    if isinstance(given, str) and (not given.isdigit() or given in table._tags.names()):
         return _End(table._tags.load(given).id, given)
     if isinstance(given, datetime):
         at = chosen_state(table, timestamp=given).snapshot

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-# The bucket of rows that wait for one: readers pass over it.
-POSTPONED: Final = -2
 # What Paimon's writers can count.
 MOST_DYNAMIC_BUCKETS: Final = 2**15 - 1
 

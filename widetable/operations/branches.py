@@ -16,7 +16,7 @@ import os
 from dataclasses import replace
 
 from widetable.arguments import text
-from widetable.commit.branch_mark import branch_life, claim, finish
+from widetable.commit.branch_mark import begin_to_drop, branch_life, claim, finish
 from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.parsed_back import parsed_back
 from widetable.commit.schema_store import SchemaStore
@@ -77,6 +77,8 @@ def drop_branch(table: OpenTable, name: str) -> None:
     """
     paths = table._paths.of_branch(check_branch(name))
     wait_for_compactions(paths.root)
+    if table._file_io.list(paths.root):
+        begin_to_drop(table._file_io, paths)
     if not table._file_io.delete_dir(paths.root):
         raise branch_not_found(table._file_io, table._paths, name)
 
@@ -95,7 +97,7 @@ def branch_names(file_io: FileIO, paths: TablePaths) -> list[str]:
     """Of branches that are whole, sorted."""
     entries = file_io.list(paths.branch_dir)
     names = [branch_name(entry.name) for entry in entries if entry.is_dir]
-    return sorted(name for name in names if name and _is_whole(file_io, paths.of_branch(name)))
+    return sorted(name for name in names if name and is_whole(file_io, paths.of_branch(name)))
 
 
 def check_there(file_io: FileIO, paths: TablePaths) -> None:
@@ -127,7 +129,8 @@ def check_stands_alone(table: OpenTable) -> None:
         )
 
 
-def _is_whole(file_io: FileIO, paths: TablePaths) -> bool:
+def is_whole(file_io: FileIO, paths: TablePaths) -> bool:
+    """Whether a branch is made, and is not being dropped."""
     try:
         branch_life(file_io, paths)
     except NotFoundError:
@@ -138,8 +141,11 @@ def _is_whole(file_io: FileIO, paths: TablePaths) -> bool:
 def _copied_tag(table: OpenTable, paths: TablePaths, tag: str) -> int:
     """The newest schema that its snapshot needs."""
     kept = table._tags.load(tag)
+    first = parsed_back(
+        first_snapshot(table._file_io, paths, kept), snapshot_from_json, paths.snapshot(kept.id)
+    )
+    table._file_io.publish(paths.snapshot(kept.id), first)
     table._file_io.publish(paths.tag(tag), table._file_io.read(table._paths.tag(tag)))
-    table._file_io.publish(paths.snapshot(kept.id), _first_snapshot(table, paths, kept))
     live = table._committer.live_files.live_entries(kept)
     return max(kept.schema_id, *(entry.file.schema_id for entry in live), 0)
 
@@ -153,17 +159,17 @@ def _moved(tag: str | None) -> NotFoundError:
     )
 
 
-def _first_snapshot(table: OpenTable, paths: TablePaths, kept: Snapshot) -> bytes:
-    """The tag's snapshot; without its changelog if that has expired with the snapshot's own file."""
+def first_snapshot(file_io: FileIO, paths: TablePaths, kept: Snapshot) -> Snapshot:
+    """What a tag kept; without its changelog if that has expired with the snapshot's own file."""
     changelog = kept.changelog_manifest_list
-    if changelog is not None and not table._file_io.exists(paths.manifest(changelog)):
-        kept = replace(
-            kept,
-            changelog_manifest_list=None,
-            changelog_manifest_list_size=None,
-            changelog_record_count=None,
-        )
-    return parsed_back(kept, snapshot_from_json, paths.snapshot(kept.id))
+    if changelog is None or file_io.exists(paths.manifest(changelog)):
+        return kept
+    return replace(
+        kept,
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+    )
 
 
 def _names_another(option: str) -> bool:

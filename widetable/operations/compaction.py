@@ -32,6 +32,7 @@ from widetable.operations.lookup_caches import caches_of
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
+from widetable.paths import POSTPONED
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -98,9 +99,10 @@ def answered(state: TableState) -> Iterator[list[str]]:
 
 
 def newest_entries(committer: Committer, touched: Collection[BucketId] | None = None) -> Newest:
-    """The newest snapshot and its live entries; touched: of these buckets, None for all."""
+    """The newest snapshot and its live entries that have a bucket; touched: of these buckets, None for all."""
     if touched is None:
-        return newest_files(committer)
+        snapshot, entries = newest_files(committer)
+        return snapshot, [entry for entry in entries if entry.bucket != POSTPONED]
     partitions = frozenset(bucket.partition for bucket in touched)
     numbers = frozenset(bucket.number for bucket in touched)
     snapshot, entries = newest_files(committer, partitions, numbers)

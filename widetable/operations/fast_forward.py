@@ -27,12 +27,13 @@ from widetable.commit.branch_mark import begin_anew
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.last_commits import LastCommits
 from widetable.commit.lost_snapshots import mark_again, mark_snapshots
+from widetable.commit.parsed_back import parsed_back
 from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.commit.schema_store import SchemaStore
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError, InvalidError
-from widetable.format.snapshot import Snapshot
-from widetable.operations.branches import check_stands_alone, check_there
+from widetable.format.snapshot import Snapshot, snapshot_from_json
+from widetable.operations.branches import check_stands_alone, check_there, first_snapshot
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
@@ -208,7 +209,7 @@ class _FastForward:
         for id in plan.schemas:
             self._copy(self._source.schema(id), self._target.schema(id))
         for id in plan.snapshots:
-            self._copy(self._source.snapshot(id), self._target.snapshot(id))
+            self._copy_snapshot(id, is_first=plan.common_id is None and id == plan.snapshots[0])
         for name in plan.tags:
             self._copy(self._source.tag(name), self._target.tag(name))
         if plan.snapshots:
@@ -247,8 +248,19 @@ class _FastForward:
                 retired.forget(id)
         LastCommits(self._file_io, self._target).forget_from(dropped[0])
 
-    def _copy(self, source: str, target: str) -> None:
+    def _copy_snapshot(self, id: int, *, is_first: bool) -> None:
+        """As it is, but for a first one that names a changelog which is gone, as other clients make branches."""
+        source, target = self._source.snapshot(id), self._target.snapshot(id)
         data = self._file_io.read(source)
+        found = snapshot_from_json(data, source)
+        whole = first_snapshot(self._file_io, self._target, found) if is_first else found
+        same = whole == found
+        self._publish(data if same else parsed_back(whole, snapshot_from_json, target), target)
+
+    def _copy(self, source: str, target: str) -> None:
+        self._publish(self._file_io.read(source), target)
+
+    def _publish(self, data: bytes, target: str) -> None:
         if not self._file_io.publish(target, data) and self._file_io.read(target) != data:
             raise ConflictError(
                 target,

@@ -23,6 +23,7 @@ from widetable.errors import ConflictError, DamagedError, NotFoundError
 from widetable.format.index_manifest import index_file_names
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import Snapshot, snapshot_from_json
+from widetable.operations.branches import is_whole
 from widetable.operations.tags import TagStore
 from widetable.paths import MAIN_BRANCH, TablePaths, branch_name, changelog_id
 from widetable.storage.file_io import FileIO
@@ -148,7 +149,8 @@ class NamedFiles:
         """Snapshots before tags: a tag counts only if its snapshot was there after it."""
         store = SnapshotStore(self._file_io, self._paths)
         try:
-            store.latest_id()  # raises where snapshots are lost
+            if self._paths.branch == MAIN_BRANCH or is_whole(self._file_io, self._paths):
+                store.latest_id()  # raises where snapshots are lost
             snapshots = [store.load(id) for id in store.ids()]
             names = self.of_snapshots(snapshots, partitions, buckets) | self.of_changelogs()
         except DamagedError as cause:

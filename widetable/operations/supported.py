@@ -17,6 +17,7 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.option import Option
 from widetable.option_checks import check_honoured, check_values
+from widetable.paths import POSTPONED
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_fixed_buckets
 
@@ -40,7 +41,6 @@ _CHANGES_ROWS: Final[Mapping[str, str]] = {
 OTHER_DIRECTORY: Final = "data-file.path-directory"
 # Of `bucket`: an index says where a key is; and a compaction has yet to put it somewhere.
 _DYNAMIC: Final = -1
-_POSTPONED: Final = -2
 # The same of options that have no harmless value.
 _OTHER_ROWS: Final = (
     OTHER_DIRECTORY,
@@ -73,7 +73,7 @@ def check_readable(schema: TableSchema) -> None:
             raise _unsupported(f"option {key!r}", repr(value), repr(harmless))
         if key in _OTHER_ROWS or key.startswith(_OTHER_ROWS_PREFIXES):
             raise _unsupported(f"option {key!r}", repr(value), "no such option in the table")
-    if schema.num_buckets < _POSTPONED or schema.num_buckets == 0:
+    if schema.num_buckets < POSTPONED or schema.num_buckets == 0:
         check_fixed_buckets(schema)
     engine_of(schema)
 

@@ -21,12 +21,13 @@ from widetable.commit.live_files import LiveFiles
 from widetable.errors import UnsupportedError
 from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.bucket_hash import bucket_ids
-from widetable.format.bucket_id import POSTPONED, BucketId, by_bucket
+from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.plain_value import FLOATS, plain_column, row_order
 from widetable.format.snapshot import Snapshot
+from widetable.paths import POSTPONED
 from widetable.read.literal import Comparable, comparable_of, holds
 from widetable.read.predicate import Bound, Predicate
 from widetable.read.split import Split, needs_merge

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import widetable as wt
+from widetable.format.snapshot import Tag
 
 LAYOUTS: list[dict[str, str]] = [
     {},
@@ -131,3 +132,17 @@ def test_what_a_mode_cannot_give_is_refused(tmp_path: Path) -> None:
         table.changes(0, 1, mode="all")
     with pytest.raises(wt.InvalidError, match="commit_columns"):
         table.changes(0, 1, mode="diff", commit_columns=True)
+
+
+def test_a_tag_whose_name_is_a_number(tmp_path: Path, rng: random.Random) -> None:
+    """As automatic tags may have them; other texts of digits are no snapshots' ids."""
+    table = create(tmp_path)
+    write(table, rng)
+    snapshot = table.snapshots()[-1]
+    table._tags.keep("20260131", Tag(snapshot=snapshot))
+    write(table, rng)
+    last = table.snapshots()[-1].id
+    by_tag = table.changes("20260131", last).to_pylist()
+    assert by_tag == table.changes(snapshot.id, last).to_pylist() != []
+    with pytest.raises(wt.InvalidError, match="whole number"):
+        table.changes("7", last)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import widetable as wt
+from tests.fixture_tables import ROOT
 from tests.plain_rows import row_texts
 from widetable.format.hash_index import read_hash_index, write_hash_index
 from widetable.format.index_manifest import read_index_manifest
@@ -216,6 +218,22 @@ def test_postponed_rows_are_not_there_yet(tmp_path: Path) -> None:
     assert table.scan().count() == 3
     with pytest.raises(wt.UnsupportedError, match="'bucket'"):
         table.write(rows([5]))
+
+
+def test_postponed_rows_of_another_client_are_left_where_they_are(tmp_path: Path) -> None:
+    """No compaction takes them; their files are found, named and, once nothing names them, expired."""
+    path = str(tmp_path / "wh")
+    shutil.copytree(ROOT / "wh_others", path)
+    table = wt.Table.open(f"{path}/others.db/postponed")
+    (file,) = table.inspect.files().to_pylist()
+    assert Path(file["path"]).is_file()
+    assert not table.compact(full=True).committed
+    table.maintain(once=True)
+    assert table.doctor(deep=True).ok
+    assert table.scan().count() == 0
+    table._committer.overwrite(None, [])
+    table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=0)
+    assert not Path(file["path"]).exists()
 
 
 # Found by an attack

@@ -265,3 +265,35 @@ def test_it_stops_anywhere_and_is_called_again(
             put(again, {6: "x"})
             assert again.audit().ok
     assert points > 6
+
+
+def test_a_branch_of_another_client_whose_first_changelog_has_expired(tmp_path: Path) -> None:
+    """It is a copy of the tag, which names a changelog that is gone; main does not name it then."""
+    table = wt.Catalog(tmp_path).create_table(
+        "db.t",
+        {"k": "BIGINT", "v": "STRING"},
+        primary_key=["k"],
+        options={"widetable.fsync": "false", "changelog-producer": "input"},
+    )
+    put(table, {1: "a"})
+    table.create_tag("first", 1)
+    for number in range(2, 5):
+        put(table, {number: "b"})
+    table.expire_snapshots(1, 1, 0)
+    table.remove_orphan_files(older_than_millis=0)
+    branch = Path(table.path, "branch/branch-b")
+    for kind in ("schema", "snapshot", "tag"):
+        (branch / kind).mkdir(parents=True)
+    shutil.copy(Path(table.path, "schema/schema-0"), branch / "schema/schema-0")
+    for name in ("tag/tag-first", "snapshot/snapshot-1"):
+        shutil.copy(Path(table.path, "tag/tag-first"), branch / name)
+    MANIFEST_CACHE.clear()
+    put(branch_of(table), {7: "c"})
+    table.fast_forward("b", replace=True)
+    MANIFEST_CACHE.clear()
+    table = wt.Table.open(table.path)
+    table.remove_orphan_files(older_than_millis=0)
+    assert rows_of(table) == {1: "a", 7: "c"}
+    put(table, {8: "d"})
+    assert table.expire_snapshots(1, 1, 0).ids == (1, 2)
+    assert table.doctor(deep=True).ok
