@@ -6,36 +6,34 @@ compaction, and lists the directories of live files. Raises what reading these r
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from widetable import options as opt
-from widetable import retention_options as retention
-from widetable.commit.committer import Committer
-from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.lease import holder
 from widetable.commit.snapshot_holds import kept_snapshots
-from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.lsm.levels import looks_up
+from widetable.operations.backlog import (
+    Backlog,
+    ConsumerLag,
+    backlog_of,
+    consumer_lags,
+    is_far_behind,
+    is_slow,
+    since_compaction,
+    unattended_by,
+)
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.file_damage import DamagedFile, damaged_files
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
 from widetable.operations.tags import TagStore
-from widetable.operations.unattended import Waiting, unattended_warning
 from widetable.write.table_state import TableState
 
-# Level-0 files of one bucket, in terms of the compaction trigger, that make reads slow.
-_SLOW_TRIGGERS: Final = 5
 # How long level-0 files wait at most where every append compacts.
 _STUCK_MILLIS: Final = 60_000
-# How far behind a consumer is before it is reported, in terms of the snapshots that expiry keeps anyway.
-_FAR_BEHIND: Final = 10
 # So many damaged files have a sentence of their own.
 _DAMAGED_NAMED: Final = 10
 
@@ -48,27 +46,6 @@ class LevelFiles:
     files: int
     rows: int
     bytes: int
-
-
-@dataclass(frozen=True)
-class Backlog:
-    """Level 0. most_in_a_bucket: files. oldest_age_millis: since the first commit behind the last compaction, or since
-    that one, when it has left files; None: nothing waits.
-    """
-
-    files: int
-    rows: int
-    buckets: int
-    most_in_a_bucket: int
-    oldest_age_millis: int | None
-
-
-@dataclass(frozen=True)
-class ConsumerLag:
-    """next_snapshot_id: the first that is not read. behind: how many there are from it on."""
-
-    next_snapshot_id: int
-    behind: int
 
 
 @dataclass(frozen=True)
@@ -136,15 +113,13 @@ def inspect_table(table: OpenTable) -> Inspection:
     store, options, schema = committer.snapshots, state.options, state.schema
     latest, entries = newest_files(committer)
     earliest_id = None if latest is None else store.earliest_id()
-    since = _since_compaction(committer, latest, earliest_id)
+    since = since_compaction(committer, latest, earliest_id)
     compaction, commits = since.compaction, since.commits
-    backlog = _backlog(entries, since.began_millis)
+    backlog = backlog_of(entries, since.began_millis)
     lease = holder(state.file_io, state.paths)
-    consumers = _consumers(state, latest)
-    waiting = Waiting(
-        backlog.files, commits, compaction is not None, oldest_age_millis=backlog.oldest_age_millis
-    )
-    unattended = unattended_warning(state.paths.root, options, waiting, is_leased=lease is not None)
+    consumers = consumer_lags(state, latest)
+    is_leased = lease is not None
+    unattended = unattended_by(state.paths.root, options, backlog, since, is_leased=is_leased)
     damaged = () if latest is None else _damaged(state, entries, latest.id)
     others = () if unattended is not None else _backlog_warnings(state, backlog)
     return Inspection(
@@ -210,58 +185,9 @@ def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:
     )
 
 
-def _backlog(entries: Sequence[ManifestEntry], began_millis: int | None) -> Backlog:
-    fresh = [entry for entry in entries if entry.file.level == 0]
-    per_bucket = Counter(entry.bucket_id for entry in fresh)
-    # By times of snapshots: those of files are local times of whoever wrote them.
-    age_millis = None if began_millis is None else max(int(time.time() * 1000) - began_millis, 0)
-    return Backlog(
-        files=len(fresh),
-        rows=sum(entry.file.row_count for entry in fresh),
-        buckets=len(per_bucket),
-        most_in_a_bucket=max(per_bucket.values(), default=0),
-        oldest_age_millis=age_millis if fresh else None,
-    )
-
-
-class _SinceCompaction(NamedTuple):
-    """compaction: the newest, None when none is kept. commits: that are newer. began_millis: time of the oldest of
-    these, or of the compaction.
-    """
-
-    compaction: Snapshot | None
-    commits: int
-    began_millis: int | None
-
-
-def _since_compaction(
-    committer: Committer, latest: Snapshot | None, earliest_id: int | None
-) -> _SinceCompaction:
-    if latest is None or earliest_id is None:
-        return _SinceCompaction(None, 0, None)
-    snapshot = latest
-    began_millis = latest.time_millis
-    while snapshot.commit_kind != COMMIT_KIND_COMPACT:
-        began_millis, newer = snapshot.time_millis, latest.id - snapshot.id + 1
-        if snapshot.id <= earliest_id:
-            return _SinceCompaction(None, newer, began_millis)
-        try:
-            snapshot = committer.snapshots.load(snapshot.id - 1)
-        except NotFoundError:  # expired since the ends were looked up
-            return _SinceCompaction(None, newer, began_millis)
-    return _SinceCompaction(snapshot, latest.id - snapshot.id, began_millis)
-
-
-def _consumers(state: TableState, latest: Snapshot | None) -> dict[str, ConsumerLag]:
-    end = 1 if latest is None else latest.id + 1
-    stored = ConsumerStore(state.file_io, state.paths).all()
-    return {name: ConsumerLag(id, max(end - id, 0)) for name, id in stored.items()}
-
-
 def _backlog_warnings(state: TableState, backlog: Backlog) -> Iterator[str]:
     options, path = state.options, state.paths.root
-    trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
-    if backlog.most_in_a_bucket > _SLOW_TRIGGERS * trigger:
+    if is_slow(backlog, options):
         who = (
             f"run widetable maintain {path}"
             if options.get(opt.WRITE_ONLY)
@@ -283,13 +209,12 @@ def _backlog_warnings(state: TableState, backlog: Backlog) -> Iterator[str]:
 def _consumer_warnings(
     state: TableState, consumers: Mapping[str, ConsumerLag], earliest_id: int | None
 ) -> Iterator[str]:
-    kept = state.options.get(retention.SNAPSHOT_NUM_RETAINED_MIN)
     for name, lag in consumers.items():
         if earliest_id is not None and lag.next_snapshot_id < earliest_id:
             yield (
                 f"consumer {name!r} has not read snapshot {lag.next_snapshot_id}, which has expired: let it start anew"
             )
-        elif lag.behind > _FAR_BEHIND * kept:
+        elif is_far_behind(lag, state.options):
             yield (
                 f"consumer {name!r} is {lag.behind} snapshots behind, and expiry keeps them: let it go on, or delete it"
             )

@@ -1,36 +1,35 @@
-"""What is unwise about a table that is sound: nobody compacts it, too many runs, a consumer that holds expiry,
+"""What is unwise about a table that is sound: nobody compacts it, too many files, a consumer that holds expiry,
 buckets too large or too many. Each as a finding with the command that mends it.
 
-In: the newest snapshot, its live files, consumers and the lease. Sizes are those of files. Raises what reading these
+In: what waits (`backlog`), consumers, live files. Sizes are those of files. Raises what reading these
 raises.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from widetable import options as opt
-from widetable import retention_options as retention
 from widetable.commit.committer import Committer
-from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.lease import holder
-from widetable.format.bucket_id import by_bucket
+from widetable.errors import DamagedError
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.format.snapshot import Snapshot
-from widetable.lsm.levels import levels_of
+from widetable.operations.backlog import (
+    Backlog,
+    ConsumerLag,
+    SinceCompaction,
+    backlog_of,
+    consumer_lags,
+    is_far_behind,
+    is_slow,
+    since_compaction,
+    unattended_by,
+)
 from widetable.operations.doctor_report import DoctorFinding, command_line
 from widetable.operations.newest_snapshot import newest_files
 from widetable.write.table_state import TableState
 
-# So many snapshots behind, in terms of what expiry keeps anyway, a consumer is one that holds it.
-FAR_BEHIND: Final = 10
-# In terms of the compaction trigger.
-_MANY_RUNS: Final = 5
-# For so long level-0 files of a table whose changelog compactions make may wait.
-_PATIENT_MILLIS: Final = 60_000
-_MADE_BY_COMPACTION: Final = ("lookup", "full-compaction")
 # A bucket is compacted and merged by one task: it should fit one.
 _LARGE_BYTES: Final = 2 << 30
 _WANTED_BYTES: Final = 1 << 30
@@ -44,68 +43,58 @@ def upkeep_findings(state: TableState, committer: Committer) -> Iterator[DoctorF
     latest, entries = newest_files(committer)
     if latest is None:
         return
+    earliest_id = committer.snapshots.earliest_id() or 1
     if state.schema.primary_keys:
-        yield from _compaction(state, latest, entries)
-    yield from _consumers(state, committer, latest)
+        try:
+            since = since_compaction(committer, latest, earliest_id)
+        except DamagedError:  # of a snapshot, which is a finding of its own
+            return
+        yield from _compaction(state, backlog_of(entries, since.began_millis), since)
+    yield from _consumers(state, consumer_lags(state, latest), earliest_id)
     if state.schema.primary_keys and state.schema.num_buckets > 0:
         yield from _bucket_sizes(state, entries)
 
 
 def _compaction(
-    state: TableState, latest: Snapshot, entries: Sequence[ManifestEntry]
+    state: TableState, backlog: Backlog, since: SinceCompaction
 ) -> Iterator[DoctorFinding]:
     options, root = state.options, state.paths.root
+    is_leased = holder(state.file_io, state.paths) is not None
+    unattended = unattended_by(root, options, backlog, since, is_leased=is_leased)
+    if unattended is None and not is_slow(backlog, options):
+        return
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
-    waiting: list[int] = [0]
-    runs = [0]
-    for members in by_bucket(entry for entry in entries if entry.bucket >= 0).values():
-        files = [entry.file for entry in members]
-        waiting.append(sum(file.level == 0 for file in files))
-        runs.append(len(levels_of(files, options).sorted_runs()))
-    is_write_only = options.get(opt.WRITE_ONLY)
-    if is_write_only and holder(state.file_io, state.paths) is None and any(waiting):
-        age_millis = int(time.time() * 1000) - latest.time_millis
-        producer = options.get(opt.CHANGELOG_PRODUCER)
-        is_due = producer in _MADE_BY_COMPACTION and age_millis > _PATIENT_MILLIS
-        if is_due or max(waiting) > max(trigger, 1):
-            yield DoctorFinding(
-                "upkeep",
-                root,
-                f"a write-only table with {sum(waiting)} level-0 files, and nobody who compacts it",
-                "a maintainer, which holds the compaction lease",
-                f"{max(waiting)} in one bucket",
-                "Let a maintainer run for as long as the table is written.",
-                command_line("maintain", root),
-            )
-            return
-    if max(runs) > _MANY_RUNS * max(trigger, 1):
-        yield DoctorFinding(
-            "upkeep",
-            root,
-            f"{max(runs)} sorted runs in one bucket",
-            f"about {trigger}, as option {opt.NUM_SORTED_RUN_COMPACTION_TRIGGER.key!r} says",
-            "reads, which merge them",
-            "Compact the table; if they come again, look into the log of who compacts it.",
-            command_line("compact", "--full", root),
-        )
+    needs_maintainer = unattended is not None or (options.get(opt.WRITE_ONLY) and not is_leased)
+    yield DoctorFinding(
+        "upkeep",
+        root,
+        f"{backlog.files} level-0 files"
+        + (", and nobody who compacts" if needs_maintainer else ""),
+        f"about {trigger} in a bucket, as option {opt.NUM_SORTED_RUN_COMPACTION_TRIGGER.key!r} says",
+        f"reads, which merge them, and the changelog: {backlog.most_in_a_bucket} in one bucket",
+        "Let a maintainer run for as long as the table is written."
+        if needs_maintainer
+        else "Compact the table; if they come again, look into the log of who compacts it.",
+        command_line("maintain", root)
+        if needs_maintainer
+        else command_line("compact", "--full", root),
+    )
 
 
 def _consumers(
-    state: TableState, committer: Committer, latest: Snapshot
+    state: TableState, lags: Mapping[str, ConsumerLag], earliest_id: int
 ) -> Iterator[DoctorFinding]:
-    kept = FAR_BEHIND * state.options.get(retention.SNAPSHOT_NUM_RETAINED_MIN)
-    earliest_id = committer.snapshots.earliest_id() or 1
-    for name, next_id in ConsumerStore(state.file_io, state.paths).all().items():
-        behind = latest.id + 1 - next_id
-        if behind <= kept and next_id >= earliest_id:
+    for name, lag in lags.items():
+        has_expired = lag.next_snapshot_id < earliest_id
+        if not (has_expired or is_far_behind(lag, state.options)):
             continue
-        found = f"{behind} snapshots behind"
+        found = f"{lag.behind} snapshots behind"
         yield DoctorFinding(
             "upkeep",
             f"consumer {name!r} of {state.paths.root}",
-            found if next_id >= earliest_id else f"{found}, the next one has expired",
+            f"{found}, the next one has expired" if has_expired else found,
             "one that reads on",
-            f"snapshots from {next_id} on, which expiry keeps for it",
+            f"snapshots from {lag.next_snapshot_id} on, which expiry keeps for it",
             "Start its reader again, or forget it: then it starts anew.",
             command_line("consumer", "delete", state.paths.root, name),
         )

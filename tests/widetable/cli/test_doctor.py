@@ -35,14 +35,14 @@ def lost_file(table: wt.Table) -> None:
 
 
 def unattended(table: wt.Table) -> None:
-    table.alter_options({"write-only": "true"})
+    table.alter_options({"write-only": "true", "num-sorted-run.compaction-trigger": "1"})
     for number in range(8):
         put(wt.Table.open(table.path), {number: "x"})
 
 
 def many_runs(table: wt.Table) -> None:
     unattended(table)
-    table.alter_options({"write-only": "false", "num-sorted-run.compaction-trigger": "1"})
+    table.alter_options({"write-only": "false"})
 
 
 def stopped_consumer(table: wt.Table) -> None:

@@ -188,8 +188,13 @@ def test_tables_of_other_clients_are_not_damaged(fixture: FixtureTable, tmp_path
 
 def test_many_commit_users_are_reported(table: wt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MANY_USERS", 3)
+
+    def found() -> list[str]:
+        """But that nobody compacts the table."""
+        return [one.found for one in table.doctor().findings if one.check != "upkeep"]
+
     for number in range(3):
-        assert table.doctor().ok
+        assert found() == []
         table.write(rows("c", range(1)), f"run-{number}", 1)
-    (finding,) = table.doctor().findings
-    assert "3 commit users" in finding.found
+    (users,) = found()
+    assert "3 commit users" in users

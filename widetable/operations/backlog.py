@@ -1,0 +1,123 @@
+"""What waits in a table, and when that is too much: one rule for `inspect` and `doctor`.
+
+In: live entries, snapshots from the newest back to the last compaction, consumers, the lease. Out: values and verdicts.
+What a writer says of a table that nobody compacts is the same verdict, of less that it knows (`unattended`). Raises
+what reading snapshots, consumers and leases raises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from widetable import options as opt
+from widetable import retention_options as retention
+from widetable.commit.committer import Committer
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.errors import NotFoundError
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.operations.unattended import Waiting, unattended_warning
+from widetable.options import TableOptions
+from widetable.write.table_state import TableState
+
+# Level-0 files of one bucket, in terms of the compaction trigger, that make reads slow.
+_SLOW_TRIGGERS: Final = 5
+# How far behind a consumer is before it is reported, in terms of the snapshots that expiry keeps anyway.
+_FAR_BEHIND: Final = 10
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Level 0. most_in_a_bucket: files. oldest_age_millis: since the first commit behind the last compaction, or since
+    that one, when it has left files; None: nothing waits.
+    """
+
+    files: int
+    rows: int
+    buckets: int
+    most_in_a_bucket: int
+    oldest_age_millis: int | None
+
+
+@dataclass(frozen=True)
+class ConsumerLag:
+    """next_snapshot_id: the first that is not read. behind: how many there are from it on."""
+
+    next_snapshot_id: int
+    behind: int
+
+
+def backlog_of(entries: Sequence[ManifestEntry], began_millis: int | None) -> Backlog:
+    """began_millis: of the first commit behind the last compaction."""
+    fresh = [entry for entry in entries if entry.file.level == 0]
+    per_bucket = Counter(entry.bucket_id for entry in fresh)
+    # By times of snapshots: those of files are local times of whoever wrote them.
+    age_millis = None if began_millis is None else max(int(time.time() * 1000) - began_millis, 0)
+    return Backlog(
+        files=len(fresh),
+        rows=sum(entry.file.row_count for entry in fresh),
+        buckets=len(per_bucket),
+        most_in_a_bucket=max(per_bucket.values(), default=0),
+        oldest_age_millis=age_millis if fresh else None,
+    )
+
+
+class SinceCompaction(NamedTuple):
+    """compaction: the newest, None when none is kept. commits: that are newer. began_millis: time of the oldest of
+    these, or of the compaction.
+    """
+
+    compaction: Snapshot | None
+    commits: int
+    began_millis: int | None
+
+
+def since_compaction(
+    committer: Committer, latest: Snapshot | None, earliest_id: int | None
+) -> SinceCompaction:
+    """By the snapshots that are kept."""
+    if latest is None or earliest_id is None:
+        return SinceCompaction(None, 0, None)
+    snapshot = latest
+    began_millis = latest.time_millis
+    while snapshot.commit_kind != COMMIT_KIND_COMPACT:
+        began_millis, newer = snapshot.time_millis, latest.id - snapshot.id + 1
+        if snapshot.id <= earliest_id:
+            return SinceCompaction(None, newer, began_millis)
+        try:
+            snapshot = committer.snapshots.load(snapshot.id - 1)
+        except NotFoundError:  # expired since the ends were looked up
+            return SinceCompaction(None, newer, began_millis)
+    return SinceCompaction(snapshot, latest.id - snapshot.id, began_millis)
+
+
+def consumer_lags(state: TableState, latest: Snapshot | None) -> dict[str, ConsumerLag]:
+    """By name. latest: the newest snapshot."""
+    end = 1 if latest is None else latest.id + 1
+    stored = ConsumerStore(state.file_io, state.paths).all()
+    return {name: ConsumerLag(id, max(end - id, 0)) for name, id in stored.items()}
+
+
+def unattended_by(
+    path: str, options: TableOptions, backlog: Backlog, since: SinceCompaction, *, is_leased: bool
+) -> str | None:
+    """What to say of level-0 files that nobody moves up; None when there is nothing to say."""
+    waiting = Waiting(
+        backlog.files, since.commits, since.compaction is not None, backlog.oldest_age_millis
+    )
+    return unattended_warning(path, options, waiting, is_leased=is_leased)
+
+
+def is_slow(backlog: Backlog, options: TableOptions) -> bool:
+    """Whether reads have many files of one bucket to merge."""
+    trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    return backlog.most_in_a_bucket > _SLOW_TRIGGERS * max(trigger, 1)
+
+
+def is_far_behind(lag: ConsumerLag, options: TableOptions) -> bool:
+    """Whether expiry keeps much for a consumer."""
+    return lag.behind > _FAR_BEHIND * options.get(retention.SNAPSHOT_NUM_RETAINED_MIN)
