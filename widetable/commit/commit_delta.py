@@ -25,7 +25,7 @@ from widetable.format.snapshot import (
 )
 
 _ACTIONS: Final = {
-    COMMIT_KIND_APPEND: "Open the table again and write the rows anew: its buckets were rescaled.",
+    COMMIT_KIND_APPEND: "Open the table again, and write what is not in it anew: its buckets were rescaled.",
     COMMIT_KIND_COMPACT: "Plan again on the newest snapshot.",
     COMMIT_KIND_OVERWRITE: "Plan again on the newest snapshot.",
 }

@@ -6,8 +6,8 @@ Paimon's four modes (`incremental-between`, `incremental-between-scan-mode`).
     changelog   the changelog; refused where a snapshot has none
     diff        in which rows the two states differ (snapshot_difference), for which nothing in between need be there
 
-In: start exclusive, end inclusive. Raises InvalidError for a range that runs backwards or a mode that is none,
-NotFoundError for snapshots, tags and times that are not there.
+In: start exclusive, end inclusive. Raises InvalidError for a range that runs backwards (but diff) or a mode that is
+none, NotFoundError for snapshots, tags and times that are not there.
 """
 
 from __future__ import annotations

@@ -115,16 +115,24 @@ class Tag:
         return Tag(snapshot=snapshot, create_time=moment, time_retained_seconds=retained_seconds)
 
     @property
-    def ends_at(self) -> datetime | None:
-        """When its time is over, local; None: never, or at no time that a calendar has. Java leaves out what is zero at
-        the end of a time.
-        """
-        if self.create_time is None or self.time_retained_seconds is None:
+    def created_at(self) -> datetime | None:
+        """Local; None: not known, or no time that a calendar has. Java leaves out what is zero at the end of a time."""
+        if self.create_time is None:
             return None
         year, month, day, hour, minute, second, nanos = (*self.create_time, *[0] * 7)[:7]
         try:
-            kept = timedelta(seconds=self.time_retained_seconds)
-            return datetime(year, month, day, hour, minute, second, nanos // 1000) + kept
+            return datetime(year, month, day, hour, minute, second, nanos // 1000)
+        except (OverflowError, ValueError):
+            return None
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When its time is over, local; None: never, or at no time that a calendar has."""
+        created_at = self.created_at
+        if created_at is None or self.time_retained_seconds is None:
+            return None
+        try:
+            return created_at + timedelta(seconds=self.time_retained_seconds)
         except (OverflowError, ValueError):
             return None
 

@@ -11,7 +11,7 @@ but for `buckets_in`. Raises what bucket ids raise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,12 @@ from widetable.format.bucket_id import BucketId
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.merge_order import group_starts, sort_order
 from widetable.schema import TableSchema
-from widetable.write.bucket_split import bucket_numbers, bucket_of
+from widetable.write.bucket_split import MOST_BUCKETS, bucket_numbers, bucket_of
 from widetable.write.partition_rows import partition_numbers, partition_of
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 # Of keys in a partition, int64[n] the bucket of each, -1 for none; None: the partition has none.
 BucketsIn: TypeAlias = Callable[[bytes, pa.RecordBatch], Numbers | None]
-
-_MOST_BUCKETS: Final = 1 << 31
 
 
 class AskedKeys(NamedTuple):
@@ -92,10 +90,10 @@ def _bucketed(rows: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn |
         ids[partition] = partition_of(rows, int(members[0]), schema)
         found = buckets_in(ids[partition], rows.take(pa.array(members)))
         if found is not None:
-            numbers[members] = np.where(found < 0, -1, partition * _MOST_BUCKETS + found)
+            numbers[members] = np.where(found < 0, -1, partition * MOST_BUCKETS + found)
 
     def bucket(row: int) -> BucketId:
-        partition, number = divmod(int(numbers[row]), _MOST_BUCKETS)
+        partition, number = divmod(int(numbers[row]), MOST_BUCKETS)
         return BucketId(ids[partition], number)
 
     return _Bucketed(numbers, bucket)

@@ -6,7 +6,6 @@ reading these raises; tags and consumers that cannot be read are left out, with 
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -170,30 +169,23 @@ def tags(table: OpenTable) -> pa.Table:
 def _tag_row(name: str, tag: Tag) -> tuple[Any, ...]:
     one = tag.snapshot
     held = one.id, one.schema_id, one.time_millis, one.total_record_count
-    return name, *held, _created(tag), tag.ends_at
-
-
-def _created(tag: Tag) -> datetime | None:
-    """Java leaves out what is zero at the end of a time."""
-    if tag.create_time is None:
-        return None
-    year, month, day, hour, minute, second, nanos = (*tag.create_time, *[0] * 7)[:7]
-    try:
-        return datetime(year, month, day, hour, minute, second, nanos // 1000)
-    except (OverflowError, ValueError):
-        return None
+    return name, *held, tag.created_at, tag.ends_at
 
 
 def branches(table: OpenTable) -> pa.Table:
-    """All branches but main, by name, each with its newest schema and snapshot."""
-    rows = []
-    for name in branch_names(table):
+    """All branches but main that can be read, by name, each with its newest schema and snapshot."""
+
+    def row(name: str) -> tuple[Any, ...]:
         paths = table._paths.of_branch(name)
         committer = Committer(table._file_io, paths)
         newest = committer.snapshots.latest()
         held = (None, None) if newest is None else (newest.id, newest.time_millis)
-        rows.append((name, paths.root, committer.schemas.latest().id, *held))
-    return frame_of_rows(BRANCHES, rows, table.path)
+        return name, paths.root, committer.schemas.latest().id, *held
+
+    found, damaged = readable(branch_names(table), row)
+    for damage in damaged:
+        pass_over(damage)
+    return frame_of_rows(BRANCHES, found.values(), table.path)
 
 
 def consumers(table: OpenTable) -> pa.Table:

@@ -20,7 +20,7 @@ from widetable.write.partition_rows import partition_numbers, partition_of
 from widetable.write.places import Places
 
 # More than a partition can have.
-_MOST_BUCKETS: Final = 1 << 31
+MOST_BUCKETS: Final = 1 << 31
 
 
 def split_by_bucket(
@@ -48,7 +48,7 @@ def bucket_numbers(
     found = bucket_ids(row_batch, schema) if places is None else places.assign(row_batch)
     groups = found.astype(np.int64)
     if schema.partition_keys:
-        groups += partition_numbers(row_batch, schema) * _MOST_BUCKETS
+        groups += partition_numbers(row_batch, schema) * MOST_BUCKETS
     return groups
 
 
@@ -57,4 +57,4 @@ def bucket_of(
 ) -> BucketId:
     """The bucket of one row. numbers: of the batch, by `bucket_numbers`."""
     partition = partition_of(row_batch, row, schema)
-    return BucketId(partition, int(numbers[row] % _MOST_BUCKETS))
+    return BucketId(partition, int(numbers[row] % MOST_BUCKETS))
