@@ -97,7 +97,7 @@ class _Matching:
         wanted = {f["name"]: f["type"] for f in expected["fields"]}
         for member in fields:
             name, kind = member.get("name"), member.get("type")
-            if name in wanted:
+            if isinstance(name, str) and name in wanted:
                 self._known(kind, wanted.pop(name), f"{path}{name}")
             else:
                 self._steps.append((STEP_NODE, -1, -1, self._nodes.add(kind)))
@@ -133,7 +133,9 @@ class _Matching:
             fields = core.get("fields")
             members = fields if isinstance(fields, list) else []
             parts = [
-                f"{m['name']} {self._kind_of_part(m.get('type'))}" for m in members if "name" in m
+                f"{member['name']} {self._kind_of_part(member.get('type'))}"
+                for member in members
+                if isinstance(member, dict) and "name" in member
             ]
             return f"record({', '.join(parts)})"
         return None

@@ -89,7 +89,7 @@ class StoredFile(Protocol):
         use_threads: bool,
     ) -> Iterator[pa.RecordBatch]:
         """All rows of a group in file order; the columns of these names at least. budget: what rows were wide so far;
-        batches of about batch_bytes.
+        batches of about batch_bytes. use_threads: ORC and Avro decode in the caller's thread.
         """
         ...
 

@@ -102,7 +102,6 @@ def find_items(
     are wrong. An item of a map begins with its key. item: the node of what an item is, or the map's value.
     """
     counts = np.zeros(len(positions), np.int64)
-    found = _NOTHING
     total = _items(data, positions, item, is_map, *nodes, *_room(), counts, _NOTHING)
     if total < 0:
         return None
