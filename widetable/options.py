@@ -322,6 +322,14 @@ FILE_FORMAT: Final = Option[str](
     "Format of data files that are written; ORC and Avro are read.",
     choices=("parquet",),
 )
+ORC_LEGACY_INSTANTS: Final = Option[bool](
+    "orc.timestamp-ltz.legacy.type",
+    "boolean",
+    True,
+    "",
+    "ORC files that Java wrote hold a TIMESTAMP WITH LOCAL TIME ZONE as the instant at which clocks in the writer's "
+    "zone show it; false: as it is. Of a file it means what it was in the schema that the file was written with.",
+)
 MANIFEST_TARGET_FILE_SIZE: Final = Option[int](
     "manifest.target-file-size",
     "memory size",

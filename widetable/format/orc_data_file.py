@@ -35,9 +35,12 @@ from widetable.format.orc_values import Mending, far_times, mended_values
 from widetable.format.parquet_data_file import times_beyond
 from widetable.format.row_budget import RowBudget, pieces
 from widetable.format.stored_file import FileToOpen
+from widetable.format.zone_offsets import unknown_zone
+from widetable.options import ORC_LEGACY_INSTANTS
 from widetable.types import DataField
 
-_LEGACY: Final = "orc.timestamp-ltz.legacy.type"
+# What ORC's C++ says where it has no file for the writer's zone.
+_NO_ZONE: Final = "Time zone file"
 _MICRO_DIGITS: Final = 6
 _TIMES: Final = (orc_tail.TIMESTAMP, orc_tail.INSTANT)
 # Milliseconds that nanoseconds hold, and a day for the zone of statistics.
@@ -93,7 +96,11 @@ class OrcDataFile:
         check_streams(self._tail, footer, self._bytes, types)
         try:
             rows = self._orc.read_stripe(group, columns=asked)
+        except MemoryError:
+            raise
         except pa.ArrowException as cause:
+            if _NO_ZONE in str(cause):
+                raise unknown_zone(footer.zone or "", self._file.path) from cause
             # No thread is asked for, so what Arrow does not know is the bytes' fault too.
             raise ValueError(str(cause)) from cause
         zone = self._zone(footer, types)
@@ -145,7 +152,7 @@ class OrcDataFile:
     def _zone(self, footer: StripeFooter, types: Sequence[int]) -> str | None:
         """The zone in which wall clocks are values; None where instants are values."""
         has_instants = any(self._tail.types[index].kind == orc_tail.INSTANT for index in types)
-        is_legacy = self._file.schema.options.get(_LEGACY, "true").strip().lower() == "true"
+        is_legacy = self._file.schema.typed_options.get(ORC_LEGACY_INSTANTS)
         if not (has_instants and is_legacy and self._tail.is_java):
             return None
         return footer.zone or ""

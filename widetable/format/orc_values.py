@@ -9,32 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
-from functools import cache
 from typing import Final
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.errors import UnsupportedError
 from widetable.format.orc_tail import CHAR, INSTANT, LIST, MAP, STRUCT, OrcType
 from widetable.format.parquet_data_file import times_beyond
+from widetable.format.zone_offsets import zone_offsets
 from widetable.kernels.arrow_buffers import fixed_values
 
 # 2015-01-01, from which ORC counts seconds.
 _ORC_EPOCH: Final = 1_420_070_400
-# Zones change their offset at a quarter of an hour.
-_QUARTER: Final = 900
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_LAST_QUARTER: Final = (datetime.max.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(
-    seconds=_QUARTER
-) - 100
-_FIRST_QUARTER: Final = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH) // timedelta(
-    seconds=_QUARTER
-) + 100
 
 
 @dataclass(frozen=True)
@@ -105,9 +93,9 @@ def far_times(
     since = np.where(valid, fixed_values(seconds, np.int64), 0)[valid]
     zone = writer_zone or "UTC"
     since = since + _ORC_EPOCH
-    if is_clock and zone != "UTC":
-        since = since - _offsets(np.array([_ORC_EPOCH]), zone, subject)
-        since = since + _offsets(since, zone, subject)
+    if is_clock:
+        since = since - zone_offsets(np.array([_ORC_EPOCH]), zone, subject)
+        since = since + zone_offsets(since, zone, subject)
     parts = (nanos >> 3) * np.where(nanos & 7, 10 ** ((nanos & 7) + 1), 1)
     # Java cuts seconds before 1970 towards it, where there are milliseconds.
     since = since - ((since < 0) & (parts > 999_999))
@@ -134,38 +122,11 @@ def _with_values(array: pa.Array, kind: pa.DataType, values: npt.NDArray[np.int6
 
 def _wall_clock(array: pa.Array, mending: Mending) -> pa.Array:
     """What clocks in the zone show at these instants."""
+    if mending.zone == "UTC":
+        return array
     per_second = {"us": 10**6, "ns": 10**9}[array.type.unit]
     values = fixed_values(array, np.int64)
     assert mending.zone is not None
     subject = f"column {mending.column!r} of {mending.path}"
-    shifts = _offsets(values // per_second, mending.zone, subject) * per_second
+    shifts = zone_offsets(values // per_second, mending.zone, subject) * per_second
     return _with_values(array, array.type, values + shifts)
-
-
-def _offsets(seconds: npt.NDArray[np.int64], zone: str, subject: str) -> npt.NDArray[np.int64]:
-    """How many seconds clocks of a zone are ahead of UTC."""
-    quarters, which = np.unique(seconds // _QUARTER, return_inverse=True)
-    try:
-        offsets = [_offset(zone, int(quarter)) for quarter in quarters]
-    except (KeyError, ValueError) as cause:
-        raise UnsupportedError(
-            subject,
-            found=f"times of the zone {zone!r}, which this machine does not know",
-            expected="a zone of the tz database",
-            action="Install the tz database (the package tzdata), or read the table with another client.",
-        ) from cause
-    return np.array(offsets, np.int64)[which]
-
-
-@cache
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
-
-
-def _offset(zone: str, quarter: int) -> int:
-    """Seconds that clocks of a zone are ahead of UTC in a quarter of an hour since 1970."""
-    quarter = min(max(quarter, _FIRST_QUARTER), _LAST_QUARTER)
-    moment = _EPOCH + timedelta(seconds=quarter * _QUARTER)
-    ahead = moment.astimezone(_zone(zone) if zone else None).utcoffset()
-    assert ahead is not None
-    return round(ahead.total_seconds())

@@ -1,0 +1,91 @@
+"""How far the clocks of a time zone are ahead of UTC, for many moments at once.
+
+In: seconds since 1970 and the name of a zone of the tz database, "" for that of the process. Out: seconds. Offsets are
+those of Python's zoneinfo, not of Arrow, which has no summer time after 2037. A zone is asked about the days that
+occur, and where the offset changes within one, the second is sought: no zone has two changes within a day. Beyond the
+years that Python has, the rules of 400 years earlier hold, for the calendar repeats itself then.
+Raises UnsupportedError for a zone that this machine does not know.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from functools import cache
+from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+
+from widetable.errors import UnsupportedError
+
+Seconds: TypeAlias = npt.NDArray[np.int64]
+
+_DAY: Final = 86_400
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+# A day off both ends of Python's years, for a clock may be a day ahead or behind.
+_FIRST: Final = (datetime(1, 1, 3, tzinfo=timezone.utc) - _EPOCH) // timedelta(seconds=1)
+_LAST: Final = (datetime(9999, 12, 29, tzinfo=timezone.utc) - _EPOCH) // timedelta(seconds=1)
+_CYCLE: Final = 146_097 * _DAY
+
+
+def zone_offsets(seconds: Seconds, zone: str, subject: str) -> Seconds:
+    """Of the same length. subject: whose times they are, for messages."""
+    if zone == "UTC" or not len(seconds):
+        return np.zeros(len(seconds), np.int64)
+    offset = _offset_of(zone, subject)
+    excess = np.maximum(seconds - _LAST, 0)
+    seconds = np.maximum(seconds - (excess + _CYCLE - 1) // _CYCLE * _CYCLE, _FIRST)
+    starts, found = list[int](), list[int]()
+    for day in np.unique(seconds // _DAY).tolist():
+        for start, value in _within(day * _DAY, offset):
+            if not found or value != found[-1]:
+                starts.append(start)
+                found.append(value)
+    which = np.searchsorted(np.array(starts, np.int64), seconds, "right") - 1
+    return np.array(found, np.int64)[which]
+
+
+def unknown_zone(zone: str, subject: str) -> UnsupportedError:
+    """The error for times of a zone that nobody here knows. zone: its name, or what says so."""
+    return UnsupportedError(
+        subject,
+        found=f"times of the zone {zone!r}, which this machine does not know",
+        expected="a zone of the tz database",
+        action="Install the tz database (the package tzdata), or read the table with another client.",
+    )
+
+
+def _within(start: int, offset: Callable[[int], int]) -> list[tuple[int, int]]:
+    """(second, the offset from there on) of the day that begins there."""
+    low, high = start, start + _DAY
+    before, after = offset(low), offset(high)
+    if before == after:
+        return [(start, before)]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if offset(middle) == before else (low, middle)
+    return [(start, before), (high, after)]
+
+
+@cache
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+def _offset_of(name: str, subject: str) -> Callable[[int], int]:
+    if not name:
+        return lambda second: time.localtime(second).tm_gmtoff
+    try:
+        zone = _zone(name)
+    except (LookupError, ValueError, OSError) as cause:
+        raise unknown_zone(name, subject) from cause
+
+    def offset(second: int) -> int:
+        ahead = (_EPOCH + timedelta(seconds=second)).astimezone(zone).utcoffset()
+        assert ahead is not None
+        return round(ahead.total_seconds())
+
+    return offset
