@@ -17,9 +17,13 @@ _FAR_TIME: Final = "out of range for nanosecond resolution"
 
 @contextlib.contextmanager
 def mapped_errors(path: str) -> Iterator[None]:
-    """Pyarrow's errors become ours. An OSError with a number is the storage's, one without the decoder's."""
+    """Pyarrow's errors become ours, but for want of memory. An OSError with a number is the storage's, one without the
+    decoder's.
+    """
     try:
         yield
+    except MemoryError:  # Arrow's is an ArrowException too
+        raise
     except (pa.ArrowException, OSError, ValueError, LookupError) as cause:
         if isinstance(cause, OSError) and cause.errno is not None:
             raise StorageError(
