@@ -11,8 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from widetable.format.orc_runs import Numbers, unsigned_runs
 from widetable.format.orc_tail import OrcTail, Read, StripeFooter
+from widetable.kernels.arrow_buffers import frozen
+from widetable.kernels.orc_runs import Numbers, unsigned_runs
 
 DATA, LENGTH, NANOS = 1, 2, 5
 DIRECT_V2, _DICTIONARY_V2 = 2, 3
@@ -38,4 +39,8 @@ def check_streams(tail: OrcTail, footer: StripeFooter, read: Read, types: Iterab
 def numbers_of(tail: OrcTail, footer: StripeFooter, read: Read, stream: tuple[int, int]) -> Numbers:
     """The unsigned numbers of a stream; none where there is no such stream."""
     place = footer.streams.get(stream)
-    return unsigned_runs(b"" if place is None else tail.stream(read, place))
+    data = b"" if place is None else tail.stream(read, place)
+    found = unsigned_runs(frozen(np.frombuffer(data, np.uint8)))
+    if found is None:
+        raise ValueError(f"a stream of the column {stream[0]} that is no runs of numbers")
+    return found
