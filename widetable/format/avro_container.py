@@ -19,13 +19,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-import pyarrow as pa
-
 from widetable.errors import UnsupportedError
 from widetable.format.avro_nodes import avro_damage
+from widetable.format.bounded_codecs import TooManyBytes, inflate, unsnappy, unzstd
 
 MAGIC: Final = b"Obj\x01"
 SYNC_BYTES: Final = 16
+# Of a decompressed block. Writers close one behind 64,000 bytes and a record (Java, pypaimon) or a megabyte and a
+# record (ours), and Avro's own Java reads no more (AVRO-4247).
+_MOST_BYTES: Final = 200 << 20
 
 
 @dataclass(frozen=True)
@@ -111,52 +113,38 @@ def _decompressor(codec: bytes, subject: str) -> Callable[[bytes, str], bytes]:
             expected=f"one of {', '.join(name.decode() for name in _DECOMPRESSORS)}",
             action="Write the table with manifest.compression=zstd, and avro.codec=zstandard.",
         )
-    return found
+
+    def decompress(block: bytes, subject: str) -> bytes:
+        try:
+            return found(block, _MOST_BYTES)
+        except TooManyBytes as cause:  # an honest record may be as long
+            raise UnsupportedError(
+                subject,
+                found=str(cause),
+                expected=f"blocks of at most {_MOST_BYTES} bytes, as Avro's own Java reads them",
+                action="Read the file with another client, or restore it if it was damaged.",
+            ) from cause
+        except ValueError as cause:
+            raise avro_damage(subject, str(cause)) from cause
+
+    return decompress
 
 
-def _plain(block: bytes, subject: str) -> bytes:
+def _plain(block: bytes, most: int) -> bytes:
     return block
 
 
-def _inflate(block: bytes, subject: str) -> bytes:
-    try:
-        return zlib.decompress(block, -zlib.MAX_WBITS)
-    except zlib.error as cause:
-        raise avro_damage(subject, f"a deflate block that does not decompress: {cause}") from cause
-
-
-def _unzstd(block: bytes, subject: str) -> bytes:
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
-            return bytes(stream.read())
-    except (OSError, pa.ArrowException) as cause:
-        raise avro_damage(subject, f"a zstd block that does not decompress: {cause}") from cause
-
-
-def _unsnappy(block: bytes, subject: str) -> bytes:
-    """Raw snappy, then the big-endian CRC32 of the plain bytes."""
-    size = shift = 0
-    for byte in block[:5]:  # the plain size as an unsigned varint
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    # Snappy writes 64 bytes for 3 at best: a size beyond that is damage, not a block to make room
-    # for.
-    if len(block) < 5 or size > 64 * len(block):
-        raise avro_damage(subject, f"a snappy block of {len(block)} bytes that claims {size}")
-    try:
-        plain = pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True)
-    except (OSError, pa.ArrowException) as cause:
-        raise avro_damage(subject, f"a snappy block that does not decompress: {cause}") from cause
+def _unsnappy(block: bytes, most: int) -> bytes:
+    """Snappy, then the big-endian CRC32 of the plain bytes."""
+    plain = unsnappy(block[:-4], most)
     if zlib.crc32(plain) != int.from_bytes(block[-4:], "big"):
-        raise avro_damage(subject, "a snappy block with a wrong checksum")
-    return bytes(plain)
+        raise ValueError("a snappy block with a wrong checksum")
+    return plain
 
 
-_DECOMPRESSORS: Final[dict[bytes, Callable[[bytes, str], bytes]]] = {
+_DECOMPRESSORS: Final[dict[bytes, Callable[[bytes, int], bytes]]] = {
     b"null": _plain,
-    b"deflate": _inflate,
+    b"deflate": inflate,
     b"snappy": _unsnappy,
-    b"zstandard": _unzstd,
+    b"zstandard": unzstd,
 }

@@ -17,15 +17,13 @@ of types is held against its rules here. Raises ValueError for a tail that is no
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-import pyarrow as pa
-
 from widetable.errors import UnsupportedError
-from widetable.format.protobuf import Message, encoded, message, varint, zigzag
+from widetable.format.bounded_codecs import inflate, unlz4, unsnappy, unzstd
+from widetable.format.protobuf import Message, encoded, message, zigzag
 
 # (position, count)
 Read: TypeAlias = Callable[[int, int], bytes]
@@ -267,68 +265,9 @@ def plain_chunks(data: bytes, codec: int, block_bytes: int) -> bytes:
     return bytes(out)
 
 
-def _inflate(chunk: bytes, block_bytes: int) -> bytes:
-    try:
-        return zlib.decompress(chunk, -zlib.MAX_WBITS)
-    except zlib.error as cause:
-        raise ValueError(f"a chunk that does not decompress: {cause}") from cause
-
-
-def _unsnappy(chunk: bytes, block_bytes: int) -> bytes:
-    size, _ = varint(chunk, 0)
-    if size > block_bytes:
-        raise ValueError(f"a chunk of {size} bytes")
-    try:
-        return bytes(pa.decompress(chunk, size, "snappy", asbytes=True))
-    except pa.ArrowException as cause:
-        raise ValueError(f"a chunk that does not decompress: {cause}") from cause
-
-
-def _unlz4(chunk: bytes, block_bytes: int) -> bytes:
-    """A block of LZ4 does not say how long it is."""
-    out, at = bytearray(), 0
-    while at < len(chunk):
-        token = chunk[at]
-        count, at = _lz4_length(chunk, at + 1, token >> 4)
-        if count > len(chunk) - at or len(out) + count > block_bytes:
-            raise ValueError("literals behind the end of a chunk")
-        out += chunk[at : at + count]
-        at += count
-        if at == len(chunk):
-            break
-        offset = int.from_bytes(chunk[at : at + 2], "little")
-        count, at = _lz4_length(chunk, at + 2, token & 15)
-        count += 4
-        if not 0 < offset <= len(out) or len(out) + count > block_bytes:
-            raise ValueError("a match before the start of a chunk")
-        start = len(out) - offset
-        repeated = out[start:] * (count // offset + 1)
-        out += repeated[:count]
-    return bytes(out)
-
-
-def _lz4_length(chunk: bytes, at: int, count: int) -> tuple[int, int]:
-    """(length, position behind it)"""
-    if count == 15:
-        while True:
-            byte = chunk[at]
-            at, count = at + 1, count + byte
-            if byte < 255:
-                break
-    return count, at
-
-
-def _unzstd(chunk: bytes, block_bytes: int) -> bytes:
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(chunk), "zstd") as stream:
-            return bytes(stream.read())
-    except pa.ArrowException as cause:
-        raise ValueError(f"a chunk that does not decompress: {cause}") from cause
-
-
 _CODECS: Final[Mapping[int, Callable[[bytes, int], bytes]]] = {
-    1: _inflate,
-    2: _unsnappy,
-    4: _unlz4,
-    5: _unzstd,
+    1: inflate,
+    2: unsnappy,
+    4: unlz4,
+    5: unzstd,
 }
