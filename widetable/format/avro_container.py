@@ -47,10 +47,13 @@ class AvroCursor:
         self.data = data
         self.at = 0
         self.subject = subject
+        # Whether something was refused because the data is over.
+        self.is_over = False
 
     def take(self, count: int) -> bytes:
         end = self.at + count
         if count < 0 or end > len(self.data):
+            self.is_over = count >= 0
             self.fail(f"{len(self.data) - self.at} bytes left at offset {self.at}, {count} needed")
         part = self.data[self.at : end]
         self.at = end
@@ -84,12 +87,11 @@ class AvroCursor:
         raise avro_damage(self.subject, found)
 
 
-def read_header(data: bytes, subject: str) -> AvroHeader:
-    """The header of a file that begins with these bytes."""
-    cursor = AvroCursor(data, subject)
-    if data[: len(MAGIC)] != MAGIC:
-        cursor.fail(f"a file that begins with {data[: len(MAGIC)]!r}, not {MAGIC!r}")
-    cursor.at = len(MAGIC)
+def read_header(cursor: AvroCursor) -> AvroHeader:
+    """The header of a file, where the cursor stands at its first byte."""
+    subject, magic = cursor.subject, cursor.take(len(MAGIC))
+    if magic != MAGIC:
+        cursor.fail(f"a file that begins with {magic!r}, not {MAGIC!r}")
     meta = cursor.map()
     sync = cursor.take(SYNC_BYTES)
     schema = _parse_schema(meta.get(b"avro.schema", b""), subject)

@@ -26,6 +26,8 @@ from widetable.kernels.arrow_buffers import frozen
 from widetable.types import DataField
 
 _HEADER_BYTES: Final = 1 << 16
+# A schema of 40,000 columns takes less.
+_MOST_HEADER_BYTES: Final = 1 << 22
 # Two numbers of 64 bits.
 _BLOCK_HEAD_BYTES: Final = 20
 # What a field takes in Arrow and beside it while it is decoded, besides its text.
@@ -113,13 +115,15 @@ class AvroDataFile:
 
 
 def _header(file: FileToOpen) -> AvroHeader:
+    """Read as far as it goes: of a damaged head that is not the whole file."""
     size = _HEADER_BYTES
     while True:
         file.source.seek(0)
-        data = file.source.read(size)
+        cursor = AvroCursor(file.source.read(size), file.path)
         try:
-            return read_header(data, file.path)
+            return read_header(cursor)
         except DamagedError:
-            if len(data) < size:  # that is the whole file
+            is_whole = size >= min(file.meta.file_size, _MOST_HEADER_BYTES)
+            if is_whole or not cursor.is_over:
                 raise
-        size *= 4
+        size *= 8

@@ -70,9 +70,8 @@ class _Container:
 
 
 def _open(data: bytes, subject: str) -> _Container:
-    header = read_header(data, subject)
     cursor = AvroCursor(data, subject)
-    cursor.at = header.end
+    header = read_header(cursor)
     records, blocks = 0, []
     while cursor.at < len(data):
         count, size = cursor.long(), cursor.long()
