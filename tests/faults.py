@@ -156,6 +156,10 @@ class FaultyFileIO:
     def delete_empty_dir(self, path: str) -> bool:
         return self._do("delete_empty_dir", path, lambda: self.inner.delete_empty_dir(path))
 
+    def move_dir(self, source: str, target: str) -> bool:
+        """Named by its target."""
+        return self._do("move_dir", target, lambda: self.inner.move_dir(source, target))
+
     def turn(self, path: str) -> contextlib.AbstractContextManager[bool]:
         """Never one: who uses this races with all others, as machines do with each other."""
         return contextlib.nullcontext(False)

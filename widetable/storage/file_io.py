@@ -98,6 +98,12 @@ class FileIO(Protocol):
         """Remove a directory that has no entries; False when it has some, or was not there."""
         ...
 
+    def move_dir(self, source: str, target: str) -> bool:
+        """Give a directory with all below it another name on the same storage, in one step, durable when the call
+        returns. False when `target` is there, unless as a directory without entries.
+        """
+        ...
+
     def turn(self, path: str) -> AbstractContextManager[bool]:
         """Wait for the turn at an empty file, which is made when it is not there, and have it while the block runs:
         among all who ask on this machine, first come, first served. It is a courtesy on which nothing may rely: False

@@ -153,6 +153,20 @@ class LocalFileIO:
                 raise
             return True
 
+    def move_dir(self, source: str, target: str) -> bool:
+        with _mapped_errors(source):
+            if _is_there(target) and not os.path.isdir(target):
+                return False
+            try:
+                self._in_its_directory(target, lambda: os.rename(source, target))
+            except OSError as cause:
+                if cause.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return False
+                raise
+            self._sync_dir(source)
+            self._sync_dir(target)
+        return True
+
     def turn(self, path: str) -> contextlib.AbstractContextManager[bool]:
         return turn(path)
 

@@ -167,6 +167,25 @@ def test_only_empty_directories_are_removed_as_such(file_io: LocalFileIO, tmp_pa
     assert not file_io.delete_empty_dir(path)
 
 
+def test_a_directory_is_moved_to_a_name_that_nothing_has(
+    file_io: LocalFileIO, tmp_path: Path
+) -> None:
+    source, target = str(tmp_path / "from"), str(tmp_path / "deep/to")
+    for taken in (f"{target}/a", target):
+        file_io.write_new(f"{source}/b", b"b")
+        file_io.write_new(taken, b"a")
+        assert not file_io.move_dir(source, target)
+        assert (file_io.read(taken), file_io.read(f"{source}/b")) == (b"a", b"b")
+        file_io.delete_dir(str(tmp_path / "deep"))
+        file_io.delete_dir(source)
+    file_io.write_new(f"{source}/c/b", b"b")
+    assert file_io.move_dir(source, target)
+    assert file_io.read(f"{target}/c/b") == b"b"
+    assert not file_io.exists(source)
+    with pytest.raises(NotFoundError):
+        file_io.move_dir(source, f"{target}2")
+
+
 @pytest.mark.parametrize("write", ["write_new", "publish", "replace", "open_output"])
 def test_files_are_made_while_their_empty_directories_are_removed(
     file_io: LocalFileIO, tmp_path: Path, write: str, monkeypatch: pytest.MonkeyPatch
@@ -240,6 +259,7 @@ ASKS: dict[str, Callable[[LocalFileIO, str], object]] = {
     "replace": lambda io, path: io.replace(path, b""),
     "write_new": lambda io, path: io.write_new(path, b""),
     "sync": lambda io, path: io.sync(path),
+    "move_dir": lambda io, path: io.move_dir(path, "/tmp/never"),
     "link from": lambda io, path: io.link(path, "/tmp/never"),
     "link to": lambda io, path: io.link(__file__, path),
 }
