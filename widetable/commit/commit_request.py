@@ -91,7 +91,9 @@ def request(
     restores: Snapshot | None = None,
     planned: PlannedFrom | None = None,
 ) -> CommitRequest:
-    """Check the messages against the kind and turn them into entries. keeps: None: new files are of level 0."""
+    """Check the messages against the kind and turn them into entries. keeps: None: new files are of level 0. With
+    restores its watermark comes back, too.
+    """
     kept = items(messages, CommitMessage, "messages")
     for message in kept:
         _check_fields(kind, message)
@@ -102,6 +104,8 @@ def request(
     if kind != COMMIT_KIND_COMPACT:
         _check_new(adds, any_level=keeps is not None)
     changelog = _entries(ADD, kept, _CHANGELOG)
+    if restores is not None:
+        watermark = restores.watermark
     checked = None if watermark is None else whole_number(watermark, "watermark")
     own = _own_properties(mapping(properties, "properties"))
     left = keeps or frozenset()

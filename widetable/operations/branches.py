@@ -27,6 +27,7 @@ from widetable.join_options import INDEX_OF, LEFT
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.open_table import OpenTable
 from widetable.paths import MAIN_BRANCH, TablePaths, branch_name, check_branch
+from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.locate import locate
 
@@ -39,7 +40,7 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
     without one it has all schemas and no rows.
     """
     name = check_branch(name)
-    check_stands_alone(table)
+    check_stands_alone(table.schema, table.path)
     kept = None if tag is None else table._tags.load(text(tag, "tag"))
     paths = table._paths.of_branch(name)
     file_io = table._file_io
@@ -117,12 +118,12 @@ def branch_not_found(file_io: FileIO, paths: TablePaths, name: str) -> NotFoundE
     )
 
 
-def check_stands_alone(table: OpenTable) -> None:
+def check_stands_alone(schema: TableSchema, path: str) -> None:
     """Tables that are made of others, and those that others are made of, follow main alone."""
-    found = next(filter(_names_another, table.schema.options), None)
+    found = next(filter(_names_another, schema.options), None)
     if found is not None:
         raise UnsupportedError(
-            f"option {found!r} of {table.path}",
+            f"option {found!r} of {path}",
             found="a table that others are made of, or that is made of others",
             expected="a table without index.*, widen.* and join.* options",
             action="Copy the table's rows into another table instead.",

@@ -99,7 +99,7 @@ def fast_forward(
         )
     state = table._state()
     check_writable(state.schema)
-    check_stands_alone(table)
+    check_stands_alone(table.schema, table.path)
     check_there(table._file_io, source)
     for root in (source.root, table._paths.root):
         wait_for_compactions(root)

@@ -27,9 +27,7 @@ from widetable.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.deletion_vector import vector_bytes
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -37,6 +35,7 @@ from widetable.operations.file_damage import damaged_files
 from widetable.operations.file_origins import WritingCommit
 from widetable.operations.newest_snapshot import held, held_newest
 from widetable.operations.open_table import OpenTable
+from widetable.operations.restored_files import restoring, vector_of
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.supported import check_writable
 from widetable.paths import new_file_name
@@ -170,14 +169,11 @@ def _planned(
         )
     restored = tuple(entry for identity, entry in then.items() if identity not in now)
     kept = tuple(entry for identity, entry in then.items() if identity in now)
-    marked = any(_vector(table, entry) != _vector(table, now[entry.identity]) for entry in kept)
+    marked = any(
+        vector_of(table.file_io, entry.file) != vector_of(table.file_io, now[entry.identity].file)
+        for entry in kept
+    )
     return _RollbackPlan(target, restored, kept, len(now.keys() - then.keys()), marked)
-
-
-def _vector(table: TableState, entry: ManifestEntry) -> bytes:
-    """Of the rows of a file that count no more."""
-    deleted = entry.file.deleted
-    return b"" if deleted is None else vector_bytes(table.file_io, deleted)
 
 
 def _check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bool) -> None:
@@ -215,15 +211,7 @@ def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> 
 def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:
     """The files to come back under new names, by bucket. What was linked is removed when one fails."""
     renamed = [(entry, entry._replace(file=_renamed(entry.file))) for entry in restored]
-    messages = [
-        CommitMessage(
-            *bucket,
-            members[0].total_buckets,
-            new_files=tuple(entry.file for entry in members),
-            **_vectors(table, [entry.file for entry in members]),
-        )
-        for bucket, members in by_bucket(entry for _, entry in renamed).items()
-    ]
+    messages = restoring(table.file_io, (entry for _, entry in renamed))
     try:
         for old, new in renamed:
             source = table.data_file(old.bucket_id, old.file.file_name)
@@ -232,15 +220,6 @@ def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[Commit
         discard(table, messages)
         raise
     return messages
-
-
-def _vectors(table: TableState, files: Sequence[DataFileMeta]) -> dict[str, Any]:
-    """Of a message that puts files back: which of their rows do not come back."""
-    marked = [(file, file.deleted) for file in files if file.deleted is not None]
-    return {
-        "marked_files": tuple(file for file, _ in marked),
-        "new_vectors": tuple(vector_bytes(table.file_io, deleted) for _, deleted in marked),
-    }
 
 
 def _renamed(file: DataFileMeta) -> DataFileMeta:
