@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ from widetable.operations.branches import branch_names
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange
 from widetable.operations.supported import check_changelog_producer
+from widetable.operations.table_copy import copy_table
 from widetable.option_checks import check_honoured, option_texts
 from widetable.paths import (
     DATABASE_SUFFIX,
@@ -165,6 +167,39 @@ class Catalog:
             wait_for_compactions(paths.of_branch(branch).root)
         wait_for_compactions(root)
         self._file_io.delete_dir(root)
+
+    def copy_table(
+        self,
+        source: str,
+        target: str,
+        *,
+        target_warehouse: str | os.PathLike[str] | None = None,
+        snapshot_id: int | None = None,
+        timestamp: int | datetime | None = None,
+        tag: str | None = None,
+    ) -> Table:
+        """Make the table `target` of one snapshot of `source` (`db.name`, or its branch): the newest, with the newest
+        columns, or one of snapshot_id, timestamp and tag (as in `scan`), with those of its time. Data files are copied
+        byte for byte, and committed in one snapshot, an overwrite, which readers of changes pass over.
+
+        target_warehouse: path or file: URL; None: this one. The copy is there whole or not at all, and stands alone: it
+        has no other snapshots, no tags, branches and consumers, and knows no commit of the source, which others may
+        read and write meanwhile. Raises InvalidError where something has the name, ConflictError while another copy
+        to it goes on, UnsupportedError for tables with `index.*`, `widen.*` and `join.*` options, DamagedError for
+        damaged files of the source, StorageError.
+        """
+        table = self.table(source)
+        warehouse = self._root if target_warehouse is None else locate(target_warehouse)[1]
+        root = table_root(warehouse, target, "target")
+        copy_table(
+            table,
+            root,
+            snapshot_id=snapshot_id,
+            timestamp=timestamp,
+            tag=tag,
+            file_io=self._given_file_io,
+        )
+        return self._open(root)
 
     def alter_table(
         self,

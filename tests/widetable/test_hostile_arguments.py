@@ -81,6 +81,7 @@ class Ground:
             "Catalog.table": ({}, catalog.table),
             "Catalog.list_tables": ({}, catalog.list_tables),
             "Catalog.drop_table": ({"name": "db.none", "if_exists": True}, catalog.drop_table),
+            "Catalog.copy_table": ({"source": USUAL_NAME, "target": USUAL_NAME}, self._copy),
             "Catalog.alter_table": ({"name": USUAL_NAME}, self._alter),
             "Table.open": ({"path": table.path}, wt.Table.open),
             "Table.write": (
@@ -148,6 +149,13 @@ class Ground:
                 given["name"], SCHEMA, primary_key=["k"], options=OPTIONS, if_not_exists=True
             )
         self.catalog.alter_table(**given)
+        self._altered += 1
+
+    def _copy(self, **given: Any) -> None:
+        """To a name of its own."""
+        if given["target"] is USUAL_NAME:
+            given["target"] = f"db.copy{self._altered}"
+        self.catalog.copy_table(**given)
         self._altered += 1
 
     def _alter_options(self, **given: Any) -> None:

@@ -1,4 +1,4 @@
-"""Commands of tables and their rows: init, ls, schema, write, read, tag, branch, consumer, compact."""
+"""Commands of tables and their rows: init, copy, ls, schema, write, read, tag, branch, consumer, compact."""
 
 from __future__ import annotations
 
@@ -102,6 +102,25 @@ TABLE_COMMANDS: Final = (
             flag("--dry-run", "Only say how many would go."),
         ),
         (f"widetable delete {EXAMPLE} \"city = 'Oslo'\" --dry-run",),
+    ),
+    Command(
+        "copy",
+        _MAKE,
+        "tables",
+        "Make a table of one snapshot of another: the same files, at another place.",
+        (
+            argument("source", "The table's directory, or its file: URL.", metavar="SOURCE"),
+            argument("target", "<warehouse>/<db>.db/<table>, a new directory.", metavar="TARGET"),
+            number("--snapshot", "Of this snapshot; by default of the newest.", "ID"),
+            argument("--tag", "Of this tag.", metavar="NAME"),
+            number("--timestamp", "Of this time, in epoch milliseconds.", "MILLIS"),
+            *FORMATS,
+        ),
+        (
+            f"widetable copy {EXAMPLE} /backup/shop.db/users",
+            f"widetable copy {EXAMPLE} /warehouse/test.db/users --tag january",
+        ),
+        "The new table is there whole or not at all. It has no other snapshots, tags, branches or consumers.",
     ),
     Command(
         "ls",

@@ -1,4 +1,4 @@
-"""Commands of whole tables: init, ls, schema."""
+"""Commands of whole tables: init, copy, ls, schema."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from widetable.cli.command import DONE
 from widetable.cli.console import write_json, write_line
 from widetable.cli.option_words import names_of, options_of
 from widetable.errors import InvalidError, NotFoundError
-from widetable.paths import table_name
+from widetable.operations.table_copy import copy_table
+from widetable.paths import table_name, table_root
 from widetable.storage.locate import locate
 from widetable.table import Table
 from widetable.type_text import text_of
 
 
-def place_of(path: str) -> tuple[str, str]:
-    """(warehouse, `db.name`) of a table's directory. Raises InvalidError for one that lies in no warehouse."""
+def place_of(path: str, what: str = "PATH") -> tuple[str, str]:
+    """(warehouse, `db.name`) of a table's directory. what: the argument. Raises InvalidError for one that lies in no
+    warehouse.
+    """
     place = table_name(locate(path)[1])
     if place is None:
         raise InvalidError(
-            "PATH",
+            what,
             found=repr(path),
             expected="<warehouse>/<db>.db/<table>",
             action="Name a directory in one whose name ends with .db.",
@@ -45,6 +48,25 @@ def init(
         if_not_exists=if_not_exists,
     )
     write_line(table.path)
+    return DONE
+
+
+def copy(
+    source: str,
+    target: str,
+    snapshot: int | None,
+    tag: str | None,
+    timestamp: int | None,
+    format: str,
+) -> int:
+    """Prints the path of the new table, and what is in it."""
+    root = table_root(*place_of(target, "TARGET"), "TARGET")
+    done = copy_table(Table.open(source), root, snapshot_id=snapshot, timestamp=timestamp, tag=tag)
+    if format == "json":
+        write_json(done.to_dict())
+        return DONE
+    of = "no snapshot" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
+    write_line(f"{done.path}: {of}, {done.rows} rows in {done.files} files, {done.bytes} bytes")
     return DONE
 
 

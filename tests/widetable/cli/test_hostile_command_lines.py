@@ -26,6 +26,7 @@ COMMANDS: dict[str, list[str]] = {
     "schema": ["--format"],
     "read": ["--filter", "--limit", "--snapshot", "--tag", "--columns", "--format", "--output"],
     "compact": [],
+    "copy": ["--snapshot", "--tag", "--timestamp"],
     "write": ["--format", "--row-kind", "--user", "--identifier"],
 }
 KINDS = ("usage", *(f"{kind.__name__}: " for kind in wt.WidetableError.__subclasses__()))
@@ -75,7 +76,12 @@ def test_a_hostile_argument_is_reported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.json").write_text('{"k": "2026-01-31"}\n')
-    given = {"changes": ["0", "1"], "maintain": ["--once"], "write": ["rows.json"]}
+    given = {
+        "changes": ["0", "1"],
+        "maintain": ["--once"],
+        "write": ["rows.json"],
+        "copy": ["wh/d.db/t"],
+    }
     rest = given.get(command, [])
     for value in (*TEXTS, *NUMBERS):
         assert_reported(command, value, *rest)
