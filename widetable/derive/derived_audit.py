@@ -27,7 +27,6 @@ from widetable.derive.join_difference import JoinDifference
 from widetable.derive.join_progress import last_round
 from widetable.derive.joined_plan import JoinDefinition, KeyWay, definition_of
 from widetable.derive.row_difference import equal_rows
-from widetable.derive.table_at import scan_at, view_at
 from widetable.derive.touched_rows import untouched_rows
 from widetable.derive.widen_progress import last_round as last_widened
 from widetable.derive.widen_progress import user_of, widening_of
@@ -41,6 +40,7 @@ from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Fin
 from widetable.operations.neighbour import neighbour
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
+from widetable.operations.table_at import scan_at, view_at
 
 
 def audit(

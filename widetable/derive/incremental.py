@@ -24,10 +24,11 @@ from widetable.derive.snapshot_difference import snapshot_difference
 from widetable.errors import InvalidError
 from widetable.operations.changes import change_batches as range_batches
 from widetable.operations.changes import change_schema
-from widetable.operations.chosen_state import ChosenState, chosen_state
+from widetable.operations.chosen_state import chosen_state
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_key_has_partition
+from widetable.operations.table_at import state_at
 
 MODES: Final = ("auto", "delta", "changelog", "diff")
 
@@ -108,15 +109,7 @@ def _difference(
         for end in (first, last):
             if end.id and end.tag is None:
                 stack.enter_context(held(table._state(), end.id))
-        states = _chosen(table, first), _chosen(table, last)
+        states = state_at(table, first.id, first.tag), state_at(table, last.id, last.tag)
         live_files = table._committer.live_files
         for found in snapshot_difference(live_files, *states, columns):
             yield from found.select(schema.names).cast(schema).to_batches()
-
-
-def _chosen(table: OpenTable, end: _End) -> ChosenState:
-    """With the columns of today."""
-    if not end.id:
-        return chosen_state(table)._replace(snapshot=None)
-    chosen = chosen_state(table, tag=end.tag) if end.tag else chosen_state(table, end.id)
-    return chosen._replace(state=table._state())

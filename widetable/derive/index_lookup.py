@@ -18,7 +18,6 @@ from widetable.arguments import whole_number
 from widetable.commit.read_lease import ReadLease, hold
 from widetable.derive.index_progress import source_of
 from widetable.derive.index_table import find_index
-from widetable.derive.table_at import view_at
 from widetable.derived_options import IndexOption, index_options
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot
@@ -26,6 +25,7 @@ from widetable.operations.lookup_keys import rows_of
 from widetable.operations.lookup_view import KEY_NUMBER
 from widetable.operations.neighbour import name_of
 from widetable.operations.open_table import OpenTable
+from widetable.operations.table_at import view_at
 
 _TRIES: Final = 5
 

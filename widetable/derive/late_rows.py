@@ -36,10 +36,10 @@ from widetable.derive.joined_tables import PENDING, LookupJoin
 from widetable.derive.late_table import BATCH, JOIN, LateTable
 from widetable.derive.pinned_join import KeptJoin, PinnedJoin
 from widetable.derive.row_difference import equal_rows
-from widetable.derive.table_at import scan_at, view_at
 from widetable.derive.touched_rows import append_untouched
 from widetable.errors import InvalidError
 from widetable.format.row_budget import memory_bytes
+from widetable.operations.table_at import scan_at, view_at
 from widetable.read.filters import parse
 from widetable.write.write_batch import ROW_KIND_COLUMN
 

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.commit.touched_keys import distinct_keys, touched_files
-from widetable.derive.table_at import scan_at, view_at
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
 from widetable.format.plain_value import plain_column
 from widetable.operations.open_table import OpenTable
+from widetable.operations.table_at import scan_at, view_at
 from widetable.schema import TableSchema
 
 _KEYS_AT_ONCE: Final = 1 << 16

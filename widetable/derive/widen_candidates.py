@@ -23,7 +23,6 @@ from widetable.derive.index_progress import source_of
 from widetable.derive.index_table import find_index
 from widetable.derive.row_changes import changed_rows, whole_keys
 from widetable.derive.row_difference import equal_rows
-from widetable.derive.table_at import scan_at, view_at
 from widetable.derive.widen_progress import Pair
 from widetable.derived_options import WidenOption, index_options
 from widetable.errors import NotFoundError
@@ -31,6 +30,7 @@ from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.asked_keys import asked_keys
 from widetable.operations.lookup_keys import key_rows
 from widetable.operations.open_table import OpenTable
+from widetable.operations.table_at import scan_at, view_at
 from widetable.write.safe_cast import key_cast
 
 _KEYS_AT_ONCE: Final = 1 << 16

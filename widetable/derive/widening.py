@@ -36,7 +36,6 @@ from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.touched_keys import touched_files
 from widetable.derive.row_difference import equal_rows
-from widetable.derive.table_at import view_at
 from widetable.derive.touched_rows import append_untouched
 from widetable.derive.widen_candidates import candidates
 from widetable.derive.widen_progress import (
@@ -57,6 +56,7 @@ from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import neighbour
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
+from widetable.operations.table_at import view_at
 from widetable.schema import TableSchema
 
 FACT, DIM, ROWS, MILLIS = "widen.fact", "widen.dim", "widen.rows", "widen.millis"

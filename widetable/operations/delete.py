@@ -1,8 +1,9 @@
 """Rows out of a table: by a condition, by their keys, by whole partitions.
 
 A delete writes each row as it was, as -D, in one append: compactions, changelogs and readers see what they see of any
-writer's deletes. It is made of the newest snapshot and committed only if nobody has written its keys since; else it is
-made again. Partitions are dropped by an overwrite with nothing, which readers of changes do not see.
+writer's deletes. It is made of the newest snapshot, with the columns of today, and committed only if nobody has written
+its keys since; else it is made again. Partitions are dropped by an overwrite with nothing, which readers of changes do
+not see.
 
 Source: Paimon `DeleteAction`, `PartitionExpire`; semantics.md section 10. Raises InvalidError for conditions, keys and
 partitions that do not fit, UnsupportedError for a table in which a -D removes nothing, ConflictError.
@@ -11,6 +12,7 @@ partitions that do not fit, UnsupportedError for a table in which a -D removes n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -26,8 +28,8 @@ from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
 from widetable.operations.lookup_keys import key_rows, rows_of
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_given_rows, check_writable
+from widetable.operations.table_at import scan_at, view_at
 from widetable.operations.table_commit import append_messages, discard
-from widetable.operations.table_read import lookup, scan
 from widetable.operations.table_write import new_writer
 from widetable.read.filters import parse
 from widetable.row_kind import DELETE, TEXTS
@@ -69,8 +71,9 @@ def delete(
     parse(filter, table.schema)
 
     def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
-        names = _written_columns(table.schema)
-        yield from scan(table, names, filter, snapshot_id=snapshot_id).to_batches()
+        schema = table.schema
+        condition = parse(filter, schema)
+        yield from scan_at(table, snapshot_id, _written_columns(schema), condition).to_batches()
 
     return _deleted(table, found, Identity.of(commit_user, commit_identifier), dry_run=dry_run)
 
@@ -90,9 +93,10 @@ def delete_keys(
         names = _written_columns(table.schema)
         first = table.schema.primary_keys[0]
         unique = pa.Table.from_batches([given]).group_by(given.schema.names).aggregate([])
-        for at in range(0, unique.num_rows, _KEYS_AT_ONCE):
-            rows = lookup(table, unique.slice(at, _KEYS_AT_ONCE), names, snapshot_id)
-            yield from rows.filter(pc.is_valid(rows[first])).to_batches()
+        with closing(view_at(table, snapshot_id, names)) as view:
+            for at in range(0, unique.num_rows, _KEYS_AT_ONCE):
+                rows = view.lookup(unique.slice(at, _KEYS_AT_ONCE))
+                yield from rows.filter(pc.is_valid(rows[first])).to_batches()
 
     return _deleted(table, found, Identity.of(commit_user, commit_identifier), dry_run=dry_run)
 
@@ -142,10 +146,13 @@ def _deleted(table: OpenTable, found: _Found, by: Identity, *, dry_run: bool) ->
     for tries_left in reversed(range(_MOST_TRIES)):
         try:
             return _attempt(table, found(table, snapshot_id), by, snapshot_id)
-        except (ConflictError, NotFoundError):  # or the snapshot has expired meanwhile
-            if not tries_left:
+        except (ConflictError, NotFoundError) as error:
+            newest_id = table._committer.snapshots.latest_id() or snapshot_id
+            # What is not there may have expired with the snapshot, but not with the newest one.
+            is_gone = isinstance(error, NotFoundError) and newest_id == snapshot_id
+            if not tries_left or is_gone:
                 raise
-            snapshot_id = table._committer.snapshots.latest_id() or snapshot_id
+            snapshot_id = newest_id
     raise AssertionError("the last try returns or raises")
 
 

@@ -248,3 +248,58 @@ def test_a_delete_is_made_again_when_its_snapshot_expired_meanwhile(
     assert table.delete("k = 1").rows == 1
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [2, 10, 11, 12]
     assert table.remove_orphan_files(older_than_millis=0, dry_run=True).paths == ()
+
+
+# Found by a review: the columns are those of today, in the newest snapshot too, which may know others.
+
+Alter = Mapping[str, Any]
+ADDED: Alter = {"add_columns": {"n": "BIGINT"}}
+RENAMED: Alter = {"rename_columns": {"v": "w"}}
+DROPPED: Alter = {"drop_columns": ["v"]}
+MADE_ANEW: Alter = {"add_columns": {"v": "BIGINT"}}
+# What is altered, a condition, and the keys from 0 to 9 that it keeps, of rows with v = 10 * k before.
+ALTERED: list[tuple[list[Alter], str, list[int]]] = [
+    ([ADDED], "k = 1", [1]),
+    ([ADDED], "n is null and k > 7", [8, 9]),
+    ([ADDED], "n is not null", []),
+    ([RENAMED], "w = 30", [3]),
+    ([RENAMED, MADE_ANEW], "v is not null", []),
+    ([RENAMED, MADE_ANEW], "v is null and w >= 80", [8, 9]),
+    ([DROPPED], "k = 1", [1]),
+    ([DROPPED, MADE_ANEW], "v is not null", []),
+    ([DROPPED, MADE_ANEW], "v = 30", []),
+    ([DROPPED, MADE_ANEW], "v is null and k < 2", [0, 1]),
+]
+KEEPS_COLUMNS = [name for name in REMOVES if name != "aggregation"]
+
+
+@pytest.mark.parametrize("engine", KEEPS_COLUMNS)
+@pytest.mark.parametrize(("steps", "condition", "gone"), ALTERED, ids=str)
+def test_after_columns_were_altered_a_condition_means_those_of_today(
+    tmp_path: Path, engine: str, steps: list[Alter], condition: str, gone: list[int]
+) -> None:
+    table = filled(tmp_path, REMOVES[engine])
+    for step in steps:
+        wt.Catalog(str(tmp_path)).alter_table("db.t", **step)
+    left = [(p, k) for p in (1, 2) for k in range(10) if k not in gone]
+    for opened in (table, wt.Table.open(table.path)):
+        assert opened.delete(condition, dry_run=True).rows == 2 * len(gone)
+    assert wt.Table.open(table.path).delete(condition).rows == 2 * len(gone)
+    assert keys_of(wt.Table.open(table.path)) == left
+    assert wt.Table.open(table.path).delete_keys([{"p": 1, "k": 5}, {"p": 1, "k": 77}]).rows == 1
+    assert keys_of(wt.Table.open(table.path)) == [key for key in left if key != (1, 5)]
+
+
+def test_what_is_not_there_is_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, tries = filled(tmp_path, {}), list[int]()
+
+    def attempt(*given: Any) -> Any:
+        tries.append(1)
+        raise wt.NotFoundError("a file", found="no file", expected="one", action="Restore it.")
+
+    monkeypatch.setattr(delete, "_attempt", attempt)
+    with pytest.raises(wt.NotFoundError, match="a file"):
+        table.delete("k = 1")
+    assert len(tries) == 1

@@ -1,7 +1,7 @@
-"""A table as of one snapshot, with the columns of today: what derived tables are made from.
+"""A table as of one snapshot, with the columns of today: what deletes and derived tables are made from.
 
-In: the id of a snapshot, which the caller keeps from expiry. Out: its rows by key (close it) or all of them. Raises
-NotFoundError for a snapshot that has expired, and what lookups and scans raise.
+In: the id of a snapshot; the caller keeps it from expiry, or makes its work anew. Out: its rows by key (close it) or
+all of them. Raises NotFoundError for a snapshot that has expired, and what lookups and scans raise.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from widetable.read.predicate import Predicate
 from widetable.read.scan import TableScan
 
 
-def state_at(table: OpenTable, snapshot_id: int) -> ChosenState:
-    """snapshot_id: 0 for a table that had none."""
+def state_at(table: OpenTable, snapshot_id: int, tag: str | None = None) -> ChosenState:
+    """snapshot_id: 0 for a table that had none. tag: by which the snapshot is kept, if it is."""
     if not snapshot_id:
         return chosen_state(table)._replace(snapshot=None)
-    return chosen_state(table, snapshot_id)._replace(state=table._state())
+    chosen = chosen_state(table, tag=tag) if tag else chosen_state(table, snapshot_id)
+    return chosen._replace(state=table._state())
 
 
 def view_at(table: OpenTable, snapshot_id: int, columns: Sequence[str] | None) -> LookupView:
