@@ -1,16 +1,18 @@
 """Gives a table another number of buckets: the option for partitions to come, a rewriting for those that are there.
 
-    per partition of another number   rows of the newest snapshot ─► files in the new buckets ─► one OVERWRITE snapshot
+    per partition of another number   records of the newest snapshot ─► files in new buckets ─► one OVERWRITE snapshot
 
 Each partition is a commit of its own, which replaces just the files that were read: who wrote to the partition
 meanwhile makes it begin anew. Until its turn a partition keeps its number, for readers and writers (`write/places.py`).
-Rows come as merged rows with new sequence numbers. Source: Paimon's rescale by INSERT OVERWRITE (its page "Rescale
-Bucket"). Raises UnsupportedError for dynamic buckets and keys without the partition, ConflictError where writers are
-always first.
+What is moved is what a full compaction leaves: merged rows, with the deletes that hold back late records; every record
+where rows are only merged when they are read. Source: Paimon's rescale by INSERT OVERWRITE (its page "Rescale Bucket"),
+which takes merged rows. Raises UnsupportedError for dynamic buckets and keys without the partition, ConflictError where
+writers are always first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,35 +24,32 @@ from widetable import options as opt
 from widetable.arguments import whole_number
 from widetable.commit.committer import CommitResult
 from widetable.errors import ConflictError
-from widetable.format.bucket_id import by_bucket
+from widetable.format.bucket_id import BucketId, by_bucket
+from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.lsm.bucket_plan import Scope, plan_bucket
-from widetable.lsm.compaction import compact_bucket
+from widetable.lsm.bucket_plan import Merge, plan_whole
+from widetable.lsm.compaction import compact_bucket, rows_after
 from widetable.lsm.levels import levels_of
 from widetable.lsm.sorted_run import sections
+from widetable.merge.engine import ENGINES
+from widetable.merge.every_record import EveryRecord
 from widetable.operations.alteration import rescaled
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_takes_rows, check_writable
 from widetable.operations.table_commit import discard
-from widetable.read.split import Split, SplitRead, needs_merge
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_fixed_buckets
+from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
 from widetable.write.places import with_buckets
-from widetable.write.sequence import SequenceAllocator
+from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
-from widetable.write.table_writer import TableWriter
+from widetable.write.write_buffer import Run, WriteBuffer
 
 _MOST_TRIES: Final = 10
-# What rows that are there already are not written by.
-_OF_WRITERS: Final = (
-    opt.CHANGELOG_PRODUCER.key,
-    opt.DELETION_VECTORS_ENABLED.key,
-    opt.ROWKIND_FIELD.key,
-)
 _log = logging.getLogger("widetable")
 
 
@@ -98,8 +97,7 @@ def _attempt(table: OpenTable, count: int, partition: bytes) -> CommitResult | N
         # Taken after the snapshot: it knows all columns there.
         schema = with_buckets(committer.schemas.latest(), count)
         entries = committer.live_files.live_entries(latest, frozenset([partition]))
-        snapshot_id = 0 if latest is None else latest.id
-        new = _written(table, schema, _rows(table, schema, entries, snapshot_id))
+        new = _written(table, schema, _records(table, schema, entries))
     gone = [
         CommitMessage(
             *bucket,
@@ -116,50 +114,82 @@ def _attempt(table: OpenTable, count: int, partition: bytes) -> CommitResult | N
         return None
 
 
-def _rows(
-    table: OpenTable, schema: TableSchema, entries: Sequence[ManifestEntry], snapshot_id: int
+def _records(
+    table: OpenTable, schema: TableSchema, entries: Sequence[ManifestEntry]
 ) -> Iterator[pa.RecordBatch]:
+    """What all that is written later will be merged with, bucket by bucket, with kinds and sequence numbers."""
     state = table._state(schema)
     for bucket, members in by_bucket(entries).items():
-        files = tuple(entry.file for entry in members)
-        split = Split(snapshot_id, bucket, files, needs_merge(files))
-        yield from SplitRead(state, split, schema.names).to_batches()
+        step = plan_whole(schema, state.engine, [entry.file for entry in members])
+        yield from rows_after(state, bucket, step)
 
 
 def _written(
-    table: OpenTable, schema: TableSchema, rows: Iterator[pa.RecordBatch]
+    table: OpenTable, schema: TableSchema, records: Iterator[pa.RecordBatch]
 ) -> list[CommitMessage]:
-    """The rows in files of the new buckets: whole rows, and nothing older, so they lie on the lowest level. They are
-    inserts, whatever a column of row kinds says, and no changelog is made of them.
-    """
-    options = {key: text for key, text in schema.options.items() if key not in _OF_WRITERS}
-    state = table._state(replace(schema, options=options))
-    numbers = SequenceAllocator(table._committer.sequence_base(), 0, 1)
-    with TableWriter(state, schema.names, numbers, row_kind=None) as writer:
-        for batch in rows:
-            writer.write(batch)
-        messages = writer.finish()
-    settled: list[CommitMessage] = []
+    """The records in files of the new buckets, all columns wide. No changelog is made of them."""
+    state = table._state(schema)
+    merges = isinstance(plan_whole(schema, state.engine, ()), Merge)
+    # Of a merged row there is no other of its key: any engine gives it as it is.
+    engine = ENGINES["deduplicate"] if merges else EveryRecord()
+    buffer = WriteBuffer(schema, engine, schema.names, state.options.get(opt.WRITE_BUFFER_SIZE))
+    written: list[CommitMessage] = []
+    with contextlib.ExitStack() as stack:
+        stack.callback(buffer.release)
+        for batch in records:
+            for bucket, part in split_by_bucket(batch, schema):
+                buffer.add(bucket, part)
+        try:
+            for bucket in buffer.buckets():
+                files = _files(state, bucket, buffer)
+                message = CommitMessage(*bucket, schema.num_buckets, new_files=files)
+                written.append(message)
+                written[-1] = _settled(state, message)
+        except BaseException:
+            discard(table, written)
+            raise
+    return written
+
+
+def _files(state: TableState, bucket: BucketId, buffer: WriteBuffer) -> tuple[DataFileMeta, ...]:
+    """Of one bucket: each of its runs by itself."""
+    files: list[DataFileMeta] = []
     try:
-        for message in messages:
-            settled.append(_settled(state, message))
+        for run in buffer.take(bucket):
+            files += _run_files(state, bucket, run)
     except BaseException:
-        discard(table, [*settled, *messages[len(settled) :]])
+        discard_files(state, bucket, files)
         raise
-    return settled
+    return tuple(files)
+
+
+def _run_files(state: TableState, bucket: BucketId, run: Run) -> tuple[DataFileMeta, ...]:
+    names = state.schema.names
+    writer = RollingWriter(state, bucket, names, level=0, file_source=FILE_SOURCE_APPEND)
+    try:
+        for rows in run:
+            writer.write(rows)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
 
 
 def _settled(state: TableState, message: CommitMessage) -> CommitMessage:
-    """Runs of a bucket that overlap, because a buffer was full in between, become one."""
+    """One run lies on the lowest level: nothing older is in the bucket. Runs that overlap, because a buffer was full in
+    between, become one; those of records stay as they are.
+    """
     files = message.new_files
-    if any(len(section.runs) > 1 for section in sections(files, state.schema)):
-        plan = plan_bucket(state.schema, state.engine, files, Scope.FULL)
-        merged = compact_bucket(state, message.bucket_id, message.total_buckets, plan)
-        kept = {file.file_name for file in merged.compact_after}
-        left = [file for file in files if file not in merged.compact_before]
-        discard_files(
-            state, message.bucket_id, [f for f in merged.compact_before if f.file_name not in kept]
-        )
-        return replace(message, new_files=(*left, *merged.compact_after))
-    level = levels_of((), state.options).max_level
-    return replace(message, new_files=tuple(file._replace(level=level) for file in files))
+    if all(len(section.runs) == 1 for section in sections(files, state.schema)):
+        level = levels_of((), state.options).max_level
+        return replace(message, new_files=tuple(file._replace(level=level) for file in files))
+    step = plan_whole(state.schema, state.engine, files)
+    if not isinstance(step, Merge):
+        return message
+    merged = compact_bucket(state, message.bucket_id, message.total_buckets, (step,))
+    kept = {file.file_name for file in merged.compact_after}
+    left = [file for file in files if file not in merged.compact_before]
+    discard_files(
+        state, message.bucket_id, [f for f in merged.compact_before if f.file_name not in kept]
+    )
+    return replace(message, new_files=(*left, *merged.compact_after))
