@@ -61,13 +61,14 @@ class OtherClient:
 
 @dataclass
 class History:
-    """A table and what happened to it. retracted: by key, how often a record was a -U or -D. they_retract: the other
-    client wrote one.
+    """A table and what happened to it. retracted: by key, how often a record was a -U or -D. has_befores: one was a -U.
+    they_retract: the other client wrote one.
     """
 
     spec: TableSpec
     table: wt.Table
     retracted: Counter[str] = field(default_factory=Counter)
+    has_befores: bool = False
     they_retract: bool = False
     steps: list[str] = field(default_factory=list)
 
@@ -75,6 +76,7 @@ class History:
         """One commit, by us or by the other client, which writes all columns."""
         if not commit.records:
             return
+        self.has_befores |= any(kind == "-U" for kind, _ in commit.records)
         keys = self.schema.primary_keys
         self.retracted.update(
             repr([row[name] for name in keys])
@@ -150,7 +152,7 @@ class History:
     def stays_different(self) -> bool:
         """Where such a retraction is merged by readers only, for good, and where test_pypaimon_differs has a case:
         groups that protect their own sequence, `sequence.field` where it orders retractions, removed rows that are
-        retracted once more or have a function in their group, first values of groups.
+        retracted once more or have a function in their group, -U next to removals, first values of groups.
         """
         if self.schema.sequence_groups and not functions_of(self.schema).isdisjoint(_FIRSTS):
             return True
@@ -161,7 +163,7 @@ class History:
         has_order = "sequence.field" in options and (self.waits_for_compaction or is_partial)
         if self.retracted and any("partial-update.remove-record" in name for name in options):
             has_functions = bool(self.schema.sequence_groups and functions_of(self.schema))
-            if has_functions or max(self.retracted.values()) > 1:
+            if has_functions or self.has_befores or max(self.retracted.values()) > 1:
                 return True
         return self.has_retractions and (own or has_order)
 

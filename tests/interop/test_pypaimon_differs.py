@@ -74,6 +74,13 @@ CASES = {
         (0, None, None),
         (0, None, 5),
     ),
+    # As in Java: a row begins with the values of a -U that comes first (semantics U6, decision 0001).
+    "a row whose first record is a -U that removes nothing": Case(
+        {"partial-update.remove-record-on-delete": "true"},
+        [("-U", None, None, 5), ("+I", None, None, None)],
+        (None, None, None),
+        (None, None, 5),
+    ),
     # As in Java before it compacts (semantics 6.4; test_java_faults): a late null is the first value, unless another
     # late record came before it to a null. Here it always is, as Java has it where each record was compacted.
     "the first value of a group after late records": Case(
