@@ -1,9 +1,9 @@
 """The schema files of a table: read, remember, publish.
 
 Source: Paimon `SchemaManager`; format.md section 2. Schema ids are consecutive from 0, a schema file never
-changes and is never removed, so what was read once is kept. Raises NotFoundError for a directory that is no
-table and for an unknown id, DamagedError for bytes that are no schema. A store belongs to one life of a table:
-make a new one when the table was dropped and made again.
+changes, so what was read once is kept; another client may let the first ones go. Raises NotFoundError for a directory
+that is no table and for an unknown id, DamagedError for bytes that are no schema. A store belongs to one life of a
+table: make a new one when the table was dropped and made again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class SchemaStore:
         self._file_io = file_io
         self._paths = paths
         self._loaded: dict[int, TableSchema] = {}
+        self._rescaled: tuple[int, bool] | None = None
 
     def latest(self) -> TableSchema:
         """The schema with the highest id. The first call lists the directory, later ones look for the next id only."""
@@ -65,10 +66,26 @@ class SchemaStore:
         return sorted(id for id in found if id is not None)
 
     def is_rescaled(self) -> bool:
-        """Whether the number of buckets was ever changed: then partitions may have different ones."""
-        newest = self.latest()
+        """Whether the number of buckets was ever changed: then partitions may have different ones. Of schemas that
+        another client let go nothing is known: they count as having another number. Looked up once per newest schema.
+        """
+        newest, known = self.latest(), self._rescaled
+        if known is None or known[0] != newest.id:
+            known = newest.id, self._was_rescaled(newest, known)
+            self._rescaled = known
+        return known[1]
+
+    def _was_rescaled(self, newest: TableSchema, known: tuple[int, bool] | None) -> bool:
+        """known: the answer for an older schema."""
         bucket = newest.options.get(opt.BUCKET.key)
-        return any(self.load(id).options.get(opt.BUCKET.key) != bucket for id in range(newest.id))
+        if known is not None:
+            new_ids = range(known[0], newest.id)
+            return known[1] or any(self._bucket_of(id) != bucket for id in new_ids)
+        ids = [id for id in self.ids() if id < newest.id]
+        return len(ids) < newest.id or any(self._bucket_of(id) != bucket for id in ids)
+
+    def _bucket_of(self, id: int) -> str | None:
+        return self.load(id).options.get(opt.BUCKET.key)
 
     def publish(self, schema: TableSchema) -> bool:
         """Make `schema` the newest one: False when somebody else has published that id.

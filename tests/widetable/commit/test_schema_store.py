@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.widetable.commit.fake_table import make_table
 from widetable.commit.schema_store import SchemaStore
@@ -70,3 +71,43 @@ def test_a_publish_whose_answer_was_lost(tmp_path: Path) -> None:
     file_io.fail("publish", Fault.BEFORE, "schema-2")
     with pytest.raises(StorageError):
         store.publish(replace(schema, id=2))
+
+
+def test_whether_buckets_changed_is_looked_up_once_per_schema(tmp_path: Path) -> None:
+    file_io = FaultyFileIO(IO)
+    paths = make_table(tmp_path)
+    store = SchemaStore(file_io, paths)
+    first = store.latest()
+
+    def publish(id: int, bucket: str) -> None:
+        assert store.publish(replace(first, id=id, options={**first.options, "bucket": bucket}))
+
+    def asked() -> tuple[bool, int]:
+        file_io.log.clear()
+        return store.is_rescaled(), sum(operation == "read" for operation, _ in file_io.log)
+
+    before = first.options["bucket"]
+    assert asked() == (False, 0)
+    publish(1, before)
+    publish(2, before)
+    assert asked() == (False, 2)  # schemas 1 and 2
+    assert asked() == (False, 0)
+    publish(3, "77")
+    assert asked() == (True, 1)
+    publish(4, before)
+    assert asked() == (True, 1)
+    assert SchemaStore(IO, paths).is_rescaled()
+
+
+def test_schemas_that_another_client_let_go_are_passed_over(tmp_path: Path) -> None:
+    paths = make_table(tmp_path)
+    first = SchemaStore(IO, paths).latest()
+    for id in (1, 2):
+        assert SchemaStore(IO, paths).publish(replace(first, id=id))
+    IO.delete(paths.schema(0))
+    assert SchemaStore(IO, paths).is_rescaled()  # it may have been: nobody knows
+    table = wt.Table.open(paths.root)
+    table.write({"id": [1], "v": ["a"]})
+    table.write({"id": [1], "v": ["b"]})
+    assert table.rollback(1).snapshot_id == 3
+    assert table.scan().to_arrow()["v"].to_pylist() == ["a"]
