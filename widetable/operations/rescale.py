@@ -71,7 +71,7 @@ def rescale(table: OpenTable, buckets: int) -> list[CommitResult]:
         due = _due(table, count)
         for partition in due:
             result = _attempt(table, count, partition)
-            if result is not None:
+            if result is not None and result.committed:
                 done.append(result)
         if not due:
             return done
@@ -95,7 +95,9 @@ def _attempt(table: OpenTable, count: int, partition: bytes) -> CommitResult | N
     committer = table._committer
     with held_newest(table._state(), committer) as latest:
         # Taken after the snapshot: it knows all columns there.
-        schema = with_buckets(committer.schemas.latest(), count)
+        newest = committer.schemas.latest()
+        _check_still_asked(table, newest, count)
+        schema = with_buckets(newest, count)
         entries = committer.live_files.live_entries(latest, frozenset([partition]))
         new = _written(table, schema, _records(table, schema, entries))
     gone = [
@@ -112,6 +114,17 @@ def _attempt(table: OpenTable, count: int, partition: bytes) -> CommitResult | N
         _log.info("a partition of %s is rescaled again: %s", table.path, lost)
         discard(table, new)
         return None
+
+
+def _check_still_asked(table: OpenTable, newest: TableSchema, count: int) -> None:
+    """Whoever gave the table its number last does all partitions, those that were done with another one too."""
+    if newest.num_buckets != count:
+        raise ConflictError(
+            table.path,
+            found=f"another rescaling, to {newest.num_buckets} buckets, that began after this one to {count}",
+            expected="one at a time",
+            action="Rescale again if the table shall have that number after all.",
+        )
 
 
 def _records(

@@ -251,3 +251,46 @@ def test_merged_rows_are_inserts_whatever_their_column_of_kinds_says(tmp_path: P
     table.rescale(3)
     found = table.scan().to_arrow().to_pylist()
     assert sorted(found, key=str) == sorted(before, key=str)
+
+
+# Found by a review
+
+
+def test_of_two_rescalings_the_later_one_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, model = create(tmp_path), dict[tuple[int, int], int]()
+    write(table, model, random.Random(7))
+    attempt, calls = rescale._attempt, list[object]()
+
+    def second(*given: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            assert len(wt.Table.open(table.path).rescale(8)) == 3
+        return attempt(*given)
+
+    monkeypatch.setattr(rescale, "_attempt", second)
+    with pytest.raises(wt.ConflictError, match="another rescaling, to 8 buckets"):
+        table.rescale(4)
+    monkeypatch.undo()
+    assert wt.Table.open(table.path).rescale(8) == []
+    check(table.path, model)
+
+
+def test_a_partition_that_went_meanwhile_is_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, model = create(tmp_path), dict[tuple[int, int], int]()
+    write(table, model, random.Random(8))
+    due = rescale._due
+
+    def dropping(*given: Any) -> Any:
+        found = due(*given)
+        monkeypatch.undo()
+        table.drop_partitions([{"p": 1}])
+        return found
+
+    monkeypatch.setattr(rescale, "_due", dropping)
+    done = table.rescale(4)
+    assert [result.committed for result in done] == [True, True]
+    check(table.path, {key: value for key, value in model.items() if key[0] != 1})
