@@ -16,7 +16,7 @@ from widetable.commit.commit_request import CommitRequest
 from widetable.commit.hash_indexes import HashIndexes
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.manifest_writer import ManifestWriter
-from widetable.errors import UnsupportedError
+from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.index_manifest import DELETION_VECTORS, HASH, IndexEntry
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.format.snapshot import Snapshot
@@ -65,11 +65,19 @@ class IndexFiles:
             return None if latest is None else latest.index_manifest
         self._check_kinds(after)
         if asked.restores is not None:
-            after = [self._copied(each, writer) if each in before else each for each in after]
+            copies = (self._copied(each, writer) if each in before else each for each in after)
+            after = [each for each in copies if each is not None]
         return writer.index_manifest(after) if after else None
 
-    def _copied(self, entry: IndexEntry, writer: ManifestWriter) -> IndexEntry:
-        name, _ = writer.index_file(self._file_io.read(self._paths.index(entry.file_name)))
+    def _copied(self, entry: IndexEntry, writer: ManifestWriter) -> IndexEntry | None:
+        """None for hashes that are missing: the next writer makes them anew (docs/decisions/0032)."""
+        try:
+            data = self._file_io.read(self._paths.index(entry.file_name))
+        except NotFoundError:
+            if entry.kind != HASH:
+                raise
+            return None
+        name, _ = writer.index_file(data)
         return entry._replace(file_name=name)
 
     def _check_kinds(self, entries: Sequence[IndexEntry]) -> None:

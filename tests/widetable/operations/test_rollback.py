@@ -231,3 +231,26 @@ def test_a_tag_whose_snapshot_has_expired_and_whose_file_is_missing_is_damage(
     with pytest.raises(wt.DamagedError, match=lost.file.file_name):
         table.rollback(tag="good")
     assert table.snapshots()[-1].id == newest
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_missing_hashes_of_dynamic_buckets_do_not_hold_it_up(tmp_path: Path, gone: int) -> None:
+    """The next writer makes them anew of the data files: each key stays in one bucket."""
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.dynamic",
+        {"p": "INT", "k": "BIGINT", "v": "BIGINT"},
+        primary_key=["p", "k"],
+        partition_by=["p"],
+        options={"bucket": "-1", "widetable.fsync": "false"},
+    )
+    table.write({"p": [1, 2], "k": [1, 2], "v": [1, 1]})
+    then = table.snapshots()[-1]
+    table.write({"p": [1, 2], "k": [1, 3], "v": [2, 2]})
+    for entry in table._committer.live_files.index(then)[:gone]:
+        Path(table._paths.index(entry.file_name)).unlink()
+    table = wt.Table.open(table.path)
+    table.rollback(then.id)
+    table.write({"p": [1, 2], "k": [1, 2], "v": [5, 6]})
+    found = table.scan().to_arrow().to_pylist()
+    assert [(row["p"], row["k"], row["v"]) for row in found] == [(1, 1, 5), (2, 2, 6)]
+    assert len(table._committer.live_files.index(table.snapshots()[-1])) == 2
