@@ -6,6 +6,7 @@ Source: format.md section 7. Raises as `stored_file` says.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 import pyarrow as pa
@@ -153,10 +154,12 @@ def times_beyond(name: str, path: str, found: str) -> UnsupportedError:
 
 
 def _int96_columns(parquet: pq.ParquetFile) -> list[str]:
-    """Columns of the file with an int96 in them."""
+    """Columns of the file with an int96 in them. Names may have dots: perhaps others whose names begin alike, too."""
     leaves = (parquet.schema.column(i) for i in range(len(parquet.metadata.schema)))
-    paths = (leaf.path for leaf in leaves if leaf.physical_type == "INT96")
-    return list(dict.fromkeys(path.partition(".")[0] for path in paths))
+    paths = (leaf.path.split(".") for leaf in leaves if leaf.physical_type == "INT96")
+    starts = dict.fromkeys(start for path in paths for start in accumulate(path, "{}.{}".format))
+    names = frozenset(parquet.schema_arrow.names)
+    return [start for start in starts if start in names]
 
 
 def _int96_unit(names: Sequence[str], wanted: Sequence[DataField], file_schema: TableSchema) -> str:
