@@ -26,6 +26,7 @@ from widetable.write.table_state import TableState
 
 # Level-0 files of one bucket, in terms of the compaction trigger, that make reads slow.
 _SLOW_TRIGGERS: Final = 5
+_STUCK_MILLIS: Final = 60_000
 # How far behind a consumer is before it is reported, in terms of the snapshots that expiry keeps anyway.
 _FAR_BEHIND: Final = 10
 
@@ -116,6 +117,11 @@ def is_slow(backlog: Backlog, options: TableOptions) -> bool:
     """Whether reads have many files of one bucket to merge."""
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     return backlog.most_in_a_bucket > _SLOW_TRIGGERS * max(trigger, 1)
+
+
+def is_stuck(backlog: Backlog) -> bool:
+    """Whether what waits has waited for longer than a compaction takes to come."""
+    return (backlog.oldest_age_millis or 0) > _STUCK_MILLIS
 
 
 def is_far_behind(lag: ConsumerLag, options: TableOptions) -> bool:

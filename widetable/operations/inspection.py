@@ -22,6 +22,7 @@ from widetable.operations.backlog import (
     consumer_lags,
     is_far_behind,
     is_slow,
+    is_stuck,
     since_compaction,
     unattended_by,
 )
@@ -32,8 +33,6 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.tags import TagStore
 from widetable.write.table_state import TableState
 
-# How long level-0 files wait at most where every append compacts.
-_STUCK_MILLIS: Final = 60_000
 # So many damaged files have a sentence of their own.
 _DAMAGED_NAMED: Final = 10
 
@@ -199,7 +198,7 @@ def _backlog_warnings(state: TableState, backlog: Backlog) -> Iterator[str]:
         and options.get(opt.LOOKUP_COMPACT) == "radical"
         and not options.get(opt.WRITE_ONLY)
     )
-    if is_due_at_once and (backlog.oldest_age_millis or 0) > _STUCK_MILLIS:
+    if is_due_at_once and is_stuck(backlog):
         yield (
             f"{backlog.files} level-0 files wait for their changelog for more than a minute: see the log of the "
             f"writers, or run widetable maintain {path}"

@@ -23,6 +23,7 @@ from widetable.operations.backlog import (
     consumer_lags,
     is_far_behind,
     is_slow,
+    is_stuck,
     since_compaction,
     unattended_by,
 )
@@ -61,8 +62,8 @@ def _compaction(
     options, root = state.options, state.paths.root
     is_leased = holder(state.file_io, state.paths) is not None
     unattended = unattended_by(root, options, backlog, since, is_leased=is_leased)
-    if unattended is None and not is_slow(backlog, options):
-        return
+    if not is_slow(backlog, options) and (unattended is None or not is_stuck(backlog)):
+        return  # one that has just been written has not been left alone yet
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     needs_maintainer = unattended is not None or (options.get(opt.WRITE_ONLY) and not is_leased)
     yield DoctorFinding(
