@@ -1,7 +1,7 @@
 """Branches: other histories of a table, which share its data files.
 
-    create       claim ─► tag ─► snapshot ─► schemas ─► is the tag still there? ─► the branch is there
-    drop         its directory goes; files that only it named are orphans
+    create       claim ─► snapshot ─► tag ─► schemas ─► is the tag still there? ─► the branch is there
+    drop         the mark: no branch any more ─► schemas ─► all else; files that only it named are orphans
 
 Source: Paimon `FileSystemBranchManager`; format.md section 1. A branch of a tag begins with the tag's snapshot, the
 schemas up to it, and the tag; one without a tag has all schemas and no snapshot. Nobody sees one before it is whole
@@ -59,7 +59,7 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
         if kept is not None and table._tags.load(tag or "") != kept:
             raise _moved(tag)
     except BaseException:
-        file_io.delete_dir(paths.root)
+        _removed(file_io, paths)
         raise
     finish(file_io, paths)
     if kept is not None:
@@ -78,10 +78,19 @@ def drop_branch(table: OpenTable, name: str) -> None:
     """
     paths = table._paths.of_branch(check_branch(name))
     wait_for_compactions(paths.root)
-    if table._file_io.list(paths.root):
-        begin_to_drop(table._file_io, paths)
-    if not table._file_io.delete_dir(paths.root):
+    if not _removed(table._file_io, paths):
         raise branch_not_found(table._file_io, table._paths, name)
+
+
+def _removed(file_io: FileIO, paths: TablePaths) -> bool:
+    """Delete all of a branch; False where there was nothing. What a kill leaves is no branch, by its mark as long as it
+    has schemas, and for want of schemas when the mark goes; the oldest goes first, in case a full disk took no mark.
+    """
+    if file_io.list(paths.root):
+        begin_to_drop(file_io, paths)
+        for id in SchemaStore(file_io, paths).ids():
+            file_io.delete(paths.schema(id))
+    return file_io.delete_dir(paths.root)
 
 
 def locate_branch(path: str | os.PathLike[str], branch: str | None = None) -> tuple[FileIO, str]:

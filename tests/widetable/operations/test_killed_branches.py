@@ -14,7 +14,8 @@ from tests.faults import FaultyFileIO
 from widetable.storage.local import LocalFileIO
 
 IO = LocalFileIO(fsync=False)
-MOST_STEPS = 40
+MOST_STEPS = 60
+Order = Callable[[list[str]], list[str]]
 
 
 class KilledError(BaseException):
@@ -24,9 +25,10 @@ class KilledError(BaseException):
 class DyingFileIO(FaultyFileIO):
     """From one write on nothing is done any more, cleaning up neither."""
 
-    def __init__(self, writes: int) -> None:
+    def __init__(self, writes: int, order: Order = sorted) -> None:
         super().__init__(IO)
         self.left = writes
+        self.order = order
 
     def publish(self, path: str, data: bytes) -> bool:
         self._step()
@@ -36,7 +38,14 @@ class DyingFileIO(FaultyFileIO):
         self._step()
         super().replace(path, data, durable=durable)
 
+    def delete(self, path: str) -> bool:
+        self._step()
+        return super().delete(path)
+
     def delete_dir(self, path: str) -> bool:
+        """File by file, in the order that was chosen."""
+        for file in self.order([str(each) for each in Path(path).rglob("*") if each.is_file()]):
+            self.delete(file)
         self._step()
         return super().delete_dir(path)
 
@@ -44,6 +53,15 @@ class DyingFileIO(FaultyFileIO):
         if self.left == 0:
             raise KilledError
         self.left -= 1
+
+
+def mark_first(files: list[str]) -> list[str]:
+    return sorted(files, key=lambda file: (not file.endswith("widetable-branch"), file))
+
+
+def newest_snapshot_first(files: list[str]) -> list[str]:
+    """What would look like an older branch, and then the mark."""
+    return sorted(files, key=lambda file: ("/snapshot/" in file, "/service/" in file, file))[::-1]
 
 
 @pytest.fixture
@@ -117,3 +135,44 @@ def test_a_killed_drop_leaves_no_older_branch(
         table.drop_branch("b")
     assert killed > 4
     assert table.branches() == []
+
+
+@pytest.mark.parametrize("schemas", [1, 3])
+@pytest.mark.parametrize("is_marked", [True, False])
+@pytest.mark.parametrize("order", [sorted, mark_first, newest_snapshot_first])
+def test_a_killed_drop_leaves_no_branch_in_whatever_order_files_go(
+    tmp_path: Path, order: Order, is_marked: bool, schemas: int
+) -> None:
+    """is_marked: not a branch of another client."""
+    table = create(tmp_path)
+    put(table, {1: "a"})
+    for number in range(1, schemas):
+        table.alter_options({"target-file-size": f"{number} mb"})
+        put(table, {1: "a"})
+    table.create_tag("first")
+    killed = 0
+    for writes in range(MOST_STEPS):
+        table.create_branch("b", tag="first")
+        branch = opened(table, "b")
+        for number in range(3):
+            put(branch, {10 + number: "branch"})
+        if not is_marked:
+            IO.delete_dir(branch._paths.service_dir)
+        dying = wt.Table.open(table.path, file_io=DyingFileIO(writes, order))
+        if not is_killed(lambda dying=dying: dying.drop_branch("b")):  # type: ignore[misc]
+            break
+        killed += 1
+        if writes:  # the first of which is the mark
+            assert table.branches() == []
+            with pytest.raises(wt.NotFoundError):
+                opened(table, "b").scan().to_arrow()
+            with pytest.raises(wt.NotFoundError):
+                table.fast_forward("b", replace=True)
+        else:
+            assert len(rows_of(opened(table, "b"))) == 4
+        expire_all(table)
+        table.remove_orphan_files(older_than_millis=0)
+        assert rows_of(table) == rows_of(table, tag="first") == {1: "a"}
+        table.drop_branch("b")
+    assert killed > 8
+    assert not Path(table.path, "branch/branch-b").exists()
