@@ -29,7 +29,11 @@ _SCHEMA: Final = re.compile(r"^schema-(\d+)$")
 _CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
 _RETIRED: Final = re.compile(r"^widetable-retired-snapshot-(\d+)(?:-[0-9a-f]+)?$")
 _LOOKUP_PIN: Final = re.compile(r"^widetable-lookup-pin-(.+)-(\d+)$")
-_DATA_FILE: Final = re.compile(r"^((?:/[^/]+=[^/]*)*)/bucket-(\d+|postpone)/[^/]+$")
+# Instead of its number in the name of its directory.
+_POSTPONED: Final = "postpone"
+_BUCKET: Final = rf"bucket-(\d+|{_POSTPONED})"
+_BUCKET_DIR: Final = re.compile(rf"^{_BUCKET}$")
+_DATA_FILE: Final = re.compile(rf"^((?:/[^/]+=[^/]*)*)/{_BUCKET}/[^/]+$")
 # The number of the bucket of rows that wait for one: readers and compactions pass over it.
 POSTPONED: Final = -2
 _CONTENT: Final = re.compile(
@@ -119,6 +123,11 @@ def changelog_id(name: str) -> int | None:
 def tag_name(name: str) -> str | None:
     """The tag in the name of a file in `tag_dir`, None for other names."""
     return name.removeprefix(TAG_PREFIX) if name.startswith(TAG_PREFIX) else None
+
+
+def is_bucket(name: str) -> bool:
+    """Whether a directory of a bucket is named like that."""
+    return _BUCKET_DIR.match(name) is not None
 
 
 def retired_snapshot_id(name: str) -> int | None:
@@ -314,7 +323,7 @@ class TablePaths:
         unpartitioned tables.
         """
         parts = [partition_directory(name, text) for name, text in partition]
-        name = "postpone" if bucket == POSTPONED else str(bucket)
+        name = _POSTPONED if bucket == POSTPONED else str(bucket)
         return "/".join([self.shared_root, *parts, f"bucket-{name}"])
 
     def data_file(self, partition: Sequence[tuple[str, str]], bucket: int, name: str) -> str:

@@ -37,11 +37,10 @@ from widetable.format.snapshot import Snapshot
 from widetable.operations.named_files import NamedFiles
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_writable
-from widetable.paths import MAIN_BRANCH
+from widetable.paths import MAIN_BRANCH, is_bucket
 from widetable.storage.file_io import FileStatus
 from widetable.write.table_state import TableState
 
-_BUCKET: Final = re.compile(r"^bucket-(\d+|postpone)$")
 _TEMPORARY: Final = re.compile(r"^\..+\.tmp$")
 # How often the snapshots are looked at again because one of them expired.
 _LOOKS: Final = 10
@@ -138,7 +137,7 @@ class _Listing:
             (f"{parent}/{entry.name}", entry)
             for parent in self._leaf_dirs()
             for entry in self._file_io.list(parent)
-            if entry.is_dir and _BUCKET.match(entry.name)
+            if entry.is_dir and is_bucket(entry.name)
         ]
 
     def files(self) -> Iterator[_Found]:
