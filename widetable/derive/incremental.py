@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from widetable.arguments import one_of, whole_number
 from widetable.derive.snapshot_difference import snapshot_difference
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.changes import change_batches as range_batches
 from widetable.operations.changes import change_schema
 from widetable.operations.chosen_state import chosen_state
@@ -92,12 +92,27 @@ def change_batches(
 
 
 def _end(table: OpenTable, given: int | str | datetime, name: str) -> _End:
-    if isinstance(given, str) and (not given.isdigit() or given in table._tags.names()):
-        return _End(table._tags.load(given).id, given)
+    if isinstance(given, str):
+        return _End(_tagged_id(table, given, name), given)
     if isinstance(given, datetime):
         at = chosen_state(table, timestamp=given).snapshot
         return _End(0 if at is None else at.id)
     return _End(whole_number(given, name, least=0))
+
+
+def _tagged_id(table: OpenTable, tag: str, name: str) -> int:
+    """Automatic tags may look like ids."""
+    try:
+        return table._tags.load(tag).id
+    except NotFoundError as cause:
+        if not tag.isdigit():
+            raise
+        raise InvalidError(
+            name,
+            found=f"the text {tag!r}, which is no tag",
+            expected="a tag, or a snapshot's id as a whole number, not as a text",
+            action="Give the id as an int, or correct the tag's name.",
+        ) from cause
 
 
 def _difference(

@@ -144,5 +144,15 @@ def test_a_tag_whose_name_is_a_number(tmp_path: Path, rng: random.Random) -> Non
     last = table.snapshots()[-1].id
     by_tag = table.changes("20260131", last).to_pylist()
     assert by_tag == table.changes(snapshot.id, last).to_pylist() != []
-    with pytest.raises(wt.InvalidError, match="whole number"):
+    with pytest.raises(wt.InvalidError, match=r"no tag.*id as a whole number"):
         table.changes("7", last)
+
+
+@pytest.mark.parametrize("mode", ["auto", "delta", "changelog"])
+def test_only_a_difference_may_run_backwards(tmp_path: Path, mode: str) -> None:
+    table = create(tmp_path, **{"changelog-producer": "input"})
+    for key in (1, 2):
+        table.write({"p": [1], "k": [key], "v": [key]})
+    with pytest.raises(wt.InvalidError, match="end"):
+        table.changes(2, 1, mode=mode)
+    assert table.changes(2, 1, mode="diff")["_row_kind"].to_pylist() == ["-D"]
