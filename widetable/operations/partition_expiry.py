@@ -54,6 +54,7 @@ def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpir
     does so every `partition.expiration-check-interval`. dry_run: only name them. Readers of changes get nothing.
     """
     is_dry = flag(dry_run, "dry_run")
+    check_given_rows(table.schema)
     check_writable(table.schema)
     return expire_old(table._state(), table._committer, datetime.now(), dry_run=is_dry)
 
@@ -62,10 +63,10 @@ def expire_old(
     state: TableState, committer: Committer, now: datetime, *, dry_run: bool = False
 ) -> PartitionExpiryResult:
     """now: local, as other clients compare it."""
-    check_given_rows(state.schema)
     kept_millis = state.options.get(retention.PARTITION_EXPIRATION_TIME)
     if kept_millis is None or not state.schema.partition_keys:
         return PartitionExpiryResult()
+    check_given_rows(state.schema)
     try:
         before = now - timedelta(milliseconds=kept_millis)
     except OverflowError:  # before the year 1: nothing is so old
