@@ -304,6 +304,15 @@ EXPIRY: Final[dict[str, tuple[str, ...]]] = {
         + "test_automatic_tags.py::test_a_maintainer_makes_them_before_snapshots_expire_and_without_expiry",
         _OPERATIONS + "test_automatic_tags.py::test_periods",
     ),
+    "rows that are too old": (
+        _OPERATIONS + "test_record_expiry.py::test_rows_that_are_too_old_go",
+        _OPERATIONS + "test_record_expiry.py::test_a_row_that_is_too_old_gives_way_to_no_older_one",
+        _OPERATIONS + "test_record_expiry.py::test_runs_without_the_oldest_keep_what_is_too_old",
+    ),
+    "the same next to partial-update": (
+        _OPERATIONS
+        + "test_record_expiry.py::test_rows_that_are_merged_when_they_are_read_cannot_go",
+    ),
     "files of a deleted tag": (_EXPIRY + ".py::test_tags_keep_their_rows_until_they_are_deleted",),
 }
 
@@ -355,7 +364,6 @@ NOT_DONE: Final[dict[str, tuple[str, ...]]] = {
         _JAVA_TABLES + "what_needs_a_key_with_its_partition_is_refused_by_name",
         _JAVA_TABLES + "changes_of_append_tables_are_what_was_appended",
     ),
-    "record-level expiry": (_NOT_DONE + "record_level_expiry",),
     "tag.automatic-creation": (_NOT_DONE + "tags_of_batches",),
     "views, materialized tables": (_NOT_DONE + "views_and_tables_of_other_kinds",),
     "object stores": (

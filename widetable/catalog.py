@@ -25,6 +25,7 @@ from widetable.derived_options import check_derived
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
+from widetable.merge.record_expiry import check_record_expiry
 from widetable.new_schema import arrow_schema, new_schema
 from widetable.operations.branches import branch_names
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -98,6 +99,7 @@ class Catalog:
         engine_of(new)  # first: what breaks a rule is wrong whether it is honoured or not
         check_honoured(new.options, made_here=True)
         check_changelog_producer(new)
+        check_record_expiry(new)
         check_derived(new)
         check_partition_types(new)
         store = self._schemas(root, new)

@@ -36,6 +36,7 @@ from widetable.derive.late_rows import LateJoin
 from widetable.derive.pinned_join import KeptJoin, PinnedJoin, keep_join
 from widetable.derived_value import derived_value
 from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.operations.branches import locate_branch
 from widetable.operations.compaction import Compacted, compact_all
@@ -97,6 +98,7 @@ __all__ = [
     "PinnedBatch",
     "PinnedJoin",
     "ReadLease",
+    "Scope",
     "SplitRead",
     "Start",
     "StreamProgress",

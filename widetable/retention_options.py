@@ -107,6 +107,23 @@ PARTITION_TIMESTAMP_FORMATTER: Final = Option[str | None](
     "How that time is written: `y`, `M`, `d`, `H`, `m`, `s` and `'text'`; by default `yyyy-MM-dd HH:mm:ss` or "
     "`yyyy-MM-dd`.",
 )
+RECORD_LEVEL_EXPIRE_TIME: Final = Option[int | None](
+    "record-level.expire-time",
+    "duration",
+    None,
+    "milliseconds",
+    "Rows whose `record-level.time-field` is older go when a compaction takes all of their bucket; a maintainer sees "
+    "to that, a tenth of this time later at most. By default none does.",
+    least=1000,
+)
+RECORD_LEVEL_TIME_FIELD: Final = Option[str | None](
+    "record-level.time-field",
+    "text",
+    None,
+    "",
+    "The column that says how old a row is: seconds as INT or BIGINT, milliseconds as BIGINT, or a TIMESTAMP. A row "
+    "without a value stays.",
+)
 
 RETENTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
     SNAPSHOT_NUM_RETAINED_MIN,
@@ -122,4 +139,6 @@ RETENTION_OPTIONS: Final[tuple[Option[Any], ...]] = (
     PARTITION_EXPIRATION_MAX_NUM,
     PARTITION_TIMESTAMP_PATTERN,
     PARTITION_TIMESTAMP_FORMATTER,
+    RECORD_LEVEL_EXPIRE_TIME,
+    RECORD_LEVEL_TIME_FIELD,
 )

@@ -37,6 +37,7 @@ from widetable.connector import (
     Compacted,
     Maintainer,
     Outcome,
+    Scope,
     TableState,
     Upkeep,
     caches_of,
@@ -173,9 +174,9 @@ class _Executors:
         self._slots = min(buckets, _MAX_SLOTS)
         self._pinned: RDD[int] = context.parallelize(range(self._slots), self._slots).persist()
 
-    def compact(self, state: TableState, committer: Committer, full: bool) -> Compacted:
+    def compact(self, state: TableState, committer: Committer, scope: Scope) -> Compacted:
         """As in one process, but for where the buckets' work is done."""
-        return compact_all(state, committer, full=full, run=lambda works: self._run(state, works))
+        return compact_all(state, committer, scope, run=lambda works: self._run(state, works))
 
     def close(self) -> None:
         try:

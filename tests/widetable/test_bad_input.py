@@ -189,7 +189,6 @@ def test_a_snapshot_of_a_newer_version(tmp_path: Path) -> None:
         {"row-tracking.enabled": "true"},
         {"bucket": "0"},
         {"type": "format-table"},
-        {"record-level.expire-time": "1 d"},
         {"sequence.snapshot-ordering": "true"},
         {"data-file.external-paths": "file:/elsewhere"},
         {"data-file.path-directory": "data"},

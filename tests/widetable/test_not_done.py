@@ -83,15 +83,6 @@ def test_views_and_tables_of_other_kinds(tmp_path: Path, kind: str) -> None:
     check_refused(of_another_client(tmp_path, type=kind), {**READS, **WRITES}, f"'type'.*'{kind}'")
 
 
-def test_record_level_expiry(tmp_path: Path) -> None:
-    """Rows that are too old would be shown, or kept by compactions."""
-    option = {"record-level.expire-time": "1 d"}
-    with pytest.raises(wt.UnsupportedError, match=r"record-level\.expire-time"):
-        create(tmp_path, **option)
-    table = of_another_client(tmp_path, **option)
-    check_refused(table, {**READS, **WRITES}, r"record-level\.expire-time")
-
-
 def test_tags_of_batches(tmp_path: Path) -> None:
     """Whoever writes owes the tag; the rows are as without it."""
     with pytest.raises(wt.UnsupportedError, match=r"tag\.automatic-creation.*'batch'"):

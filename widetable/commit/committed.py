@@ -37,8 +37,9 @@ OLD_COMMITS: Final = "widetable.commits"
 ROWS: Final = "widetable.rows"
 FILES: Final = "widetable.files"
 RETRIES: Final = "widetable.retries"
+EXPIRED_ROWS: Final = "widetable.expired-rows"
 OWN_PROPERTIES: Final = frozenset(
-    {MAX_SEQUENCE_NUMBER, COMMIT_USERS, DIGEST, OLD_COMMITS, ROWS, FILES, RETRIES}
+    {MAX_SEQUENCE_NUMBER, COMMIT_USERS, DIGEST, OLD_COMMITS, ROWS, FILES, RETRIES, EXPIRED_ROWS}
 )
 # Measured in decision 0005.
 MAX_USERS: Final = 10_000

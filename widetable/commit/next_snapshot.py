@@ -13,7 +13,15 @@ from typing import Final
 
 from widetable.commit.commit_files import ListFile
 from widetable.commit.commit_request import CommitRequest
-from widetable.commit.committed import FILES, RETRIES, ROWS, LastCommit, Users, next_properties
+from widetable.commit.committed import (
+    EXPIRED_ROWS,
+    FILES,
+    RETRIES,
+    ROWS,
+    LastCommit,
+    Users,
+    next_properties,
+)
 from widetable.commit.snapshot_times import commit_millis
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
@@ -78,6 +86,7 @@ def next_snapshot(
             ROWS: str(sum(entry.file.row_count for entry in asked.adds)),
             FILES: str(len(asked.adds)),
             RETRIES: str(retries),
+            **_expired(asked),
         },
     )
 
@@ -87,6 +96,11 @@ def _remembered(asked: CommitRequest, id: int, time_millis: int) -> LastCommit |
     if asked.kind == COMMIT_KIND_COMPACT or not asked.by.counts:
         return None
     return LastCommit(asked.by.identifier, id, time_millis, asked.by.digest)
+
+
+def _expired(asked: CommitRequest) -> dict[str, str]:
+    rows = sum(message.expired_rows for message in asked.messages)
+    return {EXPIRED_ROWS: str(rows)} if rows else {}
 
 
 def _larger(a: int | None, b: int | None) -> int | None:

@@ -1,7 +1,8 @@
 """Which keys a range of snapshots wrote, by the files that its appends and overwrites added or took away.
 
 In: the snapshots after one up to another one, both kept. Out: files by bucket, and the keys in them. Compactions touch
-nothing: they only bring rows together. That needs no changelog, and knows what stands at level 0 too. Keys that were
+nothing: they only bring rows together; but one that let rows go because they are too old, or may have, touches all keys
+that it read. That needs no changelog, and knows what stands at level 0 too. Keys that were
 written with the values that they had count as touched. Raises NotFoundError for a snapshot of the range that has
 expired, and what reading manifests and data files raises.
 """
@@ -15,17 +16,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.commit.committed import EXPIRED_ROWS, ROWS
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
-from widetable.format.snapshot import COMMIT_KIND_COMPACT
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import match_keys
 from widetable.kernels.merge_order import group_starts, sort_order
 from widetable.lsm.key_bounds import bounds_of_files
+from widetable.merge.record_expiry import expires_records
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -33,7 +36,7 @@ TouchedFiles: TypeAlias = Mapping[BucketId, Sequence[DataFileMeta]]
 
 
 def touched_files(
-    snapshots: SnapshotStore,
+    state: TableState,
     live_files: LiveFiles,
     after_id: int,
     until_id: int,
@@ -42,15 +45,25 @@ def touched_files(
     """The data files whose keys were written by snapshots after one up to another one, each once; without the commits
     of one user.
     """
+    snapshots = SnapshotStore(state.file_io, state.paths)
     found: dict[BucketId, dict[str, DataFileMeta]] = {}
     for id in range(after_id + 1, until_id + 1):
         snapshot = snapshots.load(id)
-        if snapshot.commit_kind == COMMIT_KIND_COMPACT or snapshot.commit_user == but_user:
+        if snapshot.commit_user == but_user or not _touches(snapshot, state):
             continue
         for entry in live_files.delta_entries(snapshot):
             bucket = BucketId(entry.partition, entry.bucket)
             found.setdefault(bucket, {})[entry.file.file_name] = entry.file
     return {bucket: tuple(files.values()) for bucket, files in found.items()}
+
+
+def _touches(snapshot: Snapshot, state: TableState) -> bool:
+    """Of a compaction: whether rows went. Only ours say so."""
+    if snapshot.commit_kind != COMMIT_KIND_COMPACT:
+        return True
+    if ROWS in snapshot.properties:
+        return EXPIRED_ROWS in snapshot.properties
+    return expires_records(state.schema_of(snapshot.schema_id))
 
 
 def distinct_keys(
@@ -100,8 +113,7 @@ class Untouched:
                 expected=f"a snapshot that is there, up to {latest_id}",
                 action="Give the snapshot that the rows were made from.",
             )
-        snapshots = SnapshotStore(state.file_io, state.paths)
-        files = touched_files(snapshots, live_files, self._known_id, latest_id, self._user)
+        files = touched_files(state, live_files, self._known_id, latest_id, self._user)
         count = 0
         for message in self._messages:
             if message.bucket_id in files:

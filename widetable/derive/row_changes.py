@@ -45,7 +45,7 @@ def changed_rows(
         yield from _from_nothing(table, until_id, columns)
         return
     committer, state = table._committer, table._state()
-    touched = touched_files(committer.snapshots, committer.live_files, after_id, until_id)
+    touched = touched_files(state, committer.live_files, after_id, until_id)
     if not touched:
         return
     with (

@@ -33,7 +33,7 @@ def untouched_rows(
     """
     committer, state = table._committer, table._state()
     until_id = until_id or committer.snapshots.latest_id() or read_id
-    files = touched_files(committer.snapshots, committer.live_files, read_id, until_id, but_user)
+    files = touched_files(state, committer.live_files, read_id, until_id, but_user)
     if not files or not rows.num_rows:
         return rows
     schema = state.schema

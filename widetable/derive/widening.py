@@ -109,7 +109,7 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
 def _is_idle(fact: OpenTable, option: WidenOption, done: Pair, pair: Pair) -> bool:
     committer = fact._committer
     return done.dim_id == pair.dim_id and not touched_files(
-        committer.snapshots, committer.live_files, done.fact_id, pair.fact_id, user_of(option)
+        fact._state(), committer.live_files, done.fact_id, pair.fact_id, user_of(option)
     )
 
 

@@ -49,6 +49,7 @@ from widetable.lsm.universal_compaction import (
     pick_with_room,
 )
 from widetable.merge.engine import MergeEngine, PartialMerge
+from widetable.merge.record_expiry import expires_records
 from widetable.options import TableOptions
 from widetable.schema import TableSchema
 
@@ -62,8 +63,17 @@ class Scope(Enum):
 
     FULL = "every run becomes one"
     DUE = "all that the rules ask for"
+    EXPIRY = "as FULL, where rows are too old"
     COMMIT = "what a commit waits for; the rest is done behind it"
     REST = "what commits leave to a compaction behind them"
+
+
+class Expiry(Enum):
+    """What becomes of rows that are too old (merge.record_expiry)."""
+
+    NONE = "they stay"
+    DROP = "they go"
+    ONLY = "they go; where there are none, nothing is done"
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,7 @@ class Merge(Move):
 
     keep_deletes: bool
     sequence_number: int | None
+    expiry: Expiry
 
 
 @dataclass(frozen=True)
@@ -111,6 +122,7 @@ class _Bucket:
     schema: TableSchema
     engine: MergeEngine
     levels: Levels
+    expiry: Expiry
 
     @property
     def options(self) -> TableOptions:
@@ -129,7 +141,15 @@ class _Bucket:
         """Without level 0 and the first levels: what commits leave as it is while the rest is done."""
         first_levels = division_of(self.levels, self.options).commit_levels
         newer = (file for file in self.levels.files if file.level <= first_levels)
-        return replace(self, levels=self.levels.remove(newer))
+        return replace(self, levels=self.levels.remove(newer), expiry=Expiry.NONE)
+
+    def whole(self) -> RunPick:
+        """Every run, whatever there is to do."""
+        return RunPick(self.levels.sorted_runs(), (), self.levels.max_level)
+
+    def full(self) -> RunPick | None:
+        """What a full compaction takes. One run may hold rows that are too old; who carries it out looks."""
+        return pick_all(self.levels) if self.expiry is Expiry.NONE else self.whole()
 
 
 def plan_bucket(
@@ -144,7 +164,12 @@ def plan_bucket(
     files = tuple(files)
     if any(file.schema_id > schema.id for file in files):
         return ()
-    bucket = _Bucket(schema, engine, levels_of(files, schema.typed_options))
+    expiry = Expiry.NONE
+    if expires_records(schema):
+        expiry = Expiry.ONLY if scope is Scope.EXPIRY else Expiry.DROP
+    elif scope is Scope.EXPIRY:
+        return ()
+    bucket = _Bucket(schema, engine, levels_of(files, schema.typed_options), expiry)
     if looks_up(bucket.options):
         return _with_lookup(bucket, scope)
     return () if scope is Scope.REST else _without_lookup(bucket, scope)
@@ -154,9 +179,8 @@ def plan_whole(schema: TableSchema, engine: MergeEngine, files: Iterable[DataFil
     """The step of a full compaction, with nothing to emit and whatever was compacted already; a Merge unless rows are
     only merged when they are read.
     """
-    bucket = _Bucket(schema, engine, levels_of(files, schema.typed_options))
-    pick = RunPick(bucket.levels.sorted_runs(), (), bucket.levels.max_level)
-    return _steps(bucket, pick, 0, 0 if engine.looks_up else None, repairs=False)[0]
+    bucket = _Bucket(schema, engine, levels_of(files, schema.typed_options), Expiry.NONE)
+    return _steps(bucket, bucket.whole(), 0, 0 if engine.looks_up else None, repairs=False)[0]
 
 
 def rewrites_much(plan: Plan, options: TableOptions) -> bool:
@@ -177,15 +201,15 @@ def _is_much(files: Iterable[DataFileMeta], options: TableOptions) -> bool:
 
 
 def _without_lookup(bucket: _Bucket, scope: Scope) -> Plan:
-    levels, is_full = bucket.levels, scope is Scope.FULL
-    pick = pick_all(levels) if is_full else pick_due(levels, bucket.options)
+    levels, is_full = bucket.levels, scope in (Scope.FULL, Scope.EXPIRY)
+    pick = bucket.full() if is_full else pick_due(levels, bucket.options)
     if pick is not None:
         allowed = bucket.partial_merge(pick)
         if allowed is PartialMerge.WITH_BASE:
             pick = pick_all(levels)
         elif allowed is PartialMerge.NEVER:
             pick = pick if is_full else None
-        elif bucket.engine.mixes_records:
+        elif bucket.engine.mixes_records and pick.below:
             pick = extend(levels, pick)
     if pick is None:
         return ()
@@ -272,12 +296,14 @@ def _due(whole: RunPick | None, options: TableOptions) -> _Due:
 
 # With deletion vectors a commit marks rows of old levels, so nothing may rewrite these behind it.
 _VECTORS: Final[Mapping[Scope, Callable[[_Bucket], RunPick | None]]] = {
-    Scope.FULL: lambda bucket: pick_all(bucket.levels),
+    Scope.FULL: _Bucket.full,
+    Scope.EXPIRY: _Bucket.full,
     Scope.DUE: _pick_due,
     Scope.COMMIT: _pick_due,
 }
 _LOOKUP: Final[Mapping[Scope, Callable[[_Bucket], RunPick | None]]] = {
-    Scope.FULL: lambda bucket: pick_all(bucket.levels),
+    Scope.FULL: _Bucket.full,
+    Scope.EXPIRY: _Bucket.full,
     Scope.DUE: _pick_due,
     Scope.COMMIT: _pick_for_commit,
     Scope.REST: _pick_rest,
@@ -333,7 +359,9 @@ def _steps(
     if engine.mixes_records and not pick.below:
         # Nothing older stays in the bucket: whatever is committed from now on sorts after it (docs/decisions/0007).
         number = 0
-    merge = pick.files, pick.level, movable, keep_deletes, number
+    # Of a key whose row goes nothing may be left that a reader would find instead.
+    expiry = bucket.expiry if bucket.levels.files == frozenset(pick.files) else Expiry.NONE
+    merge = pick.files, pick.level, movable, keep_deletes, number, expiry
     step = Merge(*merge)
     if known_level:
         is_whole = engine.mixes_records or engine.looks_up

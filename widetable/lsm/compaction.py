@@ -21,6 +21,7 @@ than memory. Raises what reading and writing data files raises; new files are re
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -39,13 +40,14 @@ from widetable.format.data_file_meta import (
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_budget import LEAST_BYTES
 from widetable.lsm.background_writer import BackgroundWriter
-from widetable.lsm.bucket_plan import Merge, MergeWithChangelog, Move, Plan
+from widetable.lsm.bucket_plan import Expiry, Merge, MergeWithChangelog, Move, Plan
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.key_lookup import find_rows
 from widetable.lsm.marked_rows import marked_files
 from widetable.lsm.rows_opener import RowsOpener
 from widetable.lsm.sorted_run import Section, SortedRun, sections
 from widetable.merge.engine import ENGINES
+from widetable.merge.record_expiry import record_expiry
 from widetable.merge.sorted_merge import Merged, merge_runs, merge_with_changes
 from widetable.options import TableOptions
 from widetable.schema import SEQUENCE_NUMBER, file_column
@@ -70,7 +72,7 @@ def compact_bucket(
 ) -> CommitMessage:
     """Carry out the plan. The message is empty when nothing had to be done.
 
-    caches: where rows are looked up, and caches of new files are built.
+    caches: where rows are looked up, and caches of new files are built. Rows are too old by this machine's clock.
     """
     prefer_system_pool()
     task = _Task(state, bucket, caches)
@@ -88,6 +90,7 @@ def compact_bucket(
         changelog_files=tuple(task.changelog),
         marked_files=tuple(file for file, _ in task.marked),
         new_vectors=tuple(vector for _, vector in task.marked),
+        expired_rows=task.expired_rows,
     )
 
 
@@ -108,12 +111,16 @@ class _Task:
         self.after: list[DataFileMeta] = []
         self.changelog: list[DataFileMeta] = []
         self.marked: list[tuple[DataFileMeta, bytes]] = []
+        self.expired_rows = 0
         self._written: list[DataFileMeta] = []
         self._state = state
         self._bucket = bucket
         self._caches = caches
+        self._expiry = record_expiry(state.schema, int(time.time()))
 
     def run(self, step: Move) -> None:
+        if isinstance(step, Merge) and step.expiry is Expiry.ONLY and not self._has_old(step.files):
+            return
         if isinstance(step, MergeWithChangelog) and step.repairs:
             _log.info(
                 "bucket %d of %s: files above level 0 were compacted without a lookup changelog; all its rows are "
@@ -168,7 +175,32 @@ class _Task:
 
     def _may_move(self, step: Move, file: DataFileMeta) -> bool:
         """Whether the file may lie at the step's level as it is."""
-        return file in step.movable and (file.level > 0 or self._is_full_width(file))
+        if file not in step.movable or not (file.level > 0 or self._is_full_width(file)):
+            return False
+        is_kept = not isinstance(step, Merge) or step.expiry is Expiry.NONE
+        return is_kept or not self._has_old((file,))
+
+    def _has_old(self, files: Sequence[DataFileMeta]) -> bool:
+        """Whether of these files, merged, any row is too old; reads what says so."""
+        if self._expiry is None:
+            return False
+        schema, engine = self._state.schema, self._state.engine
+        names = engine.needed_columns(schema, [self._expiry.column])
+        batch_bytes = merge_bytes(self._state.options)
+        for section in sections(files, schema):
+            merged = merge_runs(
+                [self._rows(run, batch_bytes // len(section.runs), names) for run in section.runs],
+                schema,
+                engine,
+                [self._expiry.column],
+                keep_deletes=False,
+                batch_bytes=batch_bytes,
+                full_runs=sum(run.level > 0 for run in section.runs),
+            )
+            for rows in merged:
+                if self._expiry.is_old(rows.column(self._expiry.column)).any():
+                    return True
+        return False
 
     def _move(self, file: DataFileMeta, level: int) -> None:
         if file.level != level:
@@ -190,13 +222,20 @@ class _Task:
         changelog = BackgroundWriter(
             self._writer(step.level, FILE_SOURCE_APPEND, is_changelog=True), "changelog"
         )
+        emits = isinstance(step, MergeWithChangelog) and step.emits
+        # Writers have emitted their records; nobody else says that a row went.
+        producer = self._state.options.get(opt.CHANGELOG_PRODUCER)
+        emits_expired = producer == "input" and step.expiry is not Expiry.NONE
         try:
             for section in merged:
                 for merged_range in self._merged(step, section):
                     data.write(_with_number(merged_range.rows, step.sequence_number))
-                    if isinstance(step, MergeWithChangelog) and step.emits:
-                        # Gathered here: the writers' threads are what the commit waits for in the end.
+                    self.expired_rows += merged_range.expired_rows
+                    # Gathered here: the writers' threads are what the commit waits for in the end.
+                    if emits:
                         changelog.write_rows(merged_range.changes())
+                    elif emits_expired:
+                        changelog.write_rows(merged_range.expired())
             new_files, new_changelog = data.finish(), changelog.finish()
         except BaseException:
             data.abort()
@@ -237,6 +276,7 @@ class _Task:
             batch_bytes=batch_bytes,
             full_runs=staying_runs + sum(run.level > 0 for run in section.runs),
             staying_runs=staying_runs,
+            expiry=None if step.expiry is Expiry.NONE else self._expiry,
         )
 
     def _looked_up(

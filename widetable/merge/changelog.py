@@ -40,7 +40,7 @@ _Mask = npt.NDArray[np.bool_]
 @dataclass(frozen=True)
 class ChangelogRule:
     """compared: columns of which one must differ for an update to be emitted; None: updates always are. only_new: rows
-    never change, so only new ones are emitted, each with its own kind.
+    never change, so only new ones are emitted, each with its own kind, and those that go.
     """
 
     compared: tuple[str, ...] | None = None
@@ -66,10 +66,14 @@ def changelog(
     after: MergePlan,
     columns: Sequence[str],
     rule: ChangelogRule,
+    gone: _Rows,
 ) -> pa.RecordBatch | None:
-    """The changelog rows of a window, None when there are none. after: its plan, deletes included."""
+    """The changelog rows of a window, None when there are none. after: its plan, deletes included. gone: places of keys
+    whose row goes though nothing of it is new.
+    """
     is_new = window.order >= first_new_row
     touched = _any_per_key(window, is_new)
+    touched[gone] = True
     if not touched.any():
         return None
     before = _before(window, touched, is_new, engine, columns)
@@ -77,7 +81,7 @@ def changelog(
     rows = _Images(window, before, after)
     emitted = touched & (before.present | present_after)
     if rule.only_new:
-        emitted = touched & ~before.present & present_after
+        emitted = touched & (before.present != present_after)
     updated = np.flatnonzero(emitted & before.present & present_after)
     if rule.compared is not None and len(updated):
         emitted[updated[rows.are_equal(updated, rule.compared)]] = False

@@ -9,7 +9,7 @@ Values only; `gather` carries a plan out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from widetable.kernels.gather import take
 from widetable.merge.window import Window
-from widetable.row_kind import is_retraction
+from widetable.row_kind import DELETE, is_retraction
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,18 @@ class MergePlan:
         """The plan without keys that are not there: those whose kind is -U or -D."""
         gone = is_retraction(self.kinds)
         return self.of_keys(np.flatnonzero(~gone)) if gone.any() else self
+
+    def deleted(self, keys: npt.NDArray[np.int64]) -> MergePlan:
+        """The plan in which the rows of these keys, by their places, are -D."""
+        if not len(keys):
+            return self
+        kinds = self.kinds.copy()
+        kinds[keys] = DELETE
+        return replace(self, kinds=kinds)
+
+    def without(self, keys: npt.NDArray[np.int64]) -> MergePlan:
+        """The plan without these keys, by their places."""
+        return self.of_keys(np.delete(np.arange(len(self.kinds)), keys)) if len(keys) else self
 
     def of_keys(self, kept: npt.NDArray[np.int64]) -> MergePlan:
         """The plan of these keys, by their places."""

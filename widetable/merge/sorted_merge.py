@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,12 @@ from widetable.merge.engine import MergeEngine, collapse_plan_of, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.key_order import KeyOrder
 from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.record_expiry import RecordExpiry
 from widetable.merge.window import Window, window_of_arrivals, window_of_runs
 from widetable.schema import TableSchema
 
 _SMALLEST_HEAD_ROWS = 1024
+_NO_KEYS: Final = np.empty(0, np.int64)
 
 
 def merge_runs(
@@ -64,12 +66,15 @@ def merge_runs(
 
 
 class Merged(NamedTuple):
-    """A key range after a merge. Both are gathered by who calls them, in any thread. changes: the changelog rows of the
-    range (`changelog`), None when there are none.
+    """A key range after a merge. All are gathered by who calls them, in any thread. changes: the changelog rows of the
+    range (`changelog`), None when there are none. expired: of these the rows that went because they are too old, and
+    how many.
     """
 
     rows: Callable[[], pa.RecordBatch]
     changes: Callable[[], pa.RecordBatch | None]
+    expired: Callable[[], pa.RecordBatch | None]
+    expired_rows: int
 
 
 def merge_with_changes(
@@ -82,11 +87,13 @@ def merge_with_changes(
     batch_bytes: int,
     full_runs: int = 0,
     staying_runs: int = 0,
+    expiry: RecordExpiry | None = None,
 ) -> Iterator[Merged]:
     """As `merge_runs` for all columns, and what it changed. known: runs that readers of changes have seen; new: others.
 
     Both oldest first; every run of `known` is older than those of `new`. staying_runs: so many, the oldest, stay where
-    they are; an engine that keeps a key in one file only (`looks_up`) gives no row of theirs.
+    they are; an engine that keeps a key in one file only (`looks_up`) gives no row of theirs. expiry: which rows go,
+    as if they were deleted, but that no delete stays.
     """
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
     staying_runs = staying_runs if engine.looks_up else 0
@@ -94,15 +101,25 @@ def merge_with_changes(
     for window, run_offsets in _windows([*known, *new], schema, batch_bytes, full_runs):
         plan = plan_of(window, engine, schema.names)
         first_new_row = int(run_offsets[len(known)])
-        kept = plan if keep_deletes else plan.without_deletes()
+        gone = _NO_KEYS if expiry is None else expiry.gone(window, plan)
+        plan = plan.deleted(gone)
+        kept = plan.without(gone) if keep_deletes else plan.without_deletes()
         if staying_runs:
             stays = window.order < run_offsets[staying_runs]
             has_row = np.logical_or.reduceat(stays, window.starts[:-1])
             kept = plan.of_keys(np.flatnonzero(~has_row))
         yield Merged(
             partial(gather, window, kept, schema.names),
-            partial(changelog, window, first_new_row, engine, plan, schema.names, rule),
+            partial(changelog, window, first_new_row, engine, plan, schema.names, rule, gone),
+            partial(_expired, window, plan, gone, schema.names),
+            len(gone),
         )
+
+
+def _expired(
+    window: Window, plan: MergePlan, gone: npt.NDArray[np.int64], names: Sequence[str]
+) -> pa.RecordBatch | None:
+    return gather(window, plan.of_keys(gone), names) if len(gone) else None
 
 
 def interleave_runs(

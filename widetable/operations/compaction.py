@@ -49,15 +49,16 @@ class Compacted:
 
 
 def compact(table: OpenTable, full: bool = False) -> CommitResult:
-    """Merge sorted runs: those that the universal rules pick, or with `full` all, into the
-    bottom level.
+    """Merge sorted runs: those that the universal rules pick, or with `full` all, into the bottom level.
 
-    The rows of the table stay the same. Raises ConflictError when other compactors were faster
-    again and again; DamagedError when a bucket has a damaged file, after all others are done.
+    The rows of the table stay the same, but for those that `record-level.expire-time` lets go. Raises ConflictError
+    when other compactors were faster again and again; DamagedError when a bucket has a damaged file, after all others
+    are done.
     """
     schema = table.schema
     check_writable(schema)
-    done = compact_all(table._state(schema), table._committer, full=flag(full, "full"))
+    scope = Scope.FULL if flag(full, "full") else Scope.DUE
+    done = compact_all(table._state(schema), table._committer, scope)
     if done.damage:
         raise done.damage[0]
     return done.result
@@ -66,12 +67,12 @@ def compact(table: OpenTable, full: bool = False) -> CommitResult:
 def compact_all(
     state: TableState,
     committer: Committer,
+    scope: Scope,
     *,
-    full: bool,
     run: RunWorks | None = None,
     group_seconds: float = math.inf,
 ) -> Compacted:
-    """Compact every bucket that the rules of its producer pick, or that is not one bottom run (full).
+    """Compact every bucket that has a plan for the scope.
 
     run: where the work is done, None for here. group_seconds: after which what is done is committed, before the other
     buckets are. It does not wait for a lease: who asks for a compaction gets it. Raises ConflictError when it lost in
@@ -83,7 +84,7 @@ def compact_all(
             state,
             committer,
             partial(newest_entries, committer),
-            Scope.FULL if full else Scope.DUE,
+            scope,
             run,
             group_seconds,
         )

@@ -35,6 +35,8 @@ from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import holder
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import DamagedError, NotFoundError, StorageError, WidetableError
+from widetable.lsm.bucket_plan import Scope
+from widetable.merge.record_expiry import look_interval_millis
 from widetable.operations.cleaner import Cleaner
 from widetable.operations.compaction import Compacted, answered, compact_all
 from widetable.operations.held_lease import held_lease
@@ -56,13 +58,19 @@ _log = logging.getLogger("widetable")
 # What a round survives when another one may be better off: a fault of ours too.
 _SURVIVED: Final = Exception
 
-# Compacts a table, fully or what is due; raises ConflictError when it lost.
-Compact: TypeAlias = Callable[[TableState, Committer, bool], Compacted]
+# Compacts a table as far as a scope asks; raises ConflictError when it lost.
+Compact: TypeAlias = Callable[[TableState, Committer, Scope], Compacted]
+
+_SCOPES: Final = {
+    Compaction.PICKED: Scope.DUE,
+    Compaction.FULL: Scope.FULL,
+    Compaction.EXPIRY: Scope.EXPIRY,
+}
 
 
-def compact_here(state: TableState, committer: Committer, full: bool) -> Compacted:
+def compact_here(state: TableState, committer: Committer, scope: Scope) -> Compacted:
     """In this process, one bucket after the other; readers of changes wait for few of them."""
-    return compact_all(state, committer, full=full, group_seconds=GROUP_SECONDS)
+    return compact_all(state, committer, scope, group_seconds=GROUP_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -178,9 +186,11 @@ class Maintainer:
         check_writable(state.schema)
         self._file_io, self._paths = state.file_io, state.paths
         self._producer = state.options.get(opt.CHANGELOG_PRODUCER)
+        self._look_millis = look_interval_millis(state.schema)
         self._settled_id: int | None = None
         self._full_id: int | None = None
         self._full_at_millis: float | None = None
+        self._looked_at_millis: float | None = None
         self._failures = Failures()
         self._damage: tuple[DamagedError, ...] = ()
         self._damage_at_millis = 0.0
@@ -217,14 +227,13 @@ class Maintainer:
         """Do everything now, whoever has the lease. Raises every error, but one that cleaning may have mended."""
         state = self._state_of()
         progress = Progress(self._committer.snapshots.latest_id(), None, None, None)
-        due = self._due(progress, state)
         try:
-            done = self._compacted(state, progress, due)
+            done = self._compacted_at_once(state, progress)
         except _SURVIVED:
             cleaned = self._cleaned(state, progress, at_once=True)
             if not cleaned.freed_files:
                 raise
-            done = self._compacted(state, progress, due).plus(cleaned)
+            done = self._compacted_at_once(state, progress).plus(cleaned)
         else:
             done = done.plus(self._cleaned(state, progress, at_once=True))
         latest_id = self._committer.snapshots.latest_id()
@@ -261,6 +270,13 @@ class Maintainer:
             _log.warning("nor was %s cleaned: %s", self._paths.root, failure)
         return done, error
 
+    def _compacted_at_once(self, state: TableState, progress: Progress) -> MaintenanceResult:
+        due = self._due(progress, state)
+        done = self._compacted(state, progress, due)
+        if due is Compaction.EXPIRY:
+            done = done.plus(self._compacted(state, progress, Compaction.PICKED))
+        return done
+
     def _compacted_if_due(self, progress: Progress) -> MaintenanceResult:
         if not self._has_begun:
             self._lease.stand(self._state_of())
@@ -281,6 +297,7 @@ class Maintainer:
         since_full_millis = (
             None if self._full_at_millis is None else now_millis - self._full_at_millis
         )
+        looked_at_millis = self._looked_at_millis
         return Progress(
             self._committer.snapshots.latest_id(),
             self._settled_id,
@@ -288,14 +305,19 @@ class Maintainer:
             since_full_millis,
             bool(CompactionWishes(self._file_io, self._paths).open()),
             now_millis - self._damage_at_millis if self._damage else None,
+            None if looked_at_millis is None else now_millis - looked_at_millis,
         )
 
     def _due(self, progress: Progress, state: TableState | None = None) -> Compaction:
         """Without a state: as far as is known from the round before."""
         if state is not None:
             self._producer = state.options.get(opt.CHANGELOG_PRODUCER)
+            self._look_millis = look_interval_millis(state.schema)
         return due_compaction(
-            progress, self._producer, self._upkeep.full_compaction_interval_millis
+            progress,
+            self._producer,
+            self._upkeep.full_compaction_interval_millis,
+            self._look_millis,
         )
 
     def _compacted(
@@ -305,14 +327,16 @@ class Maintainer:
             return MaintenanceResult()
         is_full = due is Compaction.FULL
         with answered(state):
-            done = self._compact(state, self._committer, is_full)
+            done = self._compact(state, self._committer, _SCOPES[due])
         result, self._damage = done.result, done.damage
         self._damage_at_millis = self._clock.monotonic_millis()
         if is_full:
             self._full_id = result.snapshot_id or progress.latest_id
             self._full_at_millis = self._clock.monotonic_millis()
+        if due in (Compaction.FULL, Compaction.EXPIRY):
+            self._looked_at_millis = self._clock.monotonic_millis()
         if not result.committed:
-            self._settled_id = progress.latest_id
+            self._settled_id = self._settled_id if due is Compaction.EXPIRY else progress.latest_id
             return MaintenanceResult(damaged_buckets=len(done.damage))
         _log.info("compacted %s: %s", self._paths.root, result)
         return MaintenanceResult(

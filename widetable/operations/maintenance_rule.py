@@ -26,11 +26,14 @@ FULL_COMPACTION_MILLIS: Final = 60_000
 
 
 class Compaction(Enum):
-    """NONE: nothing is due. PICKED: what the universal rules and the producer pick. FULL: everything."""
+    """NONE: nothing is due. PICKED: what the universal rules and the producer pick. FULL: everything. EXPIRY: buckets
+    with rows that are too old.
+    """
 
     NONE = "none"
     PICKED = "picked"
     FULL = "full"
+    EXPIRY = "expiry"
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Progress:
 
     full_id: the newest one when the last full compaction ended; millis_since_full: None before the first one.
     is_wanted: an append left a note that it waits for its changelog. millis_since_damage: since a bucket was passed by
-    because of a damaged file; None: none is.
+    because of a damaged file; None: none is. millis_since_look: since rows that are too old were looked for.
     """
 
     latest_id: int | None
@@ -48,12 +51,18 @@ class Progress:
     millis_since_full: float | None
     is_wanted: bool = False
     millis_since_damage: float | None = None
+    millis_since_look: float | None = None
 
 
 def due_compaction(
-    progress: Progress, producer: str, full_compaction_interval_millis: int | None
+    progress: Progress,
+    producer: str,
+    full_compaction_interval_millis: int | None,
+    look_interval_millis: int | None = None,
 ) -> Compaction:
-    """full_compaction_interval_millis: None: never, but for the producer `full-compaction`, which lives on it."""
+    """full_compaction_interval_millis: None: never, but for the producer `full-compaction`, which lives on it.
+    look_interval_millis: between looks for rows that are too old; None: they stay. A busy table has its looks, too.
+    """
     if progress.latest_id is None:
         return Compaction.NONE
     interval_millis = full_compaction_interval_millis
@@ -63,6 +72,10 @@ def due_compaction(
         waited_millis = progress.millis_since_full
         if waited_millis is None or waited_millis >= interval_millis:
             return Compaction.FULL
+    if look_interval_millis is not None:
+        waited_millis = progress.millis_since_look
+        if waited_millis is None or waited_millis >= look_interval_millis:
+            return Compaction.EXPIRY
     looks_again = (progress.millis_since_damage or 0) >= LOOK_AGAIN_MILLIS
     if progress.latest_id != progress.settled_id or progress.is_wanted or looks_again:
         return Compaction.PICKED

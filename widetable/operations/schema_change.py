@@ -22,9 +22,11 @@ from widetable.errors import InvalidError, UnsupportedError, WidetableError
 from widetable.field_options import FIELD_OPTION
 from widetable.format.column_cast import column_cast
 from widetable.merge.engine import engine_of
+from widetable.merge.record_expiry import check_record_expiry
 from widetable.new_schema import column_type
 from widetable.operations.function_change import check_functions
 from widetable.option_checks import check_alter, check_honoured
+from widetable.retention_options import RECORD_LEVEL_TIME_FIELD
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_schema
 from widetable.types import (
@@ -80,6 +82,7 @@ def changed_schema(
     check_alter(schema.options, new.options, mends=mends)
     check_schema(new)
     engine_of(new)
+    check_record_expiry(new)
     check_derived(new)
     _check_orders(schema, new)
     _check_groups(schema, new)
@@ -266,6 +269,7 @@ def _renamed_value(key: str, value: str, renamed: Callable[[str], str]) -> str:
         opt.ROWKIND_FIELD.key,
         opt.REMOVE_RECORD_ON_SEQUENCE_GROUP.key,
         opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key,
+        RECORD_LEVEL_TIME_FIELD.key,
     )
     if lists_columns or (match is not None and match["what"] == "sequence-group"):
         return _renamed_list(value, renamed)

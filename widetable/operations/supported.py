@@ -15,6 +15,7 @@ from widetable import join_options
 from widetable import options as opt
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
+from widetable.merge.record_expiry import check_record_expiry
 from widetable.option import Option
 from widetable.option_checks import check_honoured, check_values
 from widetable.paths import POSTPONED
@@ -44,7 +45,6 @@ _DYNAMIC: Final = -1
 # The same of options that have no harmless value.
 _OTHER_ROWS: Final = (
     OTHER_DIRECTORY,
-    "record-level.expire-time",
     "scan.bounded.watermark",
     "scan.bucket",
     "scan.creation-time-millis",
@@ -85,6 +85,7 @@ def check_writable(schema: TableSchema) -> None:
     check_values(schema.options)
     check_honoured(schema.options, made_here=False)
     check_changelog_producer(schema)
+    check_record_expiry(schema)
 
 
 def check_takes_rows(schema: TableSchema) -> None:

@@ -16,7 +16,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.deletion_vector import DeletedRows
 
 # Bumped when a field of CommitMessage, DataFileMeta or Stats changes.
-MESSAGE_VERSION: Final = 4
+MESSAGE_VERSION: Final = 5
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class CommitMessage:
     an append (producer `input`) or a compaction (`lookup`, `full-compaction`) emits to readers of changes. new_hashes:
     of keys that are new in a dynamic bucket, as its index has them (format.hash_index). marked_files: live files, as
     they were found, that stay or come back without some of their rows; new_vectors: their deletion vectors from now on,
-    in the same order (format.deletion_vector).
+    in the same order (format.deletion_vector). expired_rows: that a compaction let go because they are too old.
     """
 
     __module__ = "widetable"
@@ -45,6 +45,7 @@ class CommitMessage:
     new_hashes: bytes = b""
     marked_files: tuple[DataFileMeta, ...] = ()
     new_vectors: tuple[bytes, ...] = ()
+    expired_rows: int = 0
 
     @property
     def bucket_id(self) -> BucketId:

@@ -17,6 +17,7 @@ from tests.widetable.lsm.test_universal_compaction import file_of
 from widetable.format.data_file_meta import DataFileMeta, upgrade
 from widetable.lsm.bucket_plan import (
     FULL_ROW_NUMBER,
+    Expiry,
     Merge,
     MergeWithChangelog,
     Move,
@@ -33,6 +34,7 @@ from widetable.schema import TableSchema
 SCRIPTS = Path(__file__).resolve().parents[2] / "testdata/bucket_plan"
 PARTIAL = {"merge-engine": "partial-update"}
 NOW = 1_795_000_000_000_000_000
+_EXPIRY = {Expiry.NONE: "", Expiry.DROP: "old rows go", Expiry.ONLY: "if old rows go"}
 _UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _FILE = re.compile(r"L(\d+) (\d+)([kMG]?)((?: \w+=\S+)*)")
 
@@ -95,6 +97,7 @@ def said(step: Move) -> str:
             f"movable {levels(step.movable)}" if step.movable else "",
             "keep deletes" if step.keep_deletes else "drop deletes",
             "" if number is None else f"number {named}",
+            _EXPIRY[step.expiry],
         ]
     if isinstance(step, MergeWithChangelog):
         before = " | ".join(" ".join(f"L{run.level}" for run in runs) for runs in step.before)

@@ -22,7 +22,7 @@ from tests.table_files import TableFiles, with_more_options
 from widetable.errors import StorageError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.bucket_plan import Merge, Move, Plan, Scope, plan_bucket
+from widetable.lsm.bucket_plan import Expiry, Merge, Move, Plan, Scope, plan_bucket
 from widetable.lsm.compaction import compact_bucket
 from widetable.lsm.levels import Levels, levels_of
 from widetable.merge.engine import PartialMerge
@@ -80,9 +80,8 @@ def any_plan(data: st.DataObject, table: TableFiles, levels: Levels) -> Plan:
     note(f"compact {len(files)} files to level {level}: {allowed}")
     if allowed is PartialMerge.NEVER:
         return (Move(files, level, movable),)
-    return (
-        Merge(files, level, movable, keep_deletes, 0 if is_base and engine.mixes_records else None),
-    )
+    number = 0 if is_base and engine.mixes_records else None
+    return (Merge(files, level, movable, keep_deletes, number, Expiry.NONE),)
 
 
 def compact_anything(data: st.DataObject, table: TableFiles, key: BucketId) -> None:

@@ -46,7 +46,7 @@ def changes(
         for number, run in enumerate([*known, *new])
     ]
     emitted: list[Record] = []
-    for _, changes_of_range in merge_with_changes(
+    for merged in merge_with_changes(
         runs[: len(known)],
         runs[len(known) :],
         schema,
@@ -54,7 +54,7 @@ def changes(
         keep_deletes=True,
         batch_bytes=batch_bytes,
     ):
-        found = changes_of_range()
+        found = merged.changes()
         for each in [] if found is None else found.to_pylist():
             kind = TEXTS[each["_VALUE_KIND"]]
             emitted.append((kind, {name: each[name] for name in schema.names}))

@@ -1,0 +1,149 @@
+"""Which merged rows are too old: those whose `record-level.time-field` is more than `record-level.expire-time` ago.
+
+In: a schema, the time. Out: for a plan, which of its rows go. Only rows that are merged of all that there is of their
+key may go, so a row never gives way to an older one (docs/decisions/0037).
+
+    INT                          seconds since 1970
+    BIGINT                       the same, or milliseconds from 10^12 on
+    TIMESTAMP, with or without   its seconds, taken as UTC
+    null                         stays
+
+Source: Paimon `RecordLevelExpire`, `SchemaValidation`. Pure. `check_record_expiry` raises InvalidError for options that
+do not say it, UnsupportedError for a table whose rows are merged only when they are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import join_options
+from widetable import options as opt
+from widetable import retention_options as retention
+from widetable.errors import InvalidError, UnsupportedError
+from widetable.kernels.arrow_buffers import fixed_values
+from widetable.merge.engine import PartialMerge, engine_of
+from widetable.merge.plan import MergePlan, Pick
+from widetable.merge.window import Window
+from widetable.row_kind import is_retraction
+from widetable.schema import TableSchema
+
+_Mask = npt.NDArray[np.bool_]
+# On disk: never change. A BIGINT from here on counts milliseconds.
+_LEAST_MILLIS: Final = 1_000_000_000_000
+_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_TYPES: Final = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
+_SHORTEST_LOOK_MILLIS: Final = 60_000
+_LONGEST_LOOK_MILLIS: Final = 86_400_000
+
+
+@dataclass(frozen=True)
+class RecordExpiry:
+    """column: that says the time; before_seconds: rows of a time before that go."""
+
+    column: str
+    before_seconds: int
+
+    def is_old(self, values: pa.Array) -> _Mask:
+        """bool[n] of values of the column."""
+        if values.null_count == len(values):
+            return np.zeros(len(values), np.bool_)
+        seconds = _seconds(values)
+        old: _Mask = seconds < self.before_seconds
+        if values.null_count:
+            old &= pc.is_valid(values).to_numpy(zero_copy_only=False)
+        return old
+
+    def gone(self, window: Window, plan: MergePlan) -> npt.NDArray[np.int64]:
+        """The places of the rows of a plan that are there, and go."""
+        keys = np.flatnonzero(~is_retraction(plan.kinds))
+        source = next((each for each in plan.sources if self.column in each.columns), None)
+        is_absent = isinstance(source, Pick) and not any(window.presence(self.column))
+        if source is None or is_absent:
+            return keys[:0]
+        return keys[self.is_old(source.take(window, self.column, keys))]
+
+
+def record_expiry(schema: TableSchema, now_seconds: int) -> RecordExpiry | None:
+    """None where rows stay however old they are."""
+    kept_millis = schema.typed_options.get(retention.RECORD_LEVEL_EXPIRE_TIME)
+    column = schema.typed_options.get(retention.RECORD_LEVEL_TIME_FIELD)
+    if kept_millis is None or column is None:
+        return None
+    return RecordExpiry(column, now_seconds - kept_millis // 1000)
+
+
+def expires_records(schema: TableSchema) -> bool:
+    """Whether rows may go because they are too old."""
+    return schema.typed_options.get(retention.RECORD_LEVEL_EXPIRE_TIME) is not None
+
+
+def look_interval_millis(schema: TableSchema) -> int | None:
+    """How often to look for rows that are too old: they stay a tenth of their time longer at most, but looks are not
+    more often than once a minute, nor less than once a day. None: never.
+    """
+    kept_millis = schema.typed_options.get(retention.RECORD_LEVEL_EXPIRE_TIME)
+    if kept_millis is None:
+        return None
+    return int(min(max(kept_millis // 10, _SHORTEST_LOOK_MILLIS), _LONGEST_LOOK_MILLIS))
+
+
+def check_record_expiry(schema: TableSchema) -> None:
+    """Refuse options that do not say which rows are too old, and a table whose compactions cannot let them go."""
+    time, field = retention.RECORD_LEVEL_EXPIRE_TIME, retention.RECORD_LEVEL_TIME_FIELD
+    column = schema.typed_options.get(field)
+    if column is None:
+        if expires_records(schema):
+            raise InvalidError(
+                f"option {time.key!r}",
+                found=f"no {field.key!r}",
+                expected="the column that says how old a row is",
+                action=f"Set {field.key!r} as well.",
+            )
+        return
+    kind = schema.by_name[column].type.root if column in schema.by_name else None
+    if kind not in _TYPES:
+        raise InvalidError(
+            f"option {field.key!r}",
+            found=f"{column!r}, which is " + ("no column" if kind is None else f"of type {kind}"),
+            expected="a column of type INT, BIGINT or TIMESTAMP",
+            action="Name another column.",
+        )
+    if expires_records(schema):
+        _check_rows_may_go(schema)
+
+
+def _check_rows_may_go(schema: TableSchema) -> None:
+    time = retention.RECORD_LEVEL_EXPIRE_TIME
+    for option in (join_options.LEFT, join_options.INDEX_OF):
+        other = schema.typed_options.get(option)
+        if other is not None:
+            raise InvalidError(
+                f"option {time.key!r}",
+                found=f"{schema.options[time.key]!r} in a table that is made of {other}",
+                expected="the option in that table, whose rows this one follows",
+                action="Set the option there.",
+            )
+    if engine_of(schema).partial_merge(schema, has_deletes=False) is PartialMerge.NEVER:
+        raise UnsupportedError(
+            f"option {time.key!r}",
+            found=f"{schema.options[time.key]!r} next to {opt.SEQUENCE_FIELD.key!r}",
+            expected="a table whose compactions merge its rows",
+            action="Order the columns by sequence groups (fields.<column>.sequence-group) instead, or delete old rows.",
+        )
+
+
+def _seconds(values: pa.Array) -> npt.NDArray[np.int64]:
+    """int64[n]; behind a null anything."""
+    kind = values.type
+    if pa.types.is_int32(kind):
+        return fixed_values(values, np.int32).astype(np.int64)
+    numbers: npt.NDArray[np.int64] = fixed_values(values, np.int64)
+    if pa.types.is_timestamp(kind):
+        return numbers // _PER_SECOND[kind.unit]
+    return np.where(numbers >= _LEAST_MILLIS, numbers // 1000, numbers)
