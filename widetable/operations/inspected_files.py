@@ -8,7 +8,7 @@ that is not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -34,7 +34,10 @@ from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.paths import partition_directory
 from widetable.schema import TableSchema
 
-_SOURCES: Final = {FILE_SOURCE_APPEND: "append", FILE_SOURCE_COMPACT: "compact"}
+_SOURCES: Final[dict[int | None, str]] = {
+    FILE_SOURCE_APPEND: "append",
+    FILE_SOURCE_COMPACT: "compact",
+}
 _PLACE: Final = (
     pa.field("partition", pa.string(), nullable=False),
     pa.field("bucket", pa.int32(), nullable=False),
@@ -118,38 +121,37 @@ def files(table: OpenTable, choice: Choice) -> pa.Table:
     out, null where its index does not say how many. Keys as `a=1, b='x'`, without partition columns.
     """
     schema, entries = _live(table, choice)
+    return frame_of_columns(FILES, _file_columns(table, schema, entries), table.path)
+
+
+def _file_columns(
+    table: OpenTable, schema: TableSchema, entries: Sequence[ManifestEntry]
+) -> Iterator[Any]:
+    """In the order of `FILES`, one after the other: no two are there as Python values."""
     metas = [entry.file for entry in entries]
     partition, directory = _partition_of(schema), _directory_of(table, schema)
-    lists = [list(column) for column in zip(*metas, strict=True)] or [[]] * len(
-        DataFileMeta._fields
-    )
-    of = dict(zip(DataFileMeta._fields, lists, strict=True))
-    roots = map(directory, (entry.bucket_id for entry in entries))
-    columns = [
-        [partition(entry.partition) for entry in entries],
-        [entry.bucket for entry in entries],
-        [entry.total_buckets for entry in entries],
-        of["level"],
-        of["file_name"],
-        [
-            file.external_path or f"{root}/{file.file_name}"
-            for root, file in zip(roots, metas, strict=True)
-        ],
-        [name.rpartition(".")[2] for name in of["file_name"]],
-        of["file_size"],
-        of["row_count"],
-        of["delete_row_count"],
-        [_deleted(file) for file in metas],
-        of["schema_id"],
-        _keys(schema, of["min_key"]),
-        _keys(schema, of["max_key"]),
-        of["min_sequence_number"],
-        of["max_sequence_number"],
-        of["creation_time_millis"],
-        [_SOURCES.get(source) for source in of["file_source"]],
-        of["write_cols"],
+    yield [partition(entry.partition) for entry in entries]
+    yield [entry.bucket for entry in entries]
+    yield [entry.total_buckets for entry in entries]
+    yield [file.level for file in metas]
+    yield [file.file_name for file in metas]
+    yield [
+        file.external_path or f"{directory(entry.partition, entry.bucket)}/{file.file_name}"
+        for entry, file in zip(entries, metas, strict=True)
     ]
-    return frame_of_columns(FILES, columns, table.path)
+    yield [file.file_name.rpartition(".")[2] for file in metas]
+    yield [file.file_size for file in metas]
+    yield [file.row_count for file in metas]
+    yield [file.delete_row_count for file in metas]
+    yield [_deleted(file) for file in metas]
+    yield [file.schema_id for file in metas]
+    yield _keys(schema, [file.min_key for file in metas])
+    yield _keys(schema, [file.max_key for file in metas])
+    yield [file.min_sequence_number for file in metas]
+    yield [file.max_sequence_number for file in metas]
+    yield [file.creation_time_millis for file in metas]
+    yield [_SOURCES.get(file.file_source) for file in metas]
+    yield [file.write_cols for file in metas]
 
 
 def manifests(table: OpenTable, choice: Choice) -> pa.Table:
@@ -278,23 +280,29 @@ def _partition_of(schema: TableSchema) -> Callable[[bytes], str]:
     return text
 
 
-def _directory_of(table: OpenTable, schema: TableSchema) -> Callable[[BucketId], str]:
+def _directory_of(table: OpenTable, schema: TableSchema) -> Callable[[bytes, int], str]:
     @cache
-    def directory(bucket: BucketId) -> str:
-        return table._paths.bucket_dir(partition_texts(bucket.partition, schema), bucket.number)
+    def directory(partition: bytes, bucket: int) -> str:
+        return table._paths.bucket_dir(partition_texts(partition, schema), bucket)
 
     return directory
 
 
-def _keys(schema: TableSchema, rows: Iterable[bytes]) -> pa.Array | list[None]:
+def _keys(schema: TableSchema, rows: Sequence[bytes]) -> pa.Array | list[None]:
     """Keys of the files as texts; null for append tables."""
-    rows, names = list(rows), schema.trimmed_primary_key
+    names = schema.trimmed_primary_key
     if not names or not rows:
         return [None] * len(rows)
     types = [schema.field(name).type for name in names]
     decoded = zip(*(decode_row(row, types) for row in rows), strict=True)
     parts = [
-        pa.array([f"{name}={value!r}" for value in printed(plain_column(values, kind))])
+        pc.binary_join_element_wise(f"{name}=", _key_texts(plain_column(values, kind)), "")
         for name, values, kind in zip(names, decoded, types, strict=True)
     ]
     return pc.binary_join_element_wise(*parts, ", ")
+
+
+def _key_texts(column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.string())
+    return pa.array(map(repr, printed(column)), pa.string())

@@ -26,7 +26,7 @@ def frame_of_rows(schema: pa.Schema, rows: Iterable[Sequence[Any]], subject: str
     return frame_of_columns(schema, columns or [()] * len(schema), subject)
 
 
-def frame_of_columns(schema: pa.Schema, columns: Sequence[Any], subject: str) -> pa.Table:
+def frame_of_columns(schema: pa.Schema, columns: Iterable[Any], subject: str) -> pa.Table:
     """columns: sequences of values, or Arrow arrays."""
     try:
         arrays = [
