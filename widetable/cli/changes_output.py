@@ -1,10 +1,11 @@
-r"""Rows and changes as a stream of bytes: JSON lines, CSV, or a Parquet file.
+r"""Rows and changes as a stream of bytes: JSON lines, CSV, a Parquet file, or columns of text for people.
 
 In: record batches of one schema; out: bytes in a sink. Memory: one batch. Values are printed as
 format/printed_value.py says.
 Raises InvalidError for columns that CSV does not have and for an output that is there already, NotFoundError for one in
 no directory, StorageError when the sink refuses.
 
+    table      a head, then a line for each row; columns are as wide as the widest value of a batch; null is -
     csv    := line line*
     line   := field { "," field } LF
     field  := number, flag, NaN, Infinity | \" text \" | nothing for null      ; quotes in text are doubled
@@ -17,7 +18,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from widetable.arguments import path as checked_path
+from widetable.cli.console import without_controls
+from widetable.cli.frame_text import NOTHING, aligned
 from widetable.cli.refused_file import RefusingFile, storage_errors
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows
@@ -92,10 +95,39 @@ def _write_parquet(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> 
     return rows
 
 
+def _write_table(batches: Batches, schema: pa.Schema, sink: pa.NativeFile) -> int:
+    rows, columns = 0, [[name] for name in schema.names]
+    widths = [0] * len(columns)
+    right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
+
+    def put() -> None:
+        nonlocal widths
+        widths = [max(width, *map(len, each)) for width, each in zip(widths, columns, strict=True)]
+        sink.write("".join(f"{line}\n" for line in aligned(columns, widths, right)).encode())
+
+    for batch in batches:
+        texts = [[_cell(value) for value in printed(column)] for column in batch.columns]
+        # The head stands above the first rows.
+        columns = texts if rows else [h + each for h, each in zip(columns, texts, strict=True)]
+        if rows := rows + batch.num_rows:
+            put()
+    if not rows:
+        put()
+    return rows
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return NOTHING
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return without_controls(text)
+
+
 WRITERS: Final[dict[str, Callable[[Batches, pa.Schema, pa.NativeFile], int]]] = {
     "json": _write_json,
     "csv": _write_csv,
     "parquet": _write_parquet,
+    "table": _write_table,
 }
 
 

@@ -71,8 +71,8 @@ SOURCE: Final = (
     argument("--columns", "Comma-separated columns; by default all.", metavar="NAMES"),
     argument(
         "--format",
-        "json: one object per line (default: %(default)s).",
-        choices=("json", "csv", "parquet"),
+        "json: one object per line (default: %(default)s); table: columns of text.",
+        choices=("json", "csv", "parquet", "table"),
         default="json",
     ),
     argument("--output", "A new file; by default, or with -, standard output.", metavar="FILE"),

@@ -28,7 +28,8 @@ examples:
 
 Every command has --help, with its arguments and examples, and --debug, which adds the
 traceback to an error; widetable --version says which this is. Exit codes: 0 done;
-1 findings, of audit and doctor; 2 an error, which is one line on standard error.
+1 findings, of audit and doctor; 2 an error, which is one line on standard error;
+130 interrupted; 141 nobody reads the output.
 Pages that errors name, docs/..., are in {pages}.
 """
 

@@ -164,6 +164,7 @@ _COMMANDS: Final = (
                 "Remove files that nothing names and that are so old, once a day.",
             ),
             flag("--quiet", "Log warnings and errors only."),
+            *FORMATS,
         ),
         (
             f"widetable maintain {EXAMPLE}",
@@ -204,6 +205,7 @@ _COMMANDS: Final = (
             flag("--once", "run: one round, then end."),
             time("--interval", "run: time between two looks at the tables; by default 1 s."),
             flag("--quiet", "run: log warnings and errors only."),
+            *FORMATS,
         ),
         (
             f"widetable join add {EXAMPLE}_named --left shop.users --right shop.names --on name_id=id",
@@ -224,6 +226,7 @@ _COMMANDS: Final = (
                 "--partitions", "Old partitions, in place of snapshots (partition.expiration-time)."
             ),
             DRY_RUN,
+            *FORMATS,
         ),
         (
             f"widetable expire --dry-run {EXAMPLE}",
@@ -235,7 +238,7 @@ _COMMANDS: Final = (
         "keep it up",
         "upkeep",
         "Give a table another number of buckets, while others read and write.",
-        (PATH, number("buckets", "Buckets per partition.", "BUCKETS")),
+        (PATH, number("buckets", "Buckets per partition.", "BUCKETS"), *FORMATS),
         (f"widetable rescale {EXAMPLE} 16",),
     ),
     Command(
@@ -251,6 +254,7 @@ _COMMANDS: Final = (
                 default="1 d",
             ),
             DRY_RUN,
+            *FORMATS,
         ),
         (
             f"widetable orphans --dry-run {EXAMPLE}",
@@ -266,6 +270,7 @@ _COMMANDS: Final = (
             PATH,
             argument("--set", "May be repeated.", action="append", metavar="KEY=VALUE"),
             argument("--unset", "May be repeated.", action="append", metavar="KEY"),
+            *FORMATS,
         ),
         (f'widetable alter {EXAMPLE} --set write-only=true --set "target-file-size=64 mb"',),
     ),
@@ -277,6 +282,7 @@ _COMMANDS: Final = (
         (
             PATH,
             YES,
+            DRY_RUN,
             on_or_off("--deep", "Read every live file to find the damaged ones"),
             *FORMATS,
         ),
@@ -294,6 +300,7 @@ _COMMANDS: Final = (
             argument("--tag", "Go back to this tag.", metavar="NAME"),
             number("--timestamp", "Go back to this time, in epoch milliseconds.", "MILLIS"),
             YES,
+            DRY_RUN,
             *FORMATS,
         ),
         (
@@ -322,7 +329,7 @@ _COMMANDS: Final = (
         "prepare an installation",
         "installation",
         "Compile all kernels into their cache, as when an image is built.",
-        (),
+        FORMATS,
         ("widetable warmup", "NUMBA_CACHE_DIR=/opt/kernels widetable warmup"),
         "Later processes compile nothing, given the same cache, package and kind of processor;\n"
         "NUMBA_CPU_NAME=generic, then and later, makes them fit every processor.",

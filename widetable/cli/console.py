@@ -10,6 +10,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
 from widetable.cli.refused_file import storage_errors
@@ -64,6 +65,15 @@ def write_json(value: Any) -> None:
     write_text(json.dumps(value, indent=2, default=str) + "\n")
 
 
+def write_result(format: str, value: Any, lines: Iterable[str]) -> None:
+    """What a command did. format: of `FORMATS`: value for programs, lines for people."""
+    if format == "json":
+        write_json(value)
+        return
+    for line in lines:
+        write_line(line)
+
+
 def write_error(error: Exception) -> None:
     """One line: what is wrong, and what to do."""
     write_line(" ".join(f"{type(error).__name__}: {error}".split()), "error", sys.stderr)
@@ -72,7 +82,12 @@ def write_error(error: Exception) -> None:
 def _printable(line: str, stream: TextIO) -> str:
     """What the stream cannot take, such as a file name that is no text, as backslashes and digits."""
     encoding = stream.encoding or "utf-8"
-    return line.translate(_CONTROLS).encode(encoding, "backslashreplace").decode(encoding)
+    return without_controls(line).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def without_controls(text: str) -> str:
+    """What would move the cursor or begin a line, as backslashes and digits."""
+    return text.translate(_CONTROLS)
 
 
 def _takes_colours(stream: TextIO) -> bool:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.cli.human_units import duration_text, size_text, time_text
+from widetable.format.human_units import duration_text, size_text, time_text
 
-_NULL: Final = "-"
+NOTHING: Final = "-"
 _UNITS: Final[tuple[tuple[str, Callable[[int], str]], ...]] = (
     ("_bytes", size_text),
     ("_millis", duration_text),
@@ -24,11 +24,16 @@ _MOMENTS: Final = ("watermark_millis",)
 
 def frame_lines(frame: pa.Table) -> Iterator[str]:
     """One line more than rows. Numbers stand on the right."""
-    texts = [_texts(field, frame[field.name]) for field in frame.schema]
-    heads = [_head(field.name) for field in frame.schema]
-    widths = [max(map(len, (head, *column))) for head, column in zip(heads, texts, strict=True)]
-    right = [_is_number(field) for field in frame.schema]
-    for row in (heads, *zip(*texts, strict=True)):
+    columns = [[_head(field.name), *_texts(field, frame[field.name])] for field in frame.schema]
+    widths = [max(map(len, column)) for column in columns]
+    return aligned(columns, widths, [_is_number(field) for field in frame.schema])
+
+
+def aligned(
+    columns: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]
+) -> Iterator[str]:
+    """A line for each row of the columns. right: which stand on the right."""
+    for row in zip(*columns, strict=True):
         yield _line(row, widths, right)
 
 
@@ -58,7 +63,7 @@ def _texts(field: pa.Field, column: pa.ChunkedArray) -> list[str]:
 
 
 def _each(column: pa.ChunkedArray, text: Callable[[Any], str]) -> list[str]:
-    return [_NULL if value is None else text(value) for value in column.to_pylist()]
+    return [NOTHING if value is None else text(value) for value in column.to_pylist()]
 
 
 def _plain(value: Any) -> str:
@@ -69,12 +74,12 @@ def _plain(value: Any) -> str:
     if isinstance(value, tuple):  # of a map
         return f"{value[0]}={value[1]}"
     if isinstance(value, list):
-        return ", ".join(map(_plain, value)) or _NULL
-    return str(value) or _NULL
+        return ", ".join(map(_plain, value)) or NOTHING
+    return str(value) or NOTHING
 
 
 def _named(item: tuple[str, Any]) -> str:
     name, value = item
     if name.endswith("_bytes") and value is not None:
         return size_text(value)
-    return f"{name} {_NULL if value is None else value}"
+    return f"{name} {NOTHING if value is None else value}"

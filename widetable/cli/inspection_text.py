@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from widetable.cli.human_units import duration_text, size_text, time_text
+from widetable.format.human_units import duration_text, size_text, time_text
 from widetable.operations.inspection import DerivedState, Inspection
 
 

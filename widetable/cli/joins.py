@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import asdict
 from typing import Any
 
 from widetable import join_options
 from widetable.catalog import Catalog
 from widetable.cli.command import DONE
-from widetable.cli.console import write_line
+from widetable.cli.console import write_result
 from widetable.cli.duration import millis_of
 from widetable.cli.log_output import logged
 from widetable.cli.option_words import options_of
@@ -35,6 +36,7 @@ def join(
     once: bool,
     interval: str | None,
     quiet: bool,
+    format: str,
 ) -> int:
     """Prints where the table is, or what the last round did."""
     of_add: dict[str, Any] = {"left": left, "right": right, "on": on, "how": how}
@@ -43,10 +45,12 @@ def join(
     for name, value in (of_run if action == "add" else of_add).items():
         if value not in (None, False):
             raise _wrong(name, action, "it", "an argument of the other action")
+    if format == "json" and action == "run" and not once:
+        raise _wrong("format json", action, "it without --once", "rounds of which none is the last")
     if action == "run":
-        return _run(path, once=once, interval=interval, quiet=quiet)
+        return _run(path, once=once, interval=interval, quiet=quiet, format=format)
     if left and right and on:
-        return _add(path, left, right, on, how, max_matches, set)
+        return _add(path, left, right, on, how, max_matches, set, format)
     missing = next(name for name, value in of_add.items() if not value)
     raise _wrong(missing, action, "no value", "what is to be joined")
 
@@ -59,6 +63,7 @@ def _add(
     how: str | None,
     max_matches: int | None,
     set: list[str] | None,
+    format: str,
 ) -> int:
     warehouse, name = place_of(path)
     pairs = [pair.partition("=") for pair in on.split(",")]
@@ -71,16 +76,17 @@ def _add(
         how or "inner",
         join_options.MAX_MATCHES.default if max_matches is None else max_matches,
     ).create(options_of(set))
-    write_line(table.path)
+    write_result(format, {"path": table.path}, [table.path])
     return DONE
 
 
-def _run(path: str, *, once: bool, interval: str | None, quiet: bool) -> int:
+def _run(path: str, *, once: bool, interval: str | None, quiet: bool, format: str) -> int:
     table = Table.open(path)
     wait_millis = millis_of(interval or "1 s", "--interval")
     with logged(logging.WARNING if quiet else logging.INFO), stop_on_signals() as stop:
         if once:
-            write_line(_said(_round(table)))
+            done = _round(table)
+            write_result(format, asdict(done), [_said(done)])
         else:
             _keep(table, wait_millis / 1000, stop)
     return DONE

@@ -6,7 +6,7 @@ What changes rows only says what it would do, unless it is called with --yes.
 from __future__ import annotations
 
 from widetable.cli.command import DONE, FOUND
-from widetable.cli.console import write_json, write_line
+from widetable.cli.console import write_json, write_line, write_result
 from widetable.cli.damage_text import doctor_lines, repair_lines, rollback_lines
 from widetable.cli.option_words import options_of
 from widetable.cli.warehouse import table_paths
@@ -53,8 +53,9 @@ def _report(path: str, deep: bool) -> DoctorReport:
         return DoctorReport(path, None, 0, deep, (finding,))
 
 
-def repair(path: str, yes: bool, deep: bool, format: str) -> int:
+def repair(path: str, yes: bool, dry_run: bool, deep: bool, format: str) -> int:
     """Says what a repair takes out and what of it can be read; does it with `yes`."""
+    _check_not_both(yes, dry_run)
     result = Table.open(path).repair(dry_run=not yes, deep=deep)
     if format == "json":
         write_json(result.to_dict())
@@ -65,9 +66,16 @@ def repair(path: str, yes: bool, deep: bool, format: str) -> int:
 
 
 def rollback(
-    path: str, snapshot: int | None, tag: str | None, timestamp: int | None, yes: bool, format: str
+    path: str,
+    snapshot: int | None,
+    tag: str | None,
+    timestamp: int | None,
+    yes: bool,
+    dry_run: bool,
+    format: str,
 ) -> int:
     """Says what going back undoes; goes back with `yes`."""
+    _check_not_both(yes, dry_run)
     result = Table.open(path).rollback(snapshot, timestamp, tag, dry_run=not yes)
     if format == "json":
         write_json(result.to_dict())
@@ -77,7 +85,15 @@ def rollback(
     return DONE
 
 
-def alter(path: str, set: list[str] | None, unset: list[str] | None) -> int:
+def _check_not_both(yes: bool, dry_run: bool) -> None:
+    """--dry-run is what happens without --yes."""
+    if yes and dry_run:
+        raise InvalidError(
+            "--yes and --dry-run", found="both", expected="one", action="Leave the other out."
+        )
+
+
+def alter(path: str, set: list[str] | None, unset: list[str] | None, format: str) -> int:
     """Sets and removes options; prints the number of the new schema."""
     options = options_of(set)
     if not options and not unset:
@@ -89,5 +105,5 @@ def alter(path: str, set: list[str] | None, unset: list[str] | None) -> int:
         )
     table = Table.open(path)
     table.alter_options(options, unset or ())
-    write_line(f"schema {table.schema.id}")
+    write_result(format, {"schema_id": table.schema.id}, [f"schema {table.schema.id}"])
     return DONE

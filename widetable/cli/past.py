@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from widetable.cli.command import DONE
-from widetable.cli.console import write_json, write_line
+from widetable.cli.console import write_result
 from widetable.cli.duration import millis_of
-from widetable.cli.human_units import time_text
 from widetable.errors import InvalidError, NotFoundError
+from widetable.format.human_units import time_text
 from widetable.table import Table
 
 
@@ -18,52 +18,57 @@ def tag(
     name: str | None,
     snapshot: int | None,
     time_retained: str | None,
+    dry_run: bool,
     format: str,
 ) -> int:
-    """To list prints name, snapshot and its time of each tag."""
+    """Prints what was made or went; to list, name, snapshot and its time of each tag."""
     check_name_given("tag", action, name)
     of_create = {"--snapshot": snapshot is not None, "--time-retained": time_retained is not None}
     check_only("tag", action, ["create"], of_create)
-    check_only("tag", action, ["list"], {"--format json": format == "json"})
+    check_only("tag", action, ["delete"], {"--dry-run": dry_run})
     table = Table.open(path)
     if action == "create":
         table.create_tag(name or "", snapshot, millis_of(time_retained, "--time-retained"))
+        write_result(format, {"tag": name}, [f"tag {name} made"])
         return DONE
     if action == "delete":
-        table.delete_tag(name or "")
+        table.delete_tag(name or "", dry_run=dry_run)
+        write_gone("tag", name or "", format, is_dry=dry_run)
         return DONE
     found = [
         {"name": each, "snapshot": kept.id, "time": time_text(kept.time_millis)}
         for each, kept in table.tags().items()
     ]
-    if format == "json":
-        write_json({"tags": found})
-        return DONE
-    for row in found:
-        write_line(f"{row['name']}  snapshot {row['snapshot']}  {row['time']}")
+    lines = [f"{row['name']}  snapshot {row['snapshot']}  {row['time']}" for row in found]
+    write_result(format, {"tags": found}, lines)
     return DONE
 
 
-def consumer(action: str, path: str, name: str | None, format: str) -> int:
-    """To list prints each consumer with the snapshot that it reads next."""
+def consumer(action: str, path: str, name: str | None, dry_run: bool, format: str) -> int:
+    """Prints what went; to list, each consumer with the snapshot that it reads next."""
     check_name_given("consumer", action, name)
-    check_only("consumer", action, ["list"], {"--format json": format == "json"})
+    check_only("consumer", action, ["delete"], {"--dry-run": dry_run})
     table = Table.open(path)
     if action == "delete":
-        if not table.delete_consumer(name or ""):
+        if not table.delete_consumer(name or "", dry_run=dry_run):
             raise NotFoundError(
                 f"consumer {name!r}",
                 found="no such consumer",
                 expected=f"one of {', '.join(table.consumers()) or 'none'}",
                 action="Check the name.",
             )
+        write_gone("consumer", name or "", format, is_dry=dry_run)
         return DONE
-    if format == "json":
-        write_json({"consumers": table.consumers()})
-        return DONE
-    for each, snapshot_id in table.consumers().items():
-        write_line(f"{each}  snapshot {snapshot_id}")
+    found = table.consumers()
+    lines = [f"{each}  snapshot {snapshot_id}" for each, snapshot_id in found.items()]
+    write_result(format, {"consumers": found}, lines)
     return DONE
+
+
+def write_gone(what: str, name: str, format: str, *, is_dry: bool) -> None:
+    """Of what was deleted, or would be."""
+    said = f"{what} {name} {'would go' if is_dry else 'gone'}"
+    write_result(format, {what: name, "dry_run": is_dry}, [said])
 
 
 def check_only(

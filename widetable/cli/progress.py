@@ -15,8 +15,8 @@ from itertools import chain, count
 from typing import Final, TextIO
 
 from widetable.cli.console import write_line
-from widetable.cli.human_units import duration_text, size_text
 from widetable.errors import StorageError
+from widetable.format.human_units import duration_text, size_text
 
 _FIRST_SECONDS: Final = (1, 3, 10, 30)
 _EVERY_SECONDS: Final = 60

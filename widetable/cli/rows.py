@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import chain
 
 import pyarrow as pa
 
 from widetable.cli.changes_output import STANDARD_OUTPUT, output_sink, write_changes
 from widetable.cli.command import DONE
-from widetable.cli.console import write_line
+from widetable.cli.console import write_line, write_result
 from widetable.cli.option_words import names_of
 from widetable.cli.row_files import row_batches
 from widetable.errors import InvalidError
@@ -25,6 +26,7 @@ def write(
     row_kind: str | None,
     user: str | None,
     identifier: int | None,
+    is_json: bool,
 ) -> int:
     """Prints what was committed."""
     table = Table.open(path)
@@ -35,7 +37,8 @@ def write(
     where = "nothing was committed" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
     if not done.committed and done.snapshot_id is not None:
         where += " has this commit already"
-    write_line(f"{done.rows} rows in {done.files} files, {where}")
+    said = f"{done.rows} rows in {done.files} files, {where}"
+    write_result("json" if is_json else "table", asdict(done), [said])
     return DONE
 
 
@@ -73,10 +76,10 @@ def read(
     return DONE
 
 
-def delete(path: str, condition: str, dry_run: bool) -> int:
+def delete(path: str, condition: str, dry_run: bool, format: str) -> int:
     """Prints how many rows went, or would go."""
     done = Table.open(path).delete(condition, dry_run=dry_run)
     verb = "would go" if dry_run else "gone"
     where = f", snapshot {done.snapshot_id}" if done.committed else ""
-    write_line(f"{done.rows} rows {verb}{where}")
+    write_result(format, asdict(done), [f"{done.rows} rows {verb}{where}"])
     return DONE

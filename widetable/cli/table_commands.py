@@ -44,6 +44,7 @@ TABLE_COMMANDS: Final = (
                 metavar="KEY=VALUE",
             ),
             flag("--if-not-exists", "A table that is there stays as it is."),
+            *FORMATS,
         ),
         (
             f"widetable init {EXAMPLE} 'id BIGINT' 'city STRING' --key id --set bucket=2",
@@ -81,6 +82,12 @@ TABLE_COMMANDS: Final = (
                 "--user", "With --identifier: a commit that comes again is in once.", metavar="NAME"
             ),
             number("--identifier", "Of the user's commits; they grow.", "NUMBER"),
+            argument(
+                "--json",
+                "Say what was committed as one JSON object.",
+                action="store_true",
+                dest="is_json",
+            ),
         ),
         (
             f"widetable write {EXAMPLE} new.parquet more.parquet",
@@ -100,6 +107,7 @@ TABLE_COMMANDS: Final = (
             PATH,
             argument("condition", "In SQL.", metavar="CONDITION"),
             flag("--dry-run", "Only say how many would go."),
+            *FORMATS,
         ),
         (f"widetable delete {EXAMPLE} \"city = 'Oslo'\" --dry-run",),
     ),
@@ -126,9 +134,9 @@ TABLE_COMMANDS: Final = (
         "ls",
         "look at a table",
         "tables",
-        "List the tables of a warehouse.",
-        (argument("path", "The warehouse's directory.", metavar="PATH"), *FORMATS),
-        ("widetable ls /warehouse",),
+        "List the tables of a warehouse or database.",
+        (argument("path", "A warehouse's directory, or a database's.", metavar="PATH"), *FORMATS),
+        ("widetable ls /warehouse", "widetable ls --json /warehouse/shop.db"),
     ),
     Command(
         "schema",
@@ -172,6 +180,7 @@ TABLE_COMMANDS: Final = (
             argument("name", "create, delete: of the tag.", metavar="NAME", nargs="?"),
             number("--snapshot", "create: which one; by default the newest.", "ID"),
             time("--time-retained", "create: after which expiry deletes the tag."),
+            flag("--dry-run", "delete: only say what would go."),
             *FORMATS,
         ),
         (f"widetable tag create {EXAMPLE} january --snapshot 120", f"widetable tag list {EXAMPLE}"),
@@ -192,7 +201,7 @@ TABLE_COMMANDS: Final = (
             argument("name", "With all but list: of the branch.", metavar="NAME", nargs="?"),
             argument("--tag", "create: whose rows it begins with.", metavar="NAME"),
             flag("--replace", "fast-forward: drop what the branch does not have."),
-            flag("--dry-run", "fast-forward: only say what would come and go."),
+            flag("--dry-run", "drop, fast-forward: only say what would come and go."),
             *FORMATS,
         ),
         (
@@ -210,6 +219,7 @@ TABLE_COMMANDS: Final = (
             argument("action", "list or delete.", metavar="ACTION", choices=("list", "delete")),
             PATH,
             argument("name", "delete: of the consumer.", metavar="NAME", nargs="?"),
+            flag("--dry-run", "delete: only say what would go."),
             *FORMATS,
         ),
         (f"widetable consumer list {EXAMPLE}", f"widetable consumer delete {EXAMPLE} totals"),
@@ -219,7 +229,7 @@ TABLE_COMMANDS: Final = (
         "keep it up",
         "upkeep",
         "Merge sorted runs where that is due, and make the changelog.",
-        (PATH, flag("--full", "Merge all runs of every bucket.")),
+        (PATH, flag("--full", "Merge all runs of every bucket."), *FORMATS),
         (f"widetable compact {EXAMPLE}", f"widetable compact --full {EXAMPLE}"),
     ),
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from widetable.catalog import Catalog
 from widetable.cli.command import DONE
-from widetable.cli.console import write_json, write_line
+from widetable.cli.console import write_json, write_line, write_result
 from widetable.cli.option_words import names_of, options_of
 from widetable.errors import InvalidError, NotFoundError
+from widetable.format.human_units import size_text
 from widetable.operations.table_copy import copy_table
-from widetable.paths import table_name, table_root
+from widetable.paths import DATABASE_SUFFIX, table_name, table_root
 from widetable.storage.locate import locate
 from widetable.table import Table
 from widetable.type_text import text_of
@@ -36,6 +39,7 @@ def init(
     partition: str | None,
     set: list[str] | None,
     if_not_exists: bool,
+    format: str,
 ) -> int:
     """Prints the path of the table."""
     warehouse, name = place_of(path)
@@ -47,7 +51,7 @@ def init(
         options=options_of(set),
         if_not_exists=if_not_exists,
     )
-    write_line(table.path)
+    write_result(format, {"path": table.path}, [table.path])
     return DONE
 
 
@@ -62,11 +66,9 @@ def copy(
     """Prints the path of the new table, and what is in it."""
     root = table_root(*place_of(target, "TARGET"), "TARGET")
     done = copy_table(Table.open(source), root, snapshot_id=snapshot, timestamp=timestamp, tag=tag)
-    if format == "json":
-        write_json(done.to_dict())
-        return DONE
     of = "no snapshot" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
-    write_line(f"{done.path}: {of}, {done.rows} rows in {done.files} files, {done.bytes} bytes")
+    held = f"{done.rows} rows in {done.files} files of {size_text(done.bytes)}"
+    write_result(format, done.to_dict(), [f"{done.path}: {of}, {held}"])
     return DONE
 
 
@@ -84,20 +86,20 @@ def _column(text: str) -> tuple[str, str]:
 
 def ls(path: str, format: str) -> int:
     """Prints `db.table` of each, sorted."""
-    catalog = Catalog(path)
-    found = catalog.list_tables()
-    if not found and not catalog.list_databases():
+    root = locate(path)[1]
+    warehouse, name = os.path.split(root)
+    database = name.removesuffix(DATABASE_SUFFIX) if name.endswith(DATABASE_SUFFIX) else None
+    catalog = Catalog(root if database is None else warehouse)
+    databases = catalog.list_databases()
+    if database not in (None, *databases) or not databases:
         raise NotFoundError(
             path,
             found="no database",
-            expected="a warehouse: a directory with directories <db>.db",
+            expected="a warehouse, a directory with directories <db>.db; or one of these",
             action="Check the path.",
         )
-    if format == "json":
-        write_json({"warehouse": catalog.warehouse, "tables": found})
-        return DONE
-    for name in found:
-        write_line(name)
+    found = catalog.list_tables(database)
+    write_result(format, {"warehouse": catalog.warehouse, "tables": found}, found)
     return DONE
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from dataclasses import asdict
 
 from widetable.cli.command import DONE
-from widetable.cli.console import write_line
+from widetable.cli.console import write_result
 from widetable.cli.duration import millis_of
 from widetable.cli.log_output import logged
 from widetable.cli.stop_signals import stop_on_signals
 from widetable.errors import InvalidError
+from widetable.format.human_units import size_text
+from widetable.operations.expiry import ExpiryResult
 from widetable.operations.maintenance import MaintenanceResult
 from widetable.table import Table
 
@@ -22,6 +26,7 @@ def maintain(
     expire: bool,
     orphans_older_than: str | None,
     quiet: bool,
+    format: str,
 ) -> int:
     """Logs what it does; prints what it did when it ends."""
     with logged(logging.WARNING if quiet else logging.INFO), stop_on_signals() as stop:
@@ -35,7 +40,7 @@ def maintain(
             orphans_older_than_millis=millis_of(orphans_older_than, "--orphans-older-than"),
             stop=stop,
         )
-        write_line(_maintained(done))
+        write_result(format, asdict(done), [_maintained(done)])
     return DONE
 
 
@@ -44,7 +49,7 @@ def _maintained(done: MaintenanceResult) -> str:
         f"{done.compactions} compactions",
         f"{done.expired_snapshots} snapshots expired",
         f"{done.orphan_files} orphans removed",
-        f"{done.freed_files} files, {done.freed_bytes} bytes freed",
+        f"{done.freed_files} files of {size_text(done.freed_bytes)} freed",
     ]
     if done.derived_rows:
         parts.append(f"{done.derived_rows} rows of derived tables")
@@ -57,11 +62,11 @@ def _maintained(done: MaintenanceResult) -> str:
     return ", ".join(parts)
 
 
-def compact(path: str, full: bool) -> int:
+def compact(path: str, full: bool, format: str) -> int:
     """Prints what came of it."""
     done = Table.open(path).compact(full)
     said = f"snapshot {done.snapshot_id}, {done.rows} rows in {done.files} files"
-    write_line(said if done.committed else "nothing was due")
+    write_result(format, asdict(done), [said if done.committed else "nothing was due"])
     return DONE
 
 
@@ -72,6 +77,7 @@ def expire(
     time_retained: str | None,
     partitions: bool,
     dry_run: bool,
+    format: str,
 ) -> int:
     """Prints which snapshots or partitions went, or would go."""
     if partitions:
@@ -83,40 +89,42 @@ def expire(
                 action="Let partitions and snapshots expire one after the other.",
             )
         old = Table.open(path).expire_partitions(dry_run=dry_run)
-        for name in old.partitions:
-            write_line(name)
         went = "would go" if dry_run else "gone"
-        write_line(f"{len(old.partitions)} partitions {went}; {old.rows} rows in their files")
+        last = f"{len(old.partitions)} partitions {went}; {old.rows} rows in their files"
+        write_result(format, asdict(old), [*old.partitions, last])
         return DONE
     done = Table.open(path).expire_snapshots(
         retain_min, retain_max, millis_of(time_retained, "--time-retained"), dry_run=dry_run
     )
-    span = f": {done.ids[0]} to {done.ids[-1]}" if done.ids else ""
-    if dry_run:
-        write_line(f"{len(done.ids)} snapshots would go{span}")
-    else:
-        write_line(f"{len(done.ids)} snapshots gone{span}; {done.files} files, {done.bytes} bytes")
-    would_be = "would be " if dry_run else ""
-    for consumer in done.consumers:
-        write_line(f"consumer {consumer} {would_be}forgotten")
-    for tag in done.tags:
-        write_line(f"tag {tag} {would_be}deleted")
+    write_result(format, asdict(done), _expired(done, is_dry=dry_run))
     return DONE
 
 
-def rescale(path: str, buckets: int) -> int:
+def _expired(done: ExpiryResult, *, is_dry: bool) -> Iterator[str]:
+    span = f": {done.ids[0]} to {done.ids[-1]}" if done.ids else ""
+    if is_dry:
+        yield f"{len(done.ids)} snapshots would go{span}"
+    else:
+        freed = f"{done.files} files of {size_text(done.bytes)}"
+        yield f"{len(done.ids)} snapshots gone{span}; {freed}"
+    would_be = "would be " if is_dry else ""
+    yield from (f"consumer {consumer} {would_be}forgotten" for consumer in done.consumers)
+    yield from (f"tag {tag} {would_be}deleted" for tag in done.tags)
+
+
+def rescale(path: str, buckets: int, format: str) -> int:
     """Prints what was rewritten."""
     done = Table.open(path).rescale(buckets)
     rows = sum(each.rows for each in done)
-    write_line(f"{len(done)} partitions of {rows} rows now have {buckets} buckets")
+    said = f"{len(done)} partitions of {rows} rows now have {buckets} buckets"
+    write_result(format, {"buckets": buckets, "partitions": len(done), "rows": rows}, [said])
     return DONE
 
 
-def orphans(path: str, older_than: str, dry_run: bool) -> int:
+def orphans(path: str, older_than: str, dry_run: bool, format: str) -> int:
     """Prints which files went, or would go."""
     found = Table.open(path).remove_orphan_files(millis_of(older_than, "--older-than"), dry_run)
-    for orphan in found.paths:
-        write_line(orphan)
     verb = "would go" if dry_run else "gone"
-    write_line(f"{len(found.paths)} files {verb}, {found.bytes} bytes")
+    last = f"{len(found.paths)} files {verb}, {size_text(found.bytes)}"
+    write_result(format, asdict(found), [*found.paths, last])
     return DONE

@@ -53,9 +53,10 @@ class ConsumerStore:
         """Raises InvalidError for a name that a consumer cannot have, before it has made progress."""
         check_name(consumer_id, "consumer", len(_PREFIX) + TEMPORARY_BYTES)
 
-    def delete(self, consumer_id: str) -> bool:
-        """Forget a consumer; whether there was one."""
-        return self._file_io.delete(self._path(consumer_id))
+    def delete(self, consumer_id: str, *, dry_run: bool = False) -> bool:
+        """Forget a consumer; whether there was one. dry_run: only look."""
+        path = self._path(consumer_id)
+        return self._file_io.exists(path) if dry_run else self._file_io.delete(path)
 
     def idle(self, before_millis: int) -> list[str]:
         """Consumers whose last progress was recorded before that time (epoch), sorted by name."""

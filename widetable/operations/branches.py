@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from widetable.arguments import text
+from widetable.arguments import flag, text
 from widetable.commit.branch_mark import begin_to_drop, branch_life, claim, finish
 from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.parsed_back import parsed_back
@@ -71,12 +71,17 @@ def branches(table: OpenTable) -> list[str]:
     return branch_names(table._file_io, table._paths)
 
 
-def drop_branch(table: OpenTable, name: str) -> None:
+def drop_branch(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
     """Delete a branch: its snapshots, schemas, tags and consumers. Files that only it named are orphans from then on
     (`remove_orphan_files`). Not atomic: readers and writers of the branch get errors. Waits for what this process
-    compacts behind its commits.
+    compacts behind its commits. dry_run: only look. Raises NotFoundError when it is not
+    there.
     """
     paths = table._paths.of_branch(check_branch(name))
+    if flag(dry_run, "dry_run"):
+        if name not in branch_names(table._file_io, table._paths):
+            raise branch_not_found(table._file_io, table._paths, name)
+        return
     wait_for_compactions(paths.root)
     if not _removed(table._file_io, paths):
         raise branch_not_found(table._file_io, table._paths, name)

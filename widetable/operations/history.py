@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from datetime import datetime
 
-from widetable.arguments import whole_number
+from widetable.arguments import flag, whole_number
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import Snapshot, Tag
 from widetable.operations.open_table import OpenTable
@@ -46,9 +46,11 @@ def create_tag(
     table._tags.create(name, Tag.of(snapshot, time_retained_millis, datetime.now()))
 
 
-def delete_tag(table: OpenTable, name: str) -> None:
-    """Let a tag go. Files that only it kept are orphans from then on (`remove_orphan_files`)."""
-    table._tags.delete(name)
+def delete_tag(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
+    """Let a tag go. Files that only it kept are orphans from then on (`remove_orphan_files`). dry_run: only look.
+    Raises NotFoundError when it is not there.
+    """
+    table._tags.delete(name, dry_run=flag(dry_run, "dry_run"))
 
 
 def tags(table: OpenTable) -> dict[str, Snapshot]:
@@ -63,6 +65,6 @@ def consumers(table: OpenTable) -> dict[str, int]:
     return table._consumers.all()
 
 
-def delete_consumer(table: OpenTable, consumer_id: str) -> bool:
-    """Forget a consumer, so that it keeps no snapshot any more; whether there was one."""
-    return table._consumers.delete(consumer_id)
+def delete_consumer(table: OpenTable, consumer_id: str, *, dry_run: bool = False) -> bool:
+    """Forget a consumer, so that it keeps no snapshot any more; whether there was one. dry_run: only look."""
+    return table._consumers.delete(consumer_id, dry_run=flag(dry_run, "dry_run"))

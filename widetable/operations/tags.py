@@ -105,9 +105,10 @@ class TagStore:
             )
         return True
 
-    def delete(self, name: str) -> None:
-        """The snapshot itself stays for as long as it is not expired."""
-        if not self.discard(name):
+    def delete(self, name: str, *, dry_run: bool = False) -> None:
+        """The snapshot itself stays for as long as it is not expired. dry_run: only look for the tag."""
+        path = self._path(name)
+        if not (self._file_io.exists(path) if dry_run else self._file_io.delete(path)):
             raise self._not_found(name)
 
     def discard(self, name: str) -> bool:

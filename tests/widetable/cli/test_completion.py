@@ -29,7 +29,7 @@ def test_options_and_their_choices() -> None:
     assert completed("expire", "--ret") == ["--retain-min", "--retain-max"]
     assert completed("maintain", "--no-") == ["--no-expire"]
     assert completed("maintain", "--no-") == ["--no-expire"]
-    assert completed("read", "/t", "--format", "") == ["json", "csv", "parquet"]
+    assert completed("read", "/t", "--format", "") == ["json", "csv", "parquet", "table"]
     assert completed("tag", "c") == ["create"]
     assert completed("no-such-command", "") == []
 

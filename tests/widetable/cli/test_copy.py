@@ -10,6 +10,7 @@ import pytest
 import widetable as wt
 from tests.branched import create, put, rows_of
 from tests.command_line import run
+from widetable.format.human_units import size_text
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def test_a_table_is_copied_to_another_warehouse(table: wt.Table, tmp_path: Path)
     size = sum(path.stat().st_size for path in Path(target).glob("bucket-*/*"))
     files = len(list(Path(target).glob("bucket-*/*")))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == f"{target}: snapshot 2, 3 rows in {files} files, {size} bytes\n"
+    assert done.stdout == f"{target}: snapshot 2, 3 rows in {files} files of {size_text(size)}\n"
     assert rows_of(wt.Table.open(target)) == {1: "b", 2: "b"}
 
 

@@ -10,7 +10,7 @@ import pytest
 import widetable as wt
 from tests.branched import create, put
 from tests.command_line import run
-from widetable.cli.human_units import duration_text, size_text, time_text
+from widetable.format.human_units import duration_text, size_text, time_text
 from widetable.operations.inspected_names import NAMES
 
 

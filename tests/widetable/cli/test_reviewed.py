@@ -57,8 +57,6 @@ def test_times_that_no_calendar_has_are_printed(table: wt.Table) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["tag", "create", "PATH", "t", "--json"],
-        ["branch", "create", "PATH", "b", "--json"],
         [
             "alter",
             "PATH",

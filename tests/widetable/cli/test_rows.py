@@ -179,7 +179,7 @@ def test_tables_are_listed_and_shown(path: str, tmp_path: Path) -> None:
     assert lines[1].split() == ["city", "STRING"]
     assert "primary key: id" in lines
     assert "merge-engine = partial-update" in lines
-    assert "no database" in failed("ls", f"{tmp_path}/shop.db")
+    assert "no database" in failed("ls", path)
 
 
 def test_a_table_that_is_there_stays(path: str) -> None:

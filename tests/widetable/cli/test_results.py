@@ -1,0 +1,172 @@
+"""What every command says it did, to people and to programs; and that a dry run of what removes something removes
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import widetable as wt
+from tests.branched import create, put
+from tests.command_line import run
+from tests.joined import joined_at
+from widetable.cli.commands import COMMANDS
+
+# In an order in which each finds what it needs; PATH is the table, ROOT the directory around it.
+CALLS = """
+    init ROOT/new.db/t 'id BIGINT' --key id
+    ls ROOT
+    schema PATH
+    write PATH ROOT/rows.jsonl
+    delete PATH k=9
+    compact PATH
+    rescale PATH 3
+    copy PATH ROOT/copies.db/t
+    alter PATH --set snapshot.num-retained.min=1
+    tag create PATH first
+    tag list PATH
+    branch create PATH side --tag first
+    branch list PATH
+    branch fast-forward PATH side --dry-run --replace
+    branch drop PATH side
+    tag delete PATH first
+    consumer list PATH
+    consumer delete PATH totals
+    inspect PATH
+    inspect PATH --what files
+    explain PATH 1
+    audit PATH
+    doctor PATH
+    repair PATH
+    rollback PATH --snapshot 1 --dry-run
+    maintain PATH --once --quiet
+    expire PATH --retain-min 1 --retain-max 2 --time-retained '0 s'
+    orphans PATH --older-than '0 s'
+    join add ROOT/db.db/again --left db.a --right db.b --on u
+    join run ROOT/db.db/again --once --quiet
+    warmup
+""".strip().splitlines()
+# They write rows or a script, in formats of their own.
+OTHERS = {"read", "changes", "completion"}
+REMOVING = {
+    "branch drop PATH side --dry-run": "branch side would go",
+    "consumer delete PATH totals --dry-run": "consumer totals would go",
+    "delete PATH k=1 --dry-run": "1 rows would go",
+    "expire PATH --dry-run --retain-min 1 --retain-max 1 --time-retained 0s": "1 snapshots would go: 1 to 1",
+    "orphans PATH --dry-run --older-than 0s": "1 files would go, 5 B",
+    "repair PATH --dry-run": "nothing to repair",
+    "rollback PATH --snapshot 1 --dry-run": "nothing is changed yet: --yes does it",
+    "tag delete PATH first --dry-run": "tag first would go",
+}
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> dict[str, str]:
+    """A table with two snapshots, a tag, a branch, a consumer, a file of nobody."""
+    joined_at("inner", tmp_path)
+    table = create(tmp_path)
+    put(table, {1: "a"})
+    put(table, {2: "b"})
+    list(table.follow(consumer_id="totals", timeout=0))
+    (tmp_path / "rows.jsonl").write_text('{"k": 9, "v": "c"}\n')
+    return {"PATH": table.path, "ROOT": str(tmp_path)}
+
+
+def ran(call: str, words: dict[str, str]) -> str:
+    given = [
+        re.sub("PATH|ROOT", lambda found: words[found[0]], word.strip("'"))
+        for word in re.findall(r"'[^']*'|\S+", call)
+    ]
+    done = run(*given)
+    assert done.exit_code == 0, (call, done)
+    return done.stdout
+
+
+def test_every_command_has_both_formats() -> None:
+    assert {call.split()[0] for call in CALLS} == COMMANDS.keys() - OTHERS
+    for name, command in COMMANDS.items():
+        offered: dict[str, Any] = dict(command.arguments)
+        choices = offered.get("--format", {}).get("choices", ())
+        assert name in ("completion", "write") or {"table", "json"} <= {*choices}, name
+        assert name in OTHERS or "--json" in offered, name
+
+
+def test_every_command_says_what_it_did_to_people(words: dict[str, str]) -> None:
+    for call in CALLS:
+        said = ran(call, words)
+        assert said or call.startswith("ls "), call
+        assert not said.startswith("{"), call
+        assert not re.search(r"\d bytes", said), f"{call}: a size that nobody reads in {said}"
+
+
+def test_every_command_says_what_it_did_to_programs(words: dict[str, str]) -> None:
+    for call in CALLS:
+        assert isinstance(json.loads(ran(f"{call} --json", words)), dict), call
+
+
+@pytest.mark.parametrize("call", REMOVING)
+def test_a_dry_run_removes_nothing(words: dict[str, str], call: str) -> None:
+    ran("tag create PATH first", words)
+    ran("branch create PATH side --tag first", words)
+    Path(words["PATH"], "bucket-0", "data-of-nobody-0.parquet").write_bytes(b"12345")
+    before = {path: path.read_bytes() for path in Path(words["PATH"]).rglob("*") if path.is_file()}
+    assert REMOVING[call] in ran(call, words)
+    after = {path: path.read_bytes() for path in Path(words["PATH"]).rglob("*") if path.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize("call", ["tag", "branch", "consumer"])
+def test_a_dry_run_misses_what_is_not_there(words: dict[str, str], call: str) -> None:
+    action = "drop" if call == "branch" else "delete"
+    for extra in ([], ["--dry-run"]):
+        missed = run(call, action, words["PATH"], "nobody", *extra)
+        assert (missed.exit_code, missed.stderr.partition(":")[0]) == (2, "NotFoundError")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "tag create PATH t --dry-run",
+        "tag list PATH --dry-run",
+        "branch create PATH b --dry-run",
+        "consumer list PATH --dry-run",
+        "repair PATH --yes --dry-run",
+        "rollback PATH --snapshot 1 --yes --dry-run",
+        "join run PATH --json",
+    ],
+)
+def test_words_that_change_nothing_are_refused(words: dict[str, str], call: str) -> None:
+    done = run(*call.replace("PATH", words["PATH"]).split())
+    assert (done.exit_code, done.stderr.partition(":")[0]) == (2, "InvalidError")
+    table = wt.Table.open(words["PATH"])
+    assert (table.tags(), table.branches(), table.snapshots()[-1].id) == ({}, [], 2)
+
+
+def test_tables_are_listed_by_warehouse_and_database(words: dict[str, str]) -> None:
+    expected = ["db.a", "db.b", "db.t"]
+    for path in ("ROOT", "ROOT/", "ROOT/db.db", "ROOT/db.db/", "file://ROOT/db.db"):
+        found = ran(f"ls {path}", words).splitlines()
+        assert [name for name in found if name in expected] == expected
+    for path in ("PATH", "ROOT/db.db/nothing", "ROOT/no.db", "ROOT/nowhere"):
+        missed = run("ls", re.sub("PATH|ROOT", lambda found: words[found[0]], path))
+        assert missed.stderr.startswith("NotFoundError")
+
+
+def test_rows_as_columns_of_text(words: dict[str, str]) -> None:
+    put(wt.Table.open(words["PATH"]), {7: "two\nlines", 100: None})
+    lines = ran("read PATH --format table", words).splitlines()
+    assert lines[0].split() == ["k", "v"]
+    assert sorted(tuple(line.split(maxsplit=1)) for line in lines[1:]) == [
+        ("1", "a"),
+        ("100", "-"),
+        ("2", "b"),
+        ("7", r"two\x0alines"),
+    ]
+    assert ran("read PATH --format table --limit 0", words) == "k  v\n"
+    changes = ran("changes PATH 0 1 --format table", words).splitlines()
+    assert [line.split() for line in changes] == [["k", "v", "_row_kind"], ["1", "a", "+I"]]
