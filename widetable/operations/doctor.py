@@ -6,7 +6,8 @@
     files        live data files, their deletion vectors, all changelog files: there and of their size; deep: all
                  that they hold
     notes        consumers, tags, hints and leases that cannot be read
-    upkeep       what is unwise: nobody compacts, consumers far behind, sizes of buckets (`upkeep_check`)
+    upkeep       what is unwise: nobody compacts, consumers far behind, sizes of buckets (`upkeep_check`); files that
+                 nothing names
 
 No check stops the others: what it raises is a finding of its own. Nothing is changed. Raises nothing of this package.
 """
@@ -26,12 +27,14 @@ from widetable.commit.committer import Committer
 from widetable.commit.snapshot_times import ahead
 from widetable.errors import NotFoundError, WidetableError
 from widetable.format.damaged_file import ACTION
+from widetable.format.human_units import size_text
 from widetable.format.snapshot import Snapshot
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.doctor_report import DoctorFinding, DoctorReport, command_line
 from widetable.operations.file_damage import DamagedFile, damaged_files
 from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.open_table import OpenTable
+from widetable.operations.orphans import DAY_MILLIS, remove_orphans
 from widetable.operations.supported import check_readable, check_writable
 from widetable.operations.upkeep_check import upkeep_findings
 from widetable.operations.vector_check import vector_findings
@@ -74,7 +77,7 @@ class _Doctor:
             "metadata": (self._metadata,),
             "files": (self._live_files, self._changelogs),
             "notes": (self._notes,),
-            "upkeep": (self._upkeep,),
+            "upkeep": (self._upkeep, self._orphans),
         }
         for check, looks in checks.items():
             for look in looks:
@@ -247,6 +250,22 @@ class _Doctor:
     def _upkeep(self) -> Iterator[DoctorFinding]:
         if self.latest is not None and not any(f.check == "metadata" for f in self.findings):
             yield from upkeep_findings(self.table, self.committer)
+
+    def _orphans(self) -> Iterator[DoctorFinding]:
+        """Not where it is not known what is named, or where nothing is written: no command would take them away."""
+        if any(found.check in ("options", "metadata", "notes") for found in self.findings):
+            return
+        orphans = remove_orphans(self.table, self.committer, DAY_MILLIS, dry_run=True)
+        if orphans.paths:
+            yield DoctorFinding(
+                "upkeep",
+                self.table.paths.root,
+                f"{len(orphans.paths)} files that no snapshot, tag or branch names, older than a day",
+                "none that writers have left for so long",
+                f"{size_text(orphans.bytes)} of the disk",
+                "Remove them; with --dry-run it says which.",
+                command_line("orphans", self.table.paths.root),
+            )
 
 
 def _of_file(file: DamagedFile, action: str, command: str = "") -> DoctorFinding:

@@ -14,6 +14,7 @@ from widetable import options as opt
 from widetable.commit.committer import Committer
 from widetable.commit.lease import holder
 from widetable.errors import DamagedError
+from widetable.format.human_units import size_text
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.operations.backlog import (
     Backlog,
@@ -117,11 +118,11 @@ def _bucket_sizes(state: TableState, entries: Sequence[ManifestEntry]) -> Iterat
     largest, total = max(buckets.values()), sum(buckets.values())
     if largest > _LARGE_BYTES and wanted > number:
         found, concerned = (
-            f"a bucket of {largest} bytes",
+            f"a bucket of {size_text(largest)}",
             "compactions, which rewrite a bucket at once",
         )
     elif len(buckets) >= _MANY_BUCKETS and total < _SMALL_BYTES * len(buckets) and wanted < number:
-        found = f"{len(buckets)} buckets with {total} bytes together"
+        found = f"{len(buckets)} buckets with {size_text(total)} together"
         concerned = "commits, which write a file for each bucket"
     else:
         return
@@ -129,7 +130,7 @@ def _bucket_sizes(state: TableState, entries: Sequence[ManifestEntry]) -> Iterat
         "upkeep",
         f"option {opt.BUCKET.key!r} of {root}",
         f"{found}, {number} in each partition",
-        f"up to {_WANTED_BYTES} bytes in a bucket, and not many more buckets than that needs",
+        f"up to {size_text(_WANTED_BYTES)} in a bucket, and not many more buckets than that needs",
         concerned,
         "Give the table another number of buckets; it is rewritten.",
         command_line("rescale", root, str(wanted)),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +61,14 @@ def unsaid_buckets(table: wt.Table) -> None:
     path.write_text(json.dumps(found))
 
 
+def files_of_nobody(table: wt.Table) -> None:
+    days_ago = time.time() - 2 * 86_400
+    for name in ("bucket-0/data-dead-0.parquet", "manifest/manifest-dead-0"):
+        stray = Path(table.path, name)
+        stray.write_bytes(bytes(2048))
+        os.utime(stray, (days_ago, days_ago))
+
+
 # How each is brought about, and the command that mends it; whether it does so by itself.
 ILLS: dict[Callable[[wt.Table], None], tuple[str, ...]] = {
     torn_consumer: ("consumer", "delete"),
@@ -68,6 +78,7 @@ ILLS: dict[Callable[[wt.Table], None], tuple[str, ...]] = {
     many_runs: ("compact", "--full"),
     stopped_consumer: ("consumer", "delete"),
     unsaid_buckets: ("alter",),
+    files_of_nobody: ("orphans",),
 }
 EACH = pytest.mark.parametrize("ill", ILLS, ids=lambda ill: ill.__name__)
 
@@ -121,6 +132,7 @@ def test_sizes_of_buckets_that_do_not_fit(
         monkeypatch.setattr(upkeep_check, name, value)
     size = sum(table.inspect.files()["size_bytes"].to_pylist())
     (found,) = findings(table.path)
+    assert " bytes" not in found["found"] + found["expected"]
     number = wanted or -(-size // limits["_WANTED_BYTES"])
     assert shlex.split(found["command"]) == ["widetable", "rescale", table.path, str(number)]
     assert run(*shlex.split(found["command"])[1:]).exit_code == 0
