@@ -9,6 +9,7 @@ if typing.TYPE_CHECKING:
     from widetable.catalog import Catalog
     from widetable.commit.committer import CommitResult
     from widetable.delta_join import DeltaJoin
+    from widetable.derive.change_scan import ChangeScan
     from widetable.derive.delta_join import JoinRound
     from widetable.derive.inspector import Inspector
     from widetable.derive.lookup_join import lookup_join
@@ -54,6 +55,7 @@ __all__ = [
     "AuditReport",
     "Catalog",
     "ChangeFollower",
+    "ChangeScan",
     "ColumnEvent",
     "CommitMessage",
     "CommitResult",

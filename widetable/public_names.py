@@ -27,6 +27,7 @@ HOMES: Final = {
     "AuditReport": "operations.audit_report",
     "Catalog": "catalog",
     "ChangeFollower": "operations.follow",
+    "ChangeScan": "derive.change_scan",
     "ColumnEvent": "operations.explanation",
     "CommitMessage": "write.commit_message",
     "CommitResult": "commit.committer",

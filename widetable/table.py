@@ -13,7 +13,7 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.derive.derived_alteration import alter_options
 from widetable.derive.derived_audit import audit
-from widetable.derive.incremental import change_batches, changes
+from widetable.derive.incremental import change_batches, changes, scan_changes
 from widetable.derive.index_lookup import lookup_index
 from widetable.derive.inspector import Inspector
 from widetable.derive.upkeep import maintain, maintainer
@@ -141,6 +141,7 @@ class Table(OpenTable):
 
     # Changes out
     changes = changes
+    scan_changes = scan_changes
     change_batches = change_batches
     follow = follow
     change_source = change_source

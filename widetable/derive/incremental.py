@@ -15,15 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from widetable.arguments import one_of, whole_number
+from widetable.derive.change_scan import ChangeReads, ChangeScan
 from widetable.derive.snapshot_difference import snapshot_difference
 from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.changes import change_batches as range_batches
-from widetable.operations.changes import change_schema
+from widetable.operations.changes import change_schema, change_splits
 from widetable.operations.chosen_state import chosen_state
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
@@ -58,9 +60,8 @@ def changes(
     behind; not with `diff`. Raises NotFoundError, which says what is there, when snapshots of the range have expired
     or are yet to come; `diff` needs none but the two.
     """
-    batches = change_batches(table, start, end, columns, mode=mode, commit_columns=commit_columns)
-    schema = change_schema(table, columns, commit_columns=commit_columns)
-    return pa.Table.from_batches(batches, schema)
+    reads = _reads(table, start, end, columns, mode, commit_columns=commit_columns)
+    return pa.Table.from_batches(reads.read(), reads.schema)
 
 
 def change_batches(
@@ -73,22 +74,59 @@ def change_batches(
     commit_columns: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """As `changes`, batch by batch: for ranges that memory does not hold."""
+    return _reads(table, start, end, columns, mode, commit_columns=commit_columns).read()
+
+
+def scan_changes(
+    table: OpenTable,
+    start: int | str | datetime,
+    end: int | str | datetime,
+    columns: Sequence[str] | None = None,
+    *,
+    mode: str = "auto",
+    commit_columns: bool = False,
+) -> ChangeScan:
+    """As `changes`, but read when it is asked for, like a scan: frames of pandas, polars and DuckDB, Arrow's C stream,
+    `count`, `head`, `limit`, batches when iterated. Raises what `changes` raises; what is wrong with the range, now.
+    """
+    reads = _reads(table, start, end, columns, mode, commit_columns=commit_columns)
+    reads.read()
+    return ChangeScan(reads)
+
+
+def _reads(
+    table: OpenTable,
+    start: int | str | datetime,
+    end: int | str | datetime,
+    columns: Sequence[str] | None,
+    mode: str,
+    *,
+    commit_columns: bool,
+) -> ChangeReads:
     mode = one_of(mode, MODES, "mode")
     first, last = _end(table, start, "start"), _end(table, end, "end")
-    if mode != "diff":
-        return range_batches(
-            table, first.id, last.id, columns, mode=mode, commit_columns=commit_columns
-        )
     schema = change_schema(table, columns, commit_columns=commit_columns)
-    if commit_columns:
-        raise InvalidError(
-            "commit_columns",
-            found="True with the mode 'diff'",
-            expected="a mode in which each change is of a commit",
-            action="Leave it out, or choose another mode.",
-        )
-    check_key_has_partition(table.schema)
-    return _difference(table, first, last, schema)
+    if mode == "diff":
+        if commit_columns:
+            raise InvalidError(
+                "commit_columns",
+                found="True with the mode 'diff'",
+                expected="a mode in which each change is of a commit",
+                action="Leave it out, or choose another mode.",
+            )
+        check_key_has_partition(table.schema)
+        span = f"in which rows snapshots {first.id} and {last.id} differ"
+        read = partial(_difference, table, first, last, schema)
+        return ChangeReads(span, schema, read, read, lambda: None)
+    span = f"after snapshot {first.id} up to {last.id}"
+    read = partial(range_batches, table, first.id, last.id, mode=mode)
+    return ChangeReads(
+        span,
+        schema,
+        partial(read, columns, commit_columns=commit_columns),
+        partial(read, ()),
+        lambda: change_splits(table, first.id, last.id, mode),
+    )
 
 
 def _end(table: OpenTable, given: int | str | datetime, name: str) -> _End:

@@ -14,6 +14,7 @@ from widetable.arguments import flag, one_of, refused, whole_number
 from widetable.errors import NotFoundError
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
+from widetable.read.change_plan import ChangeSplit
 from widetable.read.change_source import MODES, ChangeSource
 from widetable.read.commit_columns import COMMIT, KIND, commit_times, in_form, schema_of_form
 from widetable.read.stream_plan import Piece
@@ -44,6 +45,13 @@ def change_batches(
     form = COMMIT if flag(commit_columns, "commit_columns") else KIND
     times, batches = commit_times(source.table), numbered_batches_of(source, start, end)
     return (in_form(batch, form, id, times) for id, batch in batches)
+
+
+def change_splits(table: OpenTable, start: int, end: int, mode: str = "auto") -> list[ChangeSplit]:
+    """What `change_batches` reads, in its order."""
+    source = change_source(table, (), mode=mode)
+    steps = (source.step(snapshot_id, False) for snapshot_id in range(start + 1, end + 1))
+    return [split for step in steps for split in step.splits if isinstance(split, ChangeSplit)]
 
 
 def change_source(

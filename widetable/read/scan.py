@@ -3,24 +3,23 @@ fixed.
 
 The schema is the table's newest for the newest snapshot, and the snapshot's own for a snapshot
 chosen by id, time or tag. Rows come in the order of partition values, bucket and key. Raises
-NotFoundError for a column that is not there, InvalidError for a wrong limit, UnsupportedError where the
-library of another frame is missing, and what `scan_plan` and `merge_read` raise.
+NotFoundError for a column that is not there, and what `arrow_rows`, `scan_plan` and `merge_read` raise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.arguments import refused, whole_number
+from widetable.arguments import whole_number
 from widetable.commit.live_files import LiveFiles
 from widetable.derived_value import derived_value
-from widetable.errors import UnsupportedError, WidetableError
+from widetable.errors import WidetableError
 from widetable.format.html_facts import html_facts, html_rows
 from widetable.format.snapshot import Snapshot
+from widetable.read.arrow_rows import ArrowRows, limited
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
 from widetable.read.split import Split, SplitRead
@@ -30,7 +29,7 @@ from widetable.write.table_state import TableState
 _THREADS: Final = 2
 
 
-class TableScan:
+class TableScan(ArrowRows):
     """Made by `Table.scan`. Whatever takes Arrow's C stream takes a scan: `pyarrow.table`, polars, DuckDB by the
     variable's name; an error on the way is theirs then, with ours in its text. Iterating gives record batches.
     """
@@ -126,16 +125,9 @@ class TableScan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch, in bounded memory."""
-        left = self._limit
-        for read in self.split_reads() if left != 0 else ():
-            for batch in read.to_batches(use_threads=True):
-                yield batch if left is None else batch.slice(0, left)
-                left = None if left is None else left - batch.num_rows
-                if left is not None and left <= 0:
-                    return
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self.to_batches()
+        reads = self.split_reads()
+        batches = (batch for read in reads for batch in read.to_batches(use_threads=True))
+        yield from limited(batches, self._limit)
 
     def count(self) -> int:
         """How many rows there are. Files that need no merge and no filter are not read."""
@@ -148,42 +140,6 @@ class TableScan:
             else:
                 found += sum(batch.num_rows for batch in read.to_batches(use_threads=True))
         return found if self._limit is None else min(found, self._limit)
-
-    def head(self, rows: int = 5) -> pa.Table:
-        """The first rows; no more is read than they need."""
-        return self.limit(rows).to_arrow()
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream of Arrow, in bounded memory. It can be read once."""
-        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Arrow's PyCapsule interface. Each call reads anew."""
-        return self.to_reader().__arrow_c_stream__(requested_schema)
-
-    def to_pandas(self, **how: Any) -> Any:
-        """All rows as a pandas frame. how: of `pyarrow.Table.to_pandas`."""
-        return self.to_arrow().to_pandas(**how)
-
-    def to_polars(self) -> Any:
-        """All rows as a polars frame."""
-        return _library("polars").from_arrow(self.to_arrow())
-
-    def to_duckdb(self, connection: Any = None) -> Any:
-        """A DuckDB relation that reads the scan whenever it is executed, in bounded memory. connection: by default
-        DuckDB's own.
-        """
-        duckdb = _library("duckdb") if connection is None else connection
-        if not hasattr(duckdb, "from_arrow"):
-            raise refused(connection, "connection", "a connection of DuckDB")
-        if not self._columns:
-            raise UnsupportedError(
-                "to_duckdb",
-                found="a scan of no columns",
-                expected="at least one column, as DuckDB has no relation without",
-                action="Choose a column, or use `count()`.",
-            )
-        return duckdb.from_arrow(self)
 
     def to_arrow(self) -> pa.Table:
         """All rows. Splits are read by two threads."""
@@ -207,15 +163,3 @@ class TableScan:
             rescaled=self._rescaled,
             limit=limit,
         )
-
-
-def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as missing:
-        raise UnsupportedError(
-            f"to_{name}",
-            found=str(missing),
-            expected=f"{name} in this environment",
-            action=f"Install it: pip install {name}.",
-        ) from missing
