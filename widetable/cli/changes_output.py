@@ -25,12 +25,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from widetable.arguments import path as checked_path
 from widetable.cli.console import without_controls
 from widetable.cli.frame_text import NOTHING, aligned
 from widetable.cli.refused_file import RefusingFile, storage_errors
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows
+from widetable.storage.locate import locate
 
 STANDARD_OUTPUT: Final = "-"
 _ITS_NAME: Final = "standard output"
@@ -134,10 +134,10 @@ WRITERS: Final[dict[str, Callable[[Batches, pa.Schema, pa.NativeFile], int]]] = 
 @contextlib.contextmanager
 def new_file(path: str) -> Iterator[pa.NativeFile]:
     """A sink to a file that was not there, and is not when the block raises: it is whole or gone."""
-    checked = checked_path(path, "--output")
+    where = locate(path)[1]
     with storage_errors(path):
         try:
-            file = open(checked, "xb")  # noqa: SIM115
+            file = open(where, "xb")  # noqa: SIM115
         except FileExistsError as cause:
             raise InvalidError(
                 "--output",
@@ -153,7 +153,7 @@ def new_file(path: str) -> Iterator[pa.NativeFile]:
         with contextlib.suppress(OSError):
             file.close()
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+            os.unlink(where)
         raise
 
 

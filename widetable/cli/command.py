@@ -75,7 +75,11 @@ SOURCE: Final = (
         choices=("json", "csv", "parquet", "table"),
         default="json",
     ),
-    argument("--output", "A new file; by default, or with -, standard output.", metavar="FILE"),
+    argument(
+        "--output",
+        "A new file, or its file: URL; by default, or with -, standard output.",
+        metavar="FILE",
+    ),
 )
 DRY_RUN: Final = flag("--dry-run", "Only say what would go.")
 YES: Final = flag("--yes", "Do it; otherwise only say what would be done.")

@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from widetable.cli.refused_file import storage_errors
 from widetable.cli.row_inputs import INPUTS, RowInput
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import InvalidError
 from widetable.schema import TableSchema
+from widetable.storage.locate import locate
 from widetable.types import MAX_LENGTH, DataType, arrow_type
 from widetable.write.write_batch import ROW_KIND_COLUMN, write_columns
 
@@ -143,10 +144,5 @@ def _format_of(path: str) -> str:
 def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
     if path == "-":
         return contextlib.nullcontext(sys.stdin.buffer)
-    try:
-        with storage_errors(path):
-            return open(path, "rb")
-    except ValueError as cause:
-        raise NotFoundError(
-            path, found="no file", expected="a file of rows", action="Check the path."
-        ) from cause
+    with storage_errors(path):
+        return open(locate(path)[1], "rb")

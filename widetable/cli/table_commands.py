@@ -60,7 +60,7 @@ TABLE_COMMANDS: Final = (
             PATH,
             argument(
                 "file",
-                "Files, of the table's columns or some of them; -: standard input.",
+                "Files or their file: URLs, of the table's columns or some of them; -: standard input.",
                 metavar="FILE",
                 nargs="+",
             ),

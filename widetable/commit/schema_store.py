@@ -11,7 +11,7 @@ from __future__ import annotations
 from widetable import options as opt
 from widetable.commit.parsed_back import parsed_back
 from widetable.errors import DamagedError, NotFoundError, StorageError
-from widetable.paths import TablePaths, schema_id
+from widetable.paths import DATABASE_SUFFIX, TablePaths, schema_id
 from widetable.schema import TableSchema, schema_from_json
 from widetable.storage.file_io import FileIO
 
@@ -107,9 +107,15 @@ class SchemaStore:
             return True
 
     def _no_table(self) -> NotFoundError:
+        """Who names a warehouse or a database means one of its tables."""
+        root = self._paths.root
+        found, action = "no schema file", "Check the path, or make the table first."
+        names = [entry.name for entry in self._file_io.list(root) if entry.is_dir]
+        if names and any(name.endswith(DATABASE_SUFFIX) for name in (root, *names)):
+            found, action = (
+                "a database or warehouse",
+                "Name a table in it; widetable ls lists them.",
+            )
         return NotFoundError(
-            self._paths.root,
-            found="no schema file",
-            expected="the directory of a Paimon table",
-            action="Check the path, or make the table first.",
+            root, found=found, expected="the directory of a Paimon table", action=action
         )

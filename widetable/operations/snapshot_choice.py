@@ -56,21 +56,16 @@ def load_snapshot(store: SnapshotStore, snapshot_id: int) -> Snapshot:
     try:
         return store.load(snapshot_id)
     except NotFoundError as cause:
+        first, last = store.earliest_id(), store.latest_id()
+        expected, action = f"an id from {first} to {last}", "Choose one of these, or a tag."
+        if first is None:
+            expected, action = "a table with snapshots; it has none yet", "Write to it first."
         raise NotFoundError(
             f"snapshot {snapshot_id}",
             found="no such snapshot",
-            expected=_ids(store),
-            action="Choose one of these, or a tag.",
+            expected=expected,
+            action=action,
         ) from cause
-
-
-def _ids(store: SnapshotStore) -> str:
-    first, last = store.earliest_id(), store.latest_id()
-    return (
-        "a table with snapshots; it has none yet"
-        if first is None
-        else f"an id from {first} to {last}"
-    )
 
 
 def _by_timestamp(store: SnapshotStore, timestamp: int | datetime) -> Snapshot:

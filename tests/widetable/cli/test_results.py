@@ -77,12 +77,15 @@ def words(tmp_path: Path) -> dict[str, str]:
     return {"PATH": table.path, "ROOT": str(tmp_path)}
 
 
-def ran(call: str, words: dict[str, str]) -> str:
-    given = [
+def words_of(call: str, words: dict[str, str]) -> list[str]:
+    return [
         re.sub("PATH|ROOT", lambda found: words[found[0]], word.strip("'"))
         for word in re.findall(r"'[^']*'|\S+", call)
     ]
-    done = run(*given)
+
+
+def ran(call: str, words: dict[str, str]) -> str:
+    done = run(*words_of(call, words))
     assert done.exit_code == 0, (call, done)
     return done.stdout
 
@@ -141,7 +144,7 @@ def test_a_dry_run_misses_what_is_not_there(words: dict[str, str], call: str) ->
     ],
 )
 def test_words_that_change_nothing_are_refused(words: dict[str, str], call: str) -> None:
-    done = run(*call.replace("PATH", words["PATH"]).split())
+    done = run(*words_of(call, words))
     assert (done.exit_code, done.stderr.partition(":")[0]) == (2, "InvalidError")
     table = wt.Table.open(words["PATH"])
     assert (table.tags(), table.branches(), table.snapshots()[-1].id) == ({}, [], 2)
@@ -153,7 +156,7 @@ def test_tables_are_listed_by_warehouse_and_database(words: dict[str, str]) -> N
         found = ran(f"ls {path}", words).splitlines()
         assert [name for name in found if name in expected] == expected
     for path in ("PATH", "ROOT/db.db/nothing", "ROOT/no.db", "ROOT/nowhere"):
-        missed = run("ls", re.sub("PATH|ROOT", lambda found: words[found[0]], path))
+        missed = run(*words_of(f"ls {path}", words))
         assert missed.stderr.startswith("NotFoundError")
 
 
@@ -170,3 +173,41 @@ def test_rows_as_columns_of_text(words: dict[str, str]) -> None:
     assert ran("read PATH --format table --limit 0", words) == "k  v\n"
     changes = ran("changes PATH 0 1 --format table", words).splitlines()
     assert [line.split() for line in changes] == [["k", "v", "_row_kind"], ["1", "a", "+I"]]
+
+
+WITHOUT_TABLE = {"init", "ls", "doctor", "copy", "join", "completion", "warmup"}
+
+
+@pytest.mark.parametrize("path", ["ROOT", "ROOT/db.db", "ROOT/db.db/"])
+def test_a_warehouse_in_place_of_a_table_is_said(words: dict[str, str], path: str) -> None:
+    """To every command that takes a table."""
+    asked = [call.replace("PATH", path) for call in CALLS if call.split()[0] not in WITHOUT_TABLE]
+    for call in (*asked, f"read {path}", f"changes {path} 0 1", f"copy {path} ROOT/x.db/t"):
+        done = run(*words_of(call, words))
+        assert done.exit_code == 2, call
+        assert "found a database or warehouse" in done.stderr, (call, done)
+        assert "widetable ls" in done.stderr
+
+
+def test_a_table_without_snapshots_has_none_to_choose(words: dict[str, str]) -> None:
+    ran("init ROOT/new.db/t 'id BIGINT' --key id", words)
+    for call in ("read ROOT/new.db/t --snapshot 1", "tag create ROOT/new.db/t x"):
+        done = run(*words_of(call, words))
+        assert done.stderr.endswith("it has none yet. Write to it first.\n"), call
+
+
+@pytest.mark.parametrize("place", ["ROOT/{}", "file://ROOT/{}", "file:ROOT/{}", "~/{}", "{}"])
+def test_files_are_named_as_tables_are(
+    words: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", words["ROOT"])
+    monkeypatch.chdir(words["ROOT"])
+    ran(f"write PATH {place.format('rows.jsonl')}", words)
+    ran(f"read PATH --output {place.format('out.csv')} --format csv", words)
+    ran(f"changes PATH 0 1 --output {place.format('changes.json')}", words)
+    assert Path(words["ROOT"], "out.csv").read_text().startswith('"k","v"\n')
+    assert Path(words["ROOT"], "changes.json").exists()
+    there = run(*words_of(f"read PATH --output {place.format('out.csv')}", words))
+    assert "which is there" in there.stderr
+    elsewhere = run(*words_of("write PATH s3://bucket/rows.jsonl", words))
+    assert elsewhere.stderr.startswith("UnsupportedError: path 's3://bucket/rows.jsonl'")
