@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from widetable.arguments import text
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import parsed_texts
 from widetable.schema import TableSchema
@@ -23,7 +24,7 @@ def key_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
     if len(words) == len(names) == 1 and pairs[0][0] not in names:
         pairs = [(names[0], "=", words[0])]
     key: dict[str, pa.Array] = {}
-    for name, sign, text in pairs:
+    for name, sign, word in pairs:
         if not sign or name not in names or name in key:
             what = f"the column {name!r}" if sign else f"{name!r} without a column"
             raise InvalidError(
@@ -33,11 +34,13 @@ def key_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
                 action="Correct the key.",
             )
         try:
-            key[name] = parsed_texts(pa.array([text], pa.string()), schema.field(name).type)
+            key[name] = parsed_texts(
+                pa.array([text(word, name)], pa.string()), schema.field(name).type
+            )
         except InvalidError as cause:
             raise InvalidError(
                 f"column {name!r}",
-                found=repr(text),
+                found=repr(word),
                 expected=cause.expected,
                 action="Correct the key.",
             ) from cause

@@ -13,21 +13,28 @@ import pytest
 import widetable as wt
 from tests.command_line import run
 from tests.hostile_values import TEXTS
+from widetable.cli.command import FORMATS, Command
+from widetable.cli.commands import COMMANDS
 
-# Options with a value, by command. Changes go from snapshot 0 to 1 unless said otherwise.
-COMMANDS: dict[str, list[str]] = {
-    "inspect": ["--what", "--snapshot", "--tag"],
-    "audit": ["--from", "--findings"],
-    "maintain": ["--interval", "--full-compaction-interval", "--orphans-older-than"],
-    "expire": ["--retain-min", "--retain-max", "--time-retained"],
-    "orphans": ["--older-than"],
-    "changes": ["--columns", "--format", "--output"],
-    "ls": ["--format"],
-    "schema": ["--format"],
-    "read": ["--filter", "--limit", "--snapshot", "--tag", "--columns", "--format", "--output"],
-    "compact": [],
-    "copy": ["--snapshot", "--tag", "--timestamp"],
-    "write": ["--format", "--row-kind", "--user", "--identifier"],
+# What each command is called with, where nothing hostile is in its place; T: the table.
+USUAL = {
+    "init": ["wh/d.db/new", "k DATE", "--key", "k", "--if-not-exists"],
+    "write": ["T", "rows.json"],
+    "delete": ["T", "k IS NULL"],
+    "copy": ["T", "wh/d.db/t"],
+    "ls": ["wh"],
+    "explain": ["T", "2026-01-31"],
+    "changes": ["T", "0", "1"],
+    "maintain": ["T", "--once"],
+    "join": ["run", "T", "--once"],
+    "rescale": ["T", "1"],
+    "alter": ["T", "--unset", "x"],
+    "tag": ["create", "T", "there"],
+    "branch": ["fast-forward", "T", "there", "--dry-run"],
+    "consumer": ["delete", "T", "there"],
+    "rollback": ["T", "--snapshot", "1"],
+    "completion": ["bash"],
+    "warmup": [],
 }
 KINDS = ("usage", *(f"{kind.__name__}: " for kind in wt.WidetableError.__subclasses__()))
 NUMBERS = [
@@ -70,28 +77,29 @@ def assert_reported(*arguments: str) -> None:
         assert result.stderr.startswith(KINDS), f"{said}: {result.stderr[:200]}"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def options_with_values(command: Command) -> list[str]:
+    return [
+        name
+        for name, settings in command.arguments
+        if name.startswith("-") and settings.get("action", "append") == "append"
+    ]
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.name)
 def test_a_hostile_argument_is_reported(
-    table: wt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    table: wt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.json").write_text('{"k": "2026-01-31"}\n')
-    given = {
-        "changes": ["0", "1"],
-        "maintain": ["--once"],
-        "write": ["rows.json"],
-        "copy": ["wh/d.db/t"],
-    }
-    rest = given.get(command, [])
+    usual = [table.path if word == "T" else word for word in USUAL.get(command.name, ["T"])]
+    if command.arguments != FORMATS:  # warmup, which takes long
+        assert_reported(command.name, *usual)
     for value in (*TEXTS, *NUMBERS):
-        assert_reported(command, value, *rest)
-        for option in COMMANDS[command]:
-            assert_reported(command, table.path, *rest, option, value)
-        if command == "changes":
-            assert_reported(command, table.path, value, "1")
-            assert_reported(command, table.path, "0", value)
-        if command == "write":
-            assert_reported(command, table.path, value)
+        for at, word in enumerate(usual):
+            if not word.startswith("--"):
+                assert_reported(command.name, *usual[:at], value, *usual[at + 1 :])
+        for option in options_with_values(command):
+            assert_reported(command.name, *usual, option, value)
     assert wt.Table.open(table.path).audit().ok
 
 
