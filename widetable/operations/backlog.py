@@ -27,6 +27,8 @@ from widetable.write.table_state import TableState
 # Level-0 files of one bucket, in terms of the compaction trigger, that make reads slow.
 _SLOW_TRIGGERS: Final = 5
 _STUCK_MILLIS: Final = 60_000
+# So long may a timer that maintains the table leave what is due.
+_UNTENDED_MILLIS: Final = 3_600_000
 # How far behind a consumer is before it is reported, in terms of the snapshots that expiry keeps anyway.
 _FAR_BEHIND: Final = 10
 
@@ -122,6 +124,13 @@ def is_slow(backlog: Backlog, options: TableOptions) -> bool:
 def is_stuck(backlog: Backlog) -> bool:
     """Whether what waits has waited for longer than a compaction takes to come."""
     return (backlog.oldest_age_millis or 0) > _STUCK_MILLIS
+
+
+def is_untended(backlog: Backlog, options: TableOptions, *, is_leased: bool) -> bool:
+    """Whether writers leave compaction to others, and a bucket that is due has waited for none that came."""
+    due = backlog.most_in_a_bucket >= options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
+    is_left = (backlog.oldest_age_millis or 0) > _UNTENDED_MILLIS
+    return options.get(opt.WRITE_ONLY) and due and is_left and not is_leased
 
 
 def is_far_behind(lag: ConsumerLag, options: TableOptions) -> bool:

@@ -6,6 +6,7 @@ compaction, and lists the directories of live files. Raises what reading these r
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -23,6 +24,7 @@ from widetable.operations.backlog import (
     is_far_behind,
     is_slow,
     is_stuck,
+    is_untended,
     since_compaction,
     unattended_by,
 )
@@ -120,7 +122,7 @@ def inspect_table(table: OpenTable) -> Inspection:
     is_leased = lease is not None
     unattended = unattended_by(state.paths.root, options, backlog, since, is_leased=is_leased)
     damaged = () if latest is None else _damaged(state, entries, latest.id)
-    others = () if unattended is not None else _backlog_warnings(state, backlog)
+    others = () if unattended is not None else _backlog_warnings(state, backlog, is_leased)
     return Inspection(
         path=state.paths.root,
         schema_id=schema.id,
@@ -165,7 +167,7 @@ def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]
         count, rows = len(damaged), sum(file.rows for file in damaged)
         yield (
             f"{count} live files are damaged, with {rows} keys; their buckets are not compacted: run widetable doctor "
-            f"{path}"
+            f"{shlex.quote(path)}"
         )
 
 
@@ -184,8 +186,8 @@ def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:
     )
 
 
-def _backlog_warnings(state: TableState, backlog: Backlog) -> Iterator[str]:
-    options, path = state.options, state.paths.root
+def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> Iterator[str]:
+    options, path = state.options, shlex.quote(state.paths.root)
     if is_slow(backlog, options):
         who = (
             f"run widetable maintain {path}"
@@ -193,6 +195,8 @@ def _backlog_warnings(state: TableState, backlog: Backlog) -> Iterator[str]:
             else "compactions after appends fail or lose; see the log of the writers"
         )
         yield f"{backlog.most_in_a_bucket} level-0 files in one bucket make reads slow: {who}"
+    elif is_untended(backlog, options, is_leased=is_leased):
+        yield f"{backlog.files} level-0 files wait for more than an hour: run widetable maintain {path}"
     is_due_at_once = (
         looks_up(options)
         and options.get(opt.LOOKUP_COMPACT) == "radical"

@@ -8,6 +8,7 @@ snapshots. Raises nothing: it is logged on the way of an append.
 from __future__ import annotations
 
 import logging
+import shlex
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,7 +65,7 @@ def unattended_warning(
         return None
     return (
         f"write-only table with changelog-producer={producer} and {waiting.files} level-0 files "
-        f"that nobody moves up: run widetable maintain {path}"
+        f"that nobody moves up: run widetable maintain {shlex.quote(path)}"
     )
 
 

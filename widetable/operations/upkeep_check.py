@@ -25,6 +25,7 @@ from widetable.operations.backlog import (
     is_far_behind,
     is_slow,
     is_stuck,
+    is_untended,
     since_compaction,
     unattended_by,
 )
@@ -63,8 +64,12 @@ def _compaction(
     options, root = state.options, state.paths.root
     is_leased = holder(state.file_io, state.paths) is not None
     unattended = unattended_by(root, options, backlog, since, is_leased=is_leased)
-    if not is_slow(backlog, options) and (unattended is None or not is_stuck(backlog)):
-        return  # one that has just been written has not been left alone yet
+    # One that has just been written has not been left alone yet.
+    is_alone = is_untended(backlog, options, is_leased=is_leased) or (
+        unattended is not None and is_stuck(backlog)
+    )
+    if not is_slow(backlog, options) and not is_alone:
+        return
     trigger = options.get(opt.NUM_SORTED_RUN_COMPACTION_TRIGGER)
     needs_maintainer = unattended is not None or (options.get(opt.WRITE_ONLY) and not is_leased)
     yield DoctorFinding(

@@ -69,12 +69,24 @@ def files_of_nobody(table: wt.Table) -> None:
         os.utime(stray, (days_ago, days_ago))
 
 
+def nobody_for_two_hours(table: wt.Table) -> None:
+    """Without a changelog, which writers would warn of; not so many files that reads are slow."""
+    table.alter_options({"write-only": "true"})
+    for number in range(5):
+        put(wt.Table.open(table.path), {number: "x"})
+    for path in Path(table.path, "snapshot").glob("snapshot-*"):
+        body = json.loads(path.read_text())
+        body["timeMillis"] -= 2 * 3_600_000
+        path.write_text(json.dumps(body))
+
+
 # How each is brought about, and the command that mends it; whether it does so by itself.
 ILLS: dict[Callable[[wt.Table], None], tuple[str, ...]] = {
     torn_consumer: ("consumer", "delete"),
     torn_tag: ("tag", "delete"),
     lost_file: ("repair",),
     unattended: ("maintain",),
+    nobody_for_two_hours: ("maintain",),
     many_runs: ("compact", "--full"),
     stopped_consumer: ("consumer", "delete"),
     unsaid_buckets: ("alter",),
@@ -101,6 +113,9 @@ def test_a_finding_names_a_command_that_mends_it(
     ill(table)
     commands = [found["command"] for found in findings(table.path)]
     (command,) = [one for one in commands if one]
+    if ill in (unattended, nobody_for_two_hours):
+        (warning,) = table.inspect().warnings
+        assert f"run {command}" in warning
     assert command in run("doctor", table.path).stdout
     program, name, *words = shlex.split(command)
     assert (program, (name, *words)[: len(ILLS[ill])]) == ("widetable", ILLS[ill])
