@@ -14,11 +14,13 @@ import pyarrow as pa
 from widetable.arguments import text
 from widetable.errors import InvalidError
 from widetable.format.parsed_text import parsed_texts
+from widetable.operations.supported import check_has_key
 from widetable.schema import TableSchema
 
 
 def key_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
     """Columns in the order of the words."""
+    check_has_key(schema)
     names = schema.primary_keys
     pairs = [word.partition("=") for word in words]
     if len(words) == len(names) == 1 and pairs[0][0] not in names:

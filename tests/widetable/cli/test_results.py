@@ -13,9 +13,11 @@ import pytest
 
 import widetable as wt
 from tests.branched import create, put
-from tests.command_line import run
+from tests.command_line import Ran, run
+from tests.fixture_tables import ROOT
 from tests.joined import joined_at
 from widetable.cli.commands import COMMANDS
+from widetable.operations.inspected_names import NAMES
 
 # In an order in which each finds what it needs; PATH is the table, ROOT the directory around it.
 CALLS = """
@@ -211,3 +213,39 @@ def test_files_are_named_as_tables_are(
     assert "which is there" in there.stderr
     elsewhere = run(*words_of("write PATH s3://bucket/rows.jsonl", words))
     assert elsewhere.stderr.startswith("UnsupportedError: path 's3://bucket/rows.jsonl'")
+
+
+LOOKS = """
+    schema PATH
+    read PATH --limit 5 --format table
+    read PATH --limit 5
+    changes PATH 0 1
+    inspect PATH
+    explain PATH 7
+    audit PATH --json
+    doctor PATH --deep
+    repair PATH
+    rollback PATH --snapshot 1
+    tag list PATH
+    branch list PATH
+    consumer list PATH
+    expire PATH --dry-run
+    orphans PATH --dry-run
+    delete PATH true --dry-run
+    copy PATH ROOT/copies.db/t
+""".strip().splitlines()
+THEIRS = sorted(path for path in ROOT.glob("*/*.db/*") if path.is_dir())
+
+
+@pytest.mark.parametrize("theirs", THEIRS, ids=lambda path: f"{path.parts[-3]}.{path.name}")
+def test_tables_of_others_are_looked_at(theirs: Path, tmp_path: Path) -> None:
+    """What is not honoured is refused, by an error of the package."""
+    words = {"PATH": str(theirs), "ROOT": str(tmp_path)}
+    frames = [f"inspect PATH --what {name}{format}" for name in NAMES for format in ("", " --json")]
+    refused = [call for call in (*LOOKS, *frames) if _is_strange(run(*words_of(call, words)))]
+    assert refused == []
+
+
+def _is_strange(done: Ran) -> bool:
+    kinds = ("InvalidError", "NotFoundError", "UnsupportedError")
+    return bool(done.stderr) and not done.stderr.startswith(kinds)
