@@ -38,9 +38,24 @@ def test_reference_has_every_public_name_with_its_docstring(tmp_path: Path) -> N
     for name, method in found:
         assert f'id="Table.{name}"' in page or f'id="Catalog.{name}"' in page, name
         assert words(str(inspect.getdoc(method)).split(".")[0]) in text, name
+    assert unmade(page) == []
     spark = text_of(tmp_path / "widetable_spark.html")
     assert [name for name in widetable_spark.__all__ if f'id="{name}"' not in spark] == []
     assert (tmp_path / "widetable" / "connector.html").exists()
+
+
+def unmade(page: str) -> list[str]:
+    """Public methods of public classes that the page has not, nor of a class that they are inherited from."""
+    made = set(re.findall(r'id="([^"]*)"', page))
+    kinds = [kind for kind in (getattr(wt, name) for name in wt.__all__) if inspect.isclass(kind)]
+    return [
+        f"{kind.__name__}.{name}"
+        for kind in kinds
+        if not issubclass(kind, Exception)
+        for name, _ in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_")
+        and not {f"{base.__name__}.{name}" for base in kind.__mro__} & made
+    ]
 
 
 def text_of(page: Path) -> str:

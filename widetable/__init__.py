@@ -43,6 +43,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.repair import RepairedFile, RepairResult
     from widetable.operations.rollback import RollbackResult
     from widetable.operations.salvage import LostRows
+    from widetable.read.arrow_rows import ArrowRows
     from widetable.read.scan import TableScan
     from widetable.table import Table
     from widetable.version import __version__ as __version__
@@ -52,6 +53,7 @@ else:
     from widetable.public_names import listed as __dir__  # noqa: F401
 
 __all__ = [
+    "ArrowRows",
     "AuditReport",
     "Catalog",
     "ChangeFollower",

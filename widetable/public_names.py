@@ -24,6 +24,7 @@ _ERRORS: Final = (
 # Name -> module, within the package.
 HOMES: Final = {
     **dict.fromkeys(_ERRORS, "errors"),
+    "ArrowRows": "read.arrow_rows",
     "AuditReport": "operations.audit_report",
     "Catalog": "catalog",
     "ChangeFollower": "operations.follow",

@@ -33,9 +33,7 @@ class ChangeReads:
 
 
 class ChangeScan(ArrowRows):
-    """Made by `Table.scan_changes`. Whatever takes Arrow's C stream takes it: `pyarrow.table`, polars, DuckDB by the
-    variable's name. Iterating gives record batches.
-    """
+    """Made by `Table.scan_changes`; each call reads anew."""
 
     __module__ = "widetable"
 

@@ -18,9 +18,12 @@ from widetable.errors import UnsupportedError
 
 
 class ArrowRows(ABC):
-    """Whatever takes Arrow's C stream takes it: `pyarrow.table`, polars, DuckDB by the variable's name; an error on the
-    way is theirs then, with ours in its text. Iterating gives record batches.
+    """Rows, or changes, that are read when they are asked for. Whatever takes Arrow's C stream takes them:
+    `pyarrow.table`, polars, DuckDB by the variable's name; an error on the way is theirs then, with ours in its text.
+    Iterating gives record batches.
     """
+
+    __module__ = "widetable"
 
     @property
     @abstractmethod

@@ -30,9 +30,7 @@ _THREADS: Final = 2
 
 
 class TableScan(ArrowRows):
-    """Made by `Table.scan`. Whatever takes Arrow's C stream takes a scan: `pyarrow.table`, polars, DuckDB by the
-    variable's name; an error on the way is theirs then, with ours in its text. Iterating gives record batches.
-    """
+    """Made by `Table.scan`; its rows are those of one snapshot, fixed when it is first read."""
 
     __module__ = "widetable"
 
