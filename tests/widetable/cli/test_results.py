@@ -215,6 +215,19 @@ def test_files_are_named_as_tables_are(
     assert elsewhere.stderr.startswith("UnsupportedError: path 's3://bucket/rows.jsonl'")
 
 
+def test_a_working_directory_that_has_gone_is_said(
+    words: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for call in ("schema .", "ls .", "doctor .", "copy PATH a.db/t", "init a.db/t 'k INT' --key k"):
+        done = run(*words_of(call, words))
+        assert (done.exit_code, done.stderr.partition(":")[0]) == (2, "NotFoundError"), call
+    assert run("schema", words["PATH"]).exit_code == 0
+
+
 LOOKS = """
     schema PATH
     read PATH --limit 5 --format table
