@@ -241,8 +241,11 @@ def _array_cast(
     target = arrow_type(wanted)
     if element is None and found == target:
         return None
+    forbids_null = stored.element.nullable and not wanted.element.nullable
 
     def rebuild(array: pa.Array) -> pa.Array:
+        if forbids_null and array.flatten().null_count:
+            raise null_before(subject, "elements without a value")
         if pa.types.is_large_list(array.type):
             array = array.cast(pa.list_(array.type.value_field))
         values = array.values if element is None else element(array.values)
@@ -260,9 +263,12 @@ def _map_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
     target = arrow_type(wanted)
     if key is None and value is None and found == target:
         return None
+    forbids_null = old_value.nullable and not new_value.nullable
 
     def rebuild(array: pa.Array) -> pa.Array:
         keys, items = _entries(array)
+        if forbids_null and items.null_count:
+            raise null_before(subject, "keys without a value")
         keys = keys if key is None else key(keys)
         items = items if value is None else value(items)
         entries = pa.StructArray.from_arrays(
@@ -305,13 +311,13 @@ def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
     target = arrow_type(wanted)
     old_by_id = {f.id: f for f in stored.fields}
     children: list[tuple[int, Step | None]] = []
+    forbids_null = False
     for f in wanted.fields:
         old = old_by_id.get(f.id)
         index = -1 if old is None else found.get_field_index(old.name)
         if old is not None and index < 0:
             raise _missing(old.name, stored, subject)
-        if old is None and not f.type.nullable:
-            raise _missing(f.name, wanted, subject)
+        forbids_null |= not f.type.nullable and (old is None or old.type.nullable)
         cast = None
         if old is not None:
             cast = column_cast(found.field(index).type, old.type, f.type, subject)
@@ -324,6 +330,8 @@ def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
         arrays = []
         for (index, cast), field in zip(children, target, strict=True):
             child = pa.nulls(len(array), field.type) if index < 0 else array.field(index)
+            if forbids_null and not field.nullable:
+                _check_filled(array, child, f"field {field.name!r} in {subject}")
             arrays.append(child if cast is None else cast(child))
         return pa.StructArray.from_arrays(arrays, fields=list(target), mask=array.is_null())
 
@@ -342,6 +350,21 @@ def _with_children(array: pa.Array, target: pa.DataType, child: pa.Array) -> pa.
     """The same lists, nulls included, over another child array of the same length."""
     return pa.Array.from_buffers(
         target, len(array), array.buffers()[:2], offset=array.offset, children=[child]
+    )
+
+
+def _check_filled(rows: pa.Array, child: pa.Array, subject: str) -> None:
+    if pc.any(pc.and_(child.is_null(), rows.is_valid())).as_py():
+        raise null_before(subject, "rows without a value")
+
+
+def null_before(subject: str, found: str) -> UnsupportedError:
+    """For a file that was written while the column, or what lies in it, was nullable."""
+    return UnsupportedError(
+        subject,
+        found=f"{found}, written before it became NOT NULL",
+        expected="a value in every row",
+        action="Make it nullable again: Catalog.alter_table(change_nullability={...: True}).",
     )
 
 

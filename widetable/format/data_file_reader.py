@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.avro_data_file import AvroDataFile
-from widetable.format.column_cast import Step, cast_to, column_cast
+from widetable.format.column_cast import Step, cast_to, column_cast, null_before
 from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.decoding_errors import mapped_errors
@@ -48,13 +48,14 @@ _OPENERS: Final[Mapping[str, Callable[[FileToOpen], StoredFile]]] = {
 @dataclass(frozen=True)
 class _Column:
     """A column of the batches, its name in the file, what makes its values of those in the file. file_name: None for
-    zeros, as rows without a key have neither number nor kind.
+    zeros, as rows without a key have neither number nor kind. was_nullable: by the file's schema.
     """
 
     name: str
     nullable: bool
     file_name: str | None
     cast: Step | None
+    was_nullable: bool = False
 
 
 class DataFile:
@@ -184,11 +185,11 @@ class DataFile:
             if column.cast is not None:
                 array = column.cast(array)
             if array.null_count and not column.nullable:
-                raise damaged_file(
-                    f"column {column.name!r} of {self._path}",
-                    f"{array.null_count} nulls in {len(array)} rows",
-                    "a value in every row",
-                )
+                subject = f"column {column.name!r} of {self._path}"
+                found = f"{array.null_count} nulls in {len(array)} rows"
+                if column.was_nullable:
+                    raise null_before(subject, found)
+                raise damaged_file(subject, found, "a value in every row")
             arrays.append(array)
         kinds = pc.min_max(arrays[1]).as_py()
         if batch.num_rows and not INSERT <= kinds["min"] <= kinds["max"] <= DELETE:
@@ -260,11 +261,14 @@ def _columns(
         index = -1 if stored is None else found.get_field_index(stored.name)
         subject = f"column {field.name!r} of {path}"
         if stored is None or index < 0:
-            if not field.type.nullable:
-                raise damaged_file(subject, "no such column", f"a column of the type {field.type}")
-            continue
+            if field.type.nullable:
+                continue
+            if stored is None or stored.type.nullable:
+                raise null_before(subject, "no such column")
+            raise damaged_file(subject, "no such column", f"a column of the type {field.type}")
         cast = column_cast(found.field(index).type, stored.type, field.type, subject)
-        columns.append(_Column(field.name, field.type.nullable, stored.name, cast))
+        null = field.type.nullable, stored.type.nullable
+        columns.append(_Column(field.name, null[0], stored.name, cast, null[1]))
     return columns
 
 

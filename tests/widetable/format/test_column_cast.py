@@ -176,10 +176,44 @@ def test_row_is_rebuilt_by_field_id() -> None:
         ]
 
 
-def test_row_field_that_is_not_null_must_be_there() -> None:
-    old, new = row_of((5, "a", "INT")), row_of((5, "a", "INT"), (6, "b", "INT NOT NULL"))
-    with pytest.raises(DamagedError, match="'b'"):
-        cast(pa.nulls(1, arrow_type(parse_type(old))), old, new)
+def array_of(kind: Any) -> dict[str, Any]:
+    return {"type": "ARRAY", "element": kind}
+
+
+def map_to(kind: Any) -> dict[str, Any]:
+    return {"type": "MAP", "key": "INT NOT NULL", "value": kind}
+
+
+A = row_of((5, "a", "INT"))
+FORBIDDEN = [
+    (A, row_of((5, "a", "INT NOT NULL")), [{"a": 1}, None], [{"a": None}]),
+    (A, row_of((5, "a", "INT"), (6, "b", "INT NOT NULL")), [None], [{"a": 1}]),
+    (A, row_of((5, "a", "BIGINT NOT NULL")), [{"a": 1}, None], [{"a": None}]),
+    (array_of("INT"), array_of("INT NOT NULL"), [[1], None, []], [[1, None]]),
+    (array_of(A), array_of({**A, "type": "ROW NOT NULL"}), [[{"a": None}], None], [[None]]),
+    (map_to("INT"), map_to("INT NOT NULL"), [[(1, 1)], None], [[(1, None)]]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "sound", "wrong"), FORBIDDEN)
+def test_nulls_from_before_not_null_are_refused_and_no_damage(
+    old: Any, new: Any, sound: list[Any], wrong: list[Any]
+) -> None:
+    kind = arrow_type(parse_type(old))
+    assert len(cast(pa.array(sound, kind), old, new)) == len(sound)
+    assert cast(pa.array(sound, kind), old, new).type == arrow_type(parse_type(new))
+    with pytest.raises(UnsupportedError, match="column 'v' of f: found .* became NOT NULL"):
+        cast(pa.array([*sound, *wrong], kind), old, new)
+
+
+def test_a_column_that_became_not_null_has_no_nulls_in_old_files(path: Path) -> None:
+    old = table_schema({"k": "INT", "a": "INT", "b": "INT"})
+    meta = write(path, old, [batch_of(old, {"k": [1], "a": [None], "b": [3]})], ["k", "a"])
+    key, a, b = old.fields
+    for column, found in ((a, "1 nulls in 1 rows"), (b, "no such column")):
+        new = with_fields(old, key, replace(column, type=column.type.not_null()))
+        with pytest.raises(UnsupportedError, match=f"column '{column.name}' of .*: found {found}"):
+            read(path, meta, new, old)
 
 
 def test_lists_and_maps_are_rebuilt_around_their_values() -> None:
