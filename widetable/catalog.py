@@ -13,6 +13,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -213,28 +214,44 @@ class Catalog:
         drop_columns: Sequence[str] = (),
         rename_columns: Mapping[str, str] | None = None,
         change_types: Mapping[str, pa.DataType] | None = None,
+        change_nullability: Mapping[str, bool] | None = None,
+        change_comments: Mapping[str, str | None] | None = None,
+        move_columns: Mapping[str, str] | None = None,
     ) -> Table:
         """Give the table its next schema; data files are not touched. All changes are one step, in
         terms of the names before it.
 
-        add_columns: nullable columns, put last. rename_columns: old name to new; options
-        `fields.*` that name the column follow, `index.*` and `widen.*` are to be removed with it.
-        change_types: name to a wider type. Key columns cannot be changed. Two callers at once: both
-        changes are made.
+        A column is its name, or a path to a field within it, at any depth: `v.f` in a ROW, `v.element.f` in an ARRAY,
+        `v.value.f` in a MAP. What is the whole name of a column is that column; else a name that has a dot itself
+        stands in backticks, also in add_columns.
+
+        add_columns: nullable columns and fields, put last. rename_columns: old name or path to the one new name;
+        options `fields.*` that name it follow, `index.*` and `widen.*` are to be removed with it.
+        change_types: to a wider type; in a struct, list or map, fields of the same name stay what they were, others are
+        new or gone. change_nullability: whether it is nullable; NOT NULL only with the option
+        `alter-column-null-to-not-null.disabled` = false. change_comments: to a text or None. move_columns: to `first`,
+        `last`, `after <name>` or `before <name>`, within its ROW; added ones, too. Key columns only move and have
+        comments. Two callers at once: both changes are made.
         """
         change = SchemaChange(
             set_options=option_texts(set_options, "set_options"),
             remove_options=names(remove_options, "remove_options"),
             add_columns=tuple(arrow_schema(add_columns, "add_columns")),
             drop_columns=names(drop_columns, "drop_columns"),
-            rename_columns={
-                old: text(new, "rename_columns")
-                for old, new in mapping(rename_columns, "rename_columns").items()
-            },
+            rename_columns=_texts(rename_columns, "rename_columns"),
             change_types={
                 column: instance(kind, pa.DataType, "change_types")
                 for column, kind in mapping(change_types, "change_types").items()
             },
+            change_nullability={
+                column: flag(nullable, "change_nullability")
+                for column, nullable in mapping(change_nullability, "change_nullability").items()
+            },
+            change_comments={
+                column: None if comment is None else text(comment, "change_comments")
+                for column, comment in mapping(change_comments, "change_comments").items()
+            },
+            move_columns=_texts(move_columns, "move_columns"),
         )
         table = self.table(name)
         alter_table(table, change)
@@ -253,3 +270,7 @@ class Catalog:
 
     def _open(self, root: str) -> Table:
         return Table.open(root, file_io=self._given_file_io)
+
+
+def _texts(given: Any, argument: str) -> dict[str, str]:
+    return {name: text(value, argument) for name, value in mapping(given, argument).items()}

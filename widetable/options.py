@@ -61,6 +61,9 @@ BUCKET_FUNCTION: Final = Option[str](
     immutable=True,
     choices=("default", "mod"),
 )
+NULL_TO_NOT_NULL_DISABLED: Final = Option[bool](
+    "alter-column-null-to-not-null.disabled", "boolean", True, "", "No column becomes NOT NULL."
+)
 MERGE_ENGINE: Final = Option[str](
     "merge-engine",
     "enum",

@@ -15,6 +15,7 @@ from widetable.arguments import names
 from widetable.derive.widen_schema import widened_columns
 from widetable.derived_options import widen_options
 from widetable.operations.alteration import alter
+from widetable.operations.column_path import quoted
 from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.open_table import OpenTable
 from widetable.operations.schema_change import SchemaChange
@@ -54,6 +55,6 @@ def _widened(table: OpenTable, change: SchemaChange) -> SchemaChange:
     )
     return replace(
         change,
-        add_columns=(*change.add_columns, *added),
+        add_columns=(*change.add_columns, *(each.with_name(quoted(each.name)) for each in added)),
         set_options={**groups, **change.set_options},
     )

@@ -79,6 +79,20 @@ class AggregateColumn:
         return tuple(self.get(option) for option in COLUMN_OPTIONS)
 
 
+def nested_fields(column: AggregateColumn) -> dict[str, DataField]:
+    """By name: the fields of the rows that an ARRAY or MAP has; of other columns none."""
+    kind = column.field.type
+    rows = kind.element if kind.root == "ARRAY" else kind.value
+    return {} if rows is None else {each.name: each for each in rows.fields}
+
+
+def time_field(column: AggregateColumn) -> str | None:
+    """The name of the field that orders values of merge_map_with_keytime, the last where no option says."""
+    if column.function != "merge_map_with_keytime":
+        return None
+    return column.get(TS_FIELD) or next(reversed(nested_fields(column)), None)
+
+
 # int64[c]: the record that a column's value is from, -1 for null; or values.
 Found: TypeAlias = Rows | Computed
 

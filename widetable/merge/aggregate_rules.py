@@ -13,8 +13,9 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.aggregate_function import (
     NESTED_KEY,
     NESTED_SEQUENCE,
-    TS_FIELD,
     AggregateColumn,
+    nested_fields,
+    time_field,
 )
 from widetable.schema import TableSchema
 from widetable.types import MAX_LENGTH, DataType
@@ -177,13 +178,8 @@ def functions_are_honoured(schema: TableSchema) -> None:
 def _check_options(column: AggregateColumn) -> None:
     """Values that are none, and fields that the column's rows do not have."""
     column.values()
-    kind = column.field.type
-    rows = kind.element if kind.root == "ARRAY" else kind.value
-    fields = {} if rows is None else {field.name: field.type for field in rows.fields}
-    asked = [*column.get(NESTED_KEY), *column.get(NESTED_SEQUENCE)]
-    by_time = column.function == "merge_map_with_keytime"
-    if by_time:
-        asked.append(column.get(TS_FIELD) or list(fields)[-1])
+    fields, time = nested_fields(column), time_field(column)
+    asked = [*column.get(NESTED_KEY), *column.get(NESTED_SEQUENCE), *([time] if time else [])]
     for name in asked:
         if name not in fields:
             raise InvalidError(
@@ -192,10 +188,10 @@ def _check_options(column: AggregateColumn) -> None:
                 expected=f"one of {', '.join(fields) or 'no fields'}",
                 action="Correct the name.",
             )
-    if by_time and fields[asked[-1]].root not in ("VARCHAR", "CHAR"):
+    if time is not None and fields[time].type.root not in ("VARCHAR", "CHAR"):
         raise InvalidError(
             f"column {column.name!r}, function {column.function!r}",
-            found=f"the time field {asked[-1]!r} of type {fields[asked[-1]]}",
+            found=f"the time field {time!r} of type {fields[time].type}",
             expected="STRING",
             action="Name another field by 'ts-field'.",
         )

@@ -7,13 +7,25 @@ In: the schema before and after. Raises InvalidError naming the column or option
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from widetable import options as opt
 from widetable.errors import InvalidError, WidetableError
-from widetable.merge.aggregate_function import AggregateColumn
+from widetable.merge.aggregate_function import (
+    COLUMN_OPTIONS,
+    NESTED_KEY,
+    NESTED_SEQUENCE,
+    TS_FIELD,
+    AggregateColumn,
+    nested_fields,
+    time_field,
+)
 from widetable.merge.aggregate_functions import columns_of_aggregation, columns_of_groups
 from widetable.merge.engine import engine_of
+from widetable.operations.value_order import keeps_order
 from widetable.schema import TableSchema
+
+_NAMING: Final = (NESTED_KEY, NESTED_SEQUENCE, TS_FIELD)
 
 
 def check_functions(old: TableSchema, new: TableSchema) -> None:
@@ -22,16 +34,19 @@ def check_functions(old: TableSchema, new: TableSchema) -> None:
         engine = engine_of(old)
     except WidetableError:
         return  # what another client left without a meaning may be mended
-    before, after = _functions(old), _functions(new)
-    for column in old.fields:
-        left = next((each.name for each in new.fields if each.id == column.id), None)
-        if left is not None and before.get(column.id) != after.get(column.id):
+    before, after = _columns(old), _columns(new)
+    names = {each.id: each.name for each in new.fields}
+    for field_id, left in ((each.id, names.get(each.id)) for each in old.fields):
+        was, now = before.get(field_id), after.get(field_id)
+        if left is not None and (was and _of(was)) != (now and _of(now)):
             raise InvalidError(
                 f"column {left!r}",
                 found="a change of the function that fills it, or of its options",
                 expected="what it has had since it was added",
                 action="Add a new column with the other function, or make a new table and copy the rows.",
             )
+        if was is not None and now is not None:
+            _check_nested_orders(was, now)
     if engine.counts_newest_full_row(old) != engine.counts_newest_full_row(new):
         raise InvalidError(
             f"option {opt.CHANGELOG_PRODUCER.key!r}",
@@ -41,12 +56,32 @@ def check_functions(old: TableSchema, new: TableSchema) -> None:
         )
 
 
-def _functions(schema: TableSchema) -> Mapping[int, tuple[object, ...]]:
-    """By the id of a column: its function and what its options say."""
+def _columns(schema: TableSchema) -> Mapping[int, AggregateColumn]:
+    """Those with a function, by their id."""
     is_aggregation = schema.typed_options.get(opt.MERGE_ENGINE) == "aggregation"
     columns = (columns_of_aggregation if is_aggregation else columns_of_groups)(schema)
-    return {column.field.id: _of(column) for column in columns.values()}
+    return {column.field.id: column for column in columns.values()}
+
+
+def _check_nested_orders(old: AggregateColumn, new: AggregateColumn) -> None:
+    """Fields that tell elements apart, or order them, go on to do so alike."""
+    before = {each.id: each.type for each in nested_fields(old).values()}
+    fields = nested_fields(new)
+    for name in (*new.get(NESTED_KEY), *new.get(NESTED_SEQUENCE)):
+        kind, found = fields[name].type, before[fields[name].id]
+        if not keeps_order(found, kind):
+            raise InvalidError(
+                f"column {new.name!r}",
+                found=f"a change from {found} to {kind} of {name!r}, which its function goes by",
+                expected="a type with the same order: a wider integer, a decimal",
+                action="Add a field of the new type instead.",
+            )
 
 
 def _of(column: AggregateColumn) -> tuple[object, ...]:
-    return (column.function, *column.values())
+    """Fields of its elements and values by id: their names may change."""
+    time = time_field(column)
+    named = (*column.get(NESTED_KEY), None, *column.get(NESTED_SEQUENCE), None, time)
+    ids = {name: each.id for name, each in nested_fields(column).items()}
+    options = (column.get(each) for each in COLUMN_OPTIONS if each not in _NAMING)
+    return (column.function, *options, *(ids.get(name or "") for name in named))

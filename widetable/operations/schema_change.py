@@ -1,52 +1,45 @@
-"""Changes of a schema: columns added, dropped, renamed, widened, options set and removed.
+"""Changes of a schema: of its columns and of fields within them (column_change.py), options set and removed.
 
 In: a schema and a change; out: the schema with the next id. Pure. Source: Paimon
-`SchemaManager.generateTableSchema`; format.md section 2. Ids never change or come back, so files
-written before are read by id. Raises InvalidError for what would break a key, an option or a merge
-rule, NotFoundError for a column that is not there, UnsupportedError for a type that values do not
-widen to.
+`SchemaManager.generateTableSchema`; format.md section 2. Raises InvalidError for what would break a key, an option or a
+merge rule, NotFoundError for a column that is not there, UnsupportedError for a type that values do not widen to.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from widetable import options as opt
 from widetable.derived_options import check_derived, index_options, widen_options
-from widetable.errors import InvalidError, UnsupportedError, WidetableError
+from widetable.errors import InvalidError, WidetableError
 from widetable.field_options import FIELD_OPTION
-from widetable.format.column_cast import column_cast
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
-from widetable.new_schema import column_type
+from widetable.operations.column_change import ColumnChange, changed_columns
+from widetable.operations.column_path import Path, parsed, path_of, printed
 from widetable.operations.function_change import check_functions
+from widetable.operations.value_order import keeps_order
 from widetable.option_checks import check_alter, check_honoured
 from widetable.retention_options import RECORD_LEVEL_TIME_FIELD
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_schema
-from widetable.types import (
-    DataField,
-    DataType,
-    arrow_type,
-    assign_field_ids,
-    timestamp_unit,
-    type_from_arrow,
-)
 
-# Types that may become one of the others, where their values are ordered otherwise.
-_ORDERED_AS_NUMBERS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE")
-_OTHER_ORDER: Final = ("VARCHAR", "FLOAT", "DOUBLE")
+T = TypeVar("T")
+
+# Options of a column's function that name fields of its elements or values.
+_NAMES_FIELDS: Final = ("nested-key", "nested-sequence-field", "ts-field")
 
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """What to change, in terms of the names before the change; added columns are nullable and come
-    last.
+    """What to change, in terms of the names before the change. Columns are named by paths (column_path.py), added ones
+    too, which are nullable and come last; a new name is one name.
     """
 
     set_options: Mapping[str, str] = field(default_factory=dict)
@@ -55,27 +48,26 @@ class SchemaChange:
     drop_columns: Sequence[str] = ()
     rename_columns: Mapping[str, str] = field(default_factory=dict)
     change_types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    change_nullability: Mapping[str, bool] = field(default_factory=dict)
+    change_comments: Mapping[str, str | None] = field(default_factory=dict)
+    move_columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def changed_schema(
     schema: TableSchema, change: SchemaChange, mends: Mapping[str, str] | None = None
 ) -> TableSchema:
     """The next schema of the table. Raises before anything is written. mends: see `check_alter`."""
-    _check_changed_columns(schema, change)
+    columns = _by_path(schema, change)
+    _check_named_columns(schema, change, columns)
     _check_options_once(change)
     check_honoured(change.set_options, made_here=True)
-    fields = [
-        _changed_field(column, change)
-        for column in schema.fields
-        if column.name not in change.drop_columns
-    ]
-    added, highest = _added_fields(schema, change)
+    fields, highest = changed_columns(schema, columns)
     new = replace(
         schema,
         id=schema.id + 1,
-        fields=(*fields, *added),
+        fields=fields,
         highest_field_id=highest,
-        options=_changed_options(schema.options, change),
+        options=_changed_options(schema.options, change, columns),
         time_millis=int(time.time() * 1000),
         uuid=None,
     )
@@ -90,41 +82,57 @@ def changed_schema(
     return new
 
 
-def _check_changed_columns(schema: TableSchema, change: SchemaChange) -> None:
-    asked = [*change.drop_columns, *change.rename_columns, *change.change_types]
-    for name in asked:
-        schema.field(name)
-        if name in schema.primary_keys:
+def _by_path(schema: TableSchema, change: SchemaChange) -> ColumnChange:
+    def paths(names: Iterable[str], argument: str) -> tuple[Path, ...]:
+        found = tuple(path_of(name, schema) for name in names)
+        twice = [path for path, count in Counter(found).items() if count > 1]
+        if twice:
             raise InvalidError(
-                f"column {name!r}",
-                found="a change of a key column",
-                expected="a column outside of the primary key",
-                action="Make a new table with the other key and copy the rows.",
+                argument,
+                found=f"{printed(twice[0])!r} twice",
+                expected="each column once",
+                action="Leave one out.",
             )
-    _check_named_columns(schema, change)
-    twice = [
-        name
-        for name in change.drop_columns
-        if name in change.rename_columns or name in change.change_types
-    ]
-    if twice:
+        return found
+
+    def by_path(values: Mapping[str, T], argument: str) -> dict[Path, T]:
+        return dict(zip(paths(values, argument), values.values(), strict=True))
+
+    added = tuple((parsed(column.name), column) for column in change.add_columns)
+    return ColumnChange(
+        added=added,
+        dropped=paths(change.drop_columns, "drop_columns"),
+        renamed={
+            path: _new_name(path, name)
+            for path, name in by_path(change.rename_columns, "rename_columns").items()
+        },
+        types=by_path(change.change_types, "change_types"),
+        nullable=by_path(change.change_nullability, "change_nullability"),
+        comments=by_path(change.change_comments, "change_comments"),
+        moves=by_path(change.move_columns, "move_columns"),
+    )
+
+
+def _new_name(path: Path, text: str) -> str:
+    """One name; of a column it may have dots without backticks, as there is no path to a new place."""
+    names = parsed(text) if len(path) > 1 or text.startswith("`") else (text,)
+    if len(names) > 1:
         raise InvalidError(
-            f"column {twice[0]!r}",
-            found="a drop and another change",
-            expected="one of them",
-            action="Leave one out.",
+            f"the new name of column {printed(path)!r}",
+            found=repr(text),
+            expected="one name: a field stays in its ROW",
+            action=f"Give {names[-1]!r}, or the whole name in backticks.",
         )
+    return names[0]
 
 
-def _check_named_columns(schema: TableSchema, change: SchemaChange) -> None:
+def _check_named_columns(schema: TableSchema, change: SchemaChange, columns: ColumnChange) -> None:
     """What `index.*` and `widen.*` name keeps its name while they stand: the tables that they make go by it."""
     named = {index.key: index.columns for index in index_options(schema.options)}
     for widen in widen_options(schema.options):
         named[widen.key] = (widen.column, *widen.columns, widen.sequence)
     for key in named.keys() - {*change.remove_options, *change.set_options}:
-        taken = [
-            name for name in named[key] if name in (*change.drop_columns, *change.rename_columns)
-        ]
+        taken = [name for name in named[key] if (name,) in (*columns.dropped, *columns.renamed)]
         if taken:
             raise InvalidError(
                 f"column {taken[0]!r}",
@@ -145,32 +153,14 @@ def _check_options_once(change: SchemaChange) -> None:
             )
 
 
-def _changed_field(column: DataField, change: SchemaChange) -> DataField:
-    wanted = change.change_types.get(column.name)
-    if wanted is not None:
-        new_type = type_from_arrow(wanted, nullable=column.type.nullable)
-        if new_type.is_nested:
-            raise InvalidError(
-                f"column {column.name!r}",
-                found=f"a change to {wanted}",
-                expected="a plain type",
-                action="Add a column of the nested type instead.",
-            )
-        # The reader of old files is asked: it raises for a type that their values do not widen to.
-        column_cast(arrow_type(column.type), column.type, new_type, f"column {column.name!r}")
-        _check_time_range(column, new_type)
-        column = replace(column, type=new_type)
-    return replace(column, name=change.rename_columns.get(column.name, column.name))
-
-
 def _check_orders(old: TableSchema, new: TableSchema) -> None:
-    """The records of a key stay in their order: as texts 10 comes before 9, and many integers become one float."""
+    """The records of a key stay in their order."""
     groups = (name for group in new.sequence_groups for name in group.sequence)
     before = {column.id: column.type for column in old.fields}
     for name in (*new.sequence_fields, *groups):
         column = new.field(name)
         found = before.get(column.id, column.type)
-        if column.type.root in _OTHER_ORDER and found.root in _ORDERED_AS_NUMBERS:
+        if not keeps_order(found, column.type):
             raise InvalidError(
                 f"column {name!r}",
                 found=f"a change from {found} to {column.type} of a column that orders records",
@@ -211,46 +201,28 @@ def _groups_by_column(schema: TableSchema) -> dict[int, tuple[int, ...]]:
     }
 
 
-def _check_time_range(column: DataField, new_type: DataType) -> None:
-    """Nanoseconds hold the years 1677 to 2262 only: a 9999-12-31 would make the column unreadable."""
-    old_unit, new_unit = (
-        timestamp_unit(kind.precision or 0) if kind.root.startswith("TIMESTAMP") else None
-        for kind in (column.type, new_type)
-    )
-    if new_unit == "ns" and old_unit != "ns":
-        raise UnsupportedError(
-            f"column {column.name!r}",
-            found=f"a change from {column.type} to {new_type}",
-            expected="at most 6 digits of the second: more of them hold the years 1677 to 2262 only",
-            action="Add a column of the new type instead.",
-        )
-
-
-def _added_fields(schema: TableSchema, change: SchemaChange) -> tuple[list[DataField], int]:
-    added, next_id = [], schema.highest_field_id + 1
-    for column in change.add_columns:
-        if not column.nullable:
-            raise InvalidError(
-                f"column {column.name!r}",
-                found="a new column that is NOT NULL",
-                expected="a nullable one: the rows that are there have no value for it",
-                action="Add it as nullable.",
-            )
-        own_id, next_id = next_id, next_id + 1
-        numbered, next_id = assign_field_ids(column_type(column, nullable=True), next_id)
-        added.append(DataField(own_id, column.name, numbered))
-    return added, next_id - 1
-
-
-def _changed_options(options: Mapping[str, str], change: SchemaChange) -> dict[str, str]:
-    renamed: Callable[[str], str] = lambda name: change.rename_columns.get(name, name)  # noqa: E731
+def _changed_options(
+    options: Mapping[str, str], change: SchemaChange, columns: ColumnChange
+) -> dict[str, str]:
+    names = {path[0]: name for path, name in columns.renamed.items() if len(path) == 1}
+    renamed: Callable[[str], str] = lambda name: names.get(name, name)  # noqa: E731
+    nested = _nested_names(columns)
     kept = {
-        _renamed_key(key, renamed): _renamed_value(key, value, renamed)
+        _renamed_key(key, renamed): _renamed_value(key, value, renamed, nested)
         for key, value in options.items()
     }
     for key in change.remove_options:
         kept.pop(key, None)
     return {**kept, **{key: str(value) for key, value in change.set_options.items()}}
+
+
+def _nested_names(columns: ColumnChange) -> Mapping[str, Mapping[str, str]]:
+    """By the column: new names of fields of its elements or values, which options of its function name."""
+    found: dict[str, dict[str, str]] = {}
+    for path, name in columns.renamed.items():
+        if len(path) == 3:
+            found.setdefault(path[0], {})[path[2]] = name
+    return found
 
 
 def _renamed_key(key: str, renamed: Callable[[str], str]) -> str:
@@ -261,7 +233,12 @@ def _renamed_key(key: str, renamed: Callable[[str], str]) -> str:
     return f"fields.{_renamed_list(match['columns'], renamed)}.{match['what']}"
 
 
-def _renamed_value(key: str, value: str, renamed: Callable[[str], str]) -> str:
+def _renamed_value(
+    key: str,
+    value: str,
+    renamed: Callable[[str], str],
+    nested: Mapping[str, Mapping[str, str]],
+) -> str:
     """Values that list columns follow them; a change of an immutable one is refused later on."""
     match = FIELD_OPTION.match(key)
     lists_columns = key in (
@@ -273,6 +250,9 @@ def _renamed_value(key: str, value: str, renamed: Callable[[str], str]) -> str:
     )
     if lists_columns or (match is not None and match["what"] == "sequence-group"):
         return _renamed_list(value, renamed)
+    if match is not None and match["what"] in _NAMES_FIELDS and match["columns"] in nested:
+        names = nested[match["columns"]]
+        return _renamed_list(value, lambda name: names.get(name, name))
     return value
 
 

@@ -202,7 +202,7 @@ def test_nulls_from_before_not_null_are_refused_and_no_damage(
     kind = arrow_type(parse_type(old))
     assert len(cast(pa.array(sound, kind), old, new)) == len(sound)
     assert cast(pa.array(sound, kind), old, new).type == arrow_type(parse_type(new))
-    with pytest.raises(UnsupportedError, match="column 'v' of f: found .* became NOT NULL"):
+    with pytest.raises(UnsupportedError, match=r"column 'v' of f: found .* became NOT NULL"):
         cast(pa.array([*sound, *wrong], kind), old, new)
 
 
