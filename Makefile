@@ -58,7 +58,7 @@ interop: $(STAMP) ## 10,000 random tables that pypaimon's native engine and wide
 interop-java: $(STAMP) ## The same with Paimon's Java, which Maven fetches: 1,200 tables, compacted by both, and their changes; needs a JDK
 	@WIDETABLE_INTEROP_JAVA=1 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
 	  tests/interop/test_java.py tests/interop/test_java_beside.py tests/interop/test_java_faults.py \
-	  tests/interop/test_java_tags.py $(ARGS)
+	  tests/interop/test_java_tags.py tests/interop/test_java_nested.py $(ARGS)
 
 check: $(STAMP) ## Lint, format and types: ruff and mypy --strict
 	@echo "check  1/3  ruff check" && $(VENV) -m ruff check --quiet $(SOURCES)

@@ -21,6 +21,8 @@ _OPERATIONS = "tests/widetable/operations/"
 _READ = "tests/widetable/read/"
 _STORAGE = "tests/widetable/storage/"
 _WRITE = "tests/widetable/write/"
+_NESTED = "tests/interop/test_java_nested.py::test_"
+_COLUMNS = _OPERATIONS + "test_column_change.py::test_"
 _NORMAL_FORM = _MERGE + "test_normal_form.py::test_"
 _COMPACTION = _LSM + "test_compaction.py::test_"
 _RULES = _MERGE + "test_rules.py::test_"
@@ -113,6 +115,10 @@ ANSWERS: Final[dict[str, tuple[str, ...]]] = {
         + "test_other_formats.py::test_times_far_away_within_a_nested_column_of_orc_are_refused_by_name",
         _FORMAT + "test_other_formats.py::test_times_far_away_are_exact_in_orc",
     ),
+    "a ROW of whose fields a file has none": (
+        _ANSWERS + "a_row_whose_fields_are_all_newer_is_a_row",
+        _NESTED + "java_has_no_row_where_all_fields_are_newer",
+    ),
 }
 
 FAULTS_OF_JAVA: Final[dict[str, tuple[str, ...]]] = {
@@ -160,6 +166,10 @@ FAULTS_OF_JAVA: Final[dict[str, tuple[str, ...]]] = {
         _LSM
         + "test_compaction_job.py::test_who_lost_against_another_compactor_drops_its_files_and_plans_again",
         _BESIDE + "streams_beside_each_other",
+    ),
+    "renaming a field within a column": (
+        _OPERATIONS + "test_function_change.py::test_nested_update_goes_on_by_the_renamed_key",
+        _NESTED + "java_gives_options_of_a_column_to_another_one",
     ),
 }
 
@@ -244,6 +254,15 @@ WRITING: Final[dict[str, tuple[str, ...]]] = {
     "hash indexes in an overwrite": (_DYNAMIC + "overwritten_rows_stay_in_their_buckets",),
     "rescaled partitions": (
         "tests/metamorphic/test_rescaled_tables.py::test_a_late_record_finds_what_it_would_have_found",
+    ),
+    "paths to fields": (
+        _COLUMNS + "a_change_that_cannot_be_is_refused_by_name",
+        _NESTED + "java_takes_any_word_for_what_is_in_a_list_or_map",
+    ),
+    "a whole nested type for a column": (
+        _COLUMNS + "a_nested_type_keeps_its_fields_by_name",
+        _COLUMNS + "a_field_moves_to_its_place",
+        _NESTED + "java_refuses_a_whole_nested_type",
     ),
 }
 

@@ -111,19 +111,25 @@ class Change:
     table: Part
 
 
-def drawn_change(rng: random.Random, table: Part, *, moves_fields: bool = True) -> Change:
-    """One change of a column or a field, or of two at once. moves_fields: those within columns, too."""
+def drawn_change(
+    rng: random.Random, table: Part, *, moves_fields: bool = True, keeps_oldest: bool = False
+) -> Change:
+    """One change of a column or a field, or of two at once. moves_fields: those within columns, too. keeps_oldest: rows
+    within columns go on to have one field that they have had from the beginning.
+    """
     rows = list(_rows(table))
     while True:
         path, row = rng.choice(rows)
-        found = _change(rng, path, row, moves=moves_fields or not path)
+        found = _change(
+            rng, path, row, moves=moves_fields or not path, keeps=keeps_oldest and path != ()
+        )
         if found is not None:
             alter, changed = found
             return Change(alter, _with(table, path, changed))
 
 
 def _change(
-    rng: random.Random, path: Path, row: Part, *, moves: bool
+    rng: random.Random, path: Path, row: Part, *, moves: bool, keeps: bool
 ) -> tuple[dict[str, Any], Part] | None:
     """Of a row: what alters it, and the row afterwards."""
     at = rng.randrange(len(row.parts))
@@ -135,6 +141,8 @@ def _change(
         new = new_part(rng, unused, len(path) + 1)
         field = pa.field(_text((*path, unused)), new.arrow)
         return {"add_columns": [field]}, replace(row, parts=(*row.parts, new))
+    if what in ("drop", "again") and keeps and part.number == min(p.number for p in row.parts):
+        return None
     if what == "drop" and others:
         return {"drop_columns": [name]}, replace(row, parts=tuple(others))
     if what == "again":

@@ -253,7 +253,7 @@ def branches(java: JavaProcess) -> Iterable[JavaTable]:
     table.ask("branch", name="side", tag="t1")
     table.ask("branch", name="empty")
     side = JavaTable(java, table.path, "side")
-    side.ask("alter", changes=[["add", "w", "BIGINT"], ["rename", "v", "text"]])
+    side.ask("alter", changes=[["add", ["w"], "BIGINT"], ["rename", ["v"], "text"]])
     write(side, (1, "side", 10), (7, "side", None))
     write(side, ("-D", 2, "a2", None))
     write(table, *numbered([8], "main"))

@@ -210,3 +210,23 @@ def test_level_0_is_read_and_merged(tmp_path: Path, options: dict[str, str], exp
     assert {file.level for split in table.scan().splits() for file in split.files} == {0}
     table.compact(full=True)
     assert row(table)[1] == expected
+
+
+def test_a_row_whose_fields_are_all_newer_is_a_row(tmp_path: Path) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    columns = {"k": "INT", "v": "ROW<a INT>", "l": "ARRAY<ROW<a INT>>", "m": "MAP<INT, ROW<a INT>>"}
+    table = catalog.create_table("db.t", columns, primary_key=["k"])
+    one = {"k": 1, "v": {"a": 1}, "l": [{"a": 1}, None], "m": [(1, {"a": 1})]}
+    none = {"k": 2, "v": None, "l": None, "m": None}
+    table.write(pa.Table.from_pylist([one, none], table.arrow_schema))
+    rows = ("v", "l.element", "m.value")
+    table = catalog.alter_table(
+        "db.t",
+        drop_columns=[f"{row}.a" for row in rows],
+        add_columns=[pa.field(f"{row}.b", pa.int8()) for row in rows],
+    )
+    row = {"b": None}
+    assert table.scan().to_arrow().to_pylist() == [
+        {"k": 1, "v": row, "l": [row, None], "m": [(1, row)]},
+        none,
+    ]

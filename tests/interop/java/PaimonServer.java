@@ -41,8 +41,9 @@ import org.apache.paimon.types.RowType;
  *
  * <pre>
  * create   schema (as in a schema file)
- * alter    changes: [["set", option, value], ["add", name, type], ["rename", name, new], ["drop", name],
- *          ["type", name, type]]
+ * alter    changes: [["set", option, value], ["add", path, type], ["rename", path, new], ["drop", path],
+ *          ["type", path, type], ["null", path, whether], ["comment", path, text], ["move", column, place, beside]];
+ *          a path is a list of names; place is FIRST, LAST, AFTER or BEFORE
  * write    rows; perhaps "stream": name: by a writer that stays open under this name, else by a new one
  * close    stream
  * compact  full: true or false; all buckets
@@ -228,26 +229,44 @@ public final class PaimonServer {
         return found;
     }
 
+    private static String[] names(JsonNode path) {
+        List<String> names = new ArrayList<>();
+        path.forEach(name -> names.add(name.asText()));
+        return names.toArray(new String[0]);
+    }
+
     private static List<SchemaChange> changes(JsonNode json) {
         List<SchemaChange> found = new ArrayList<>();
         for (JsonNode change : json) {
             String name = change.get(1).asText();
+            String[] path = names(change.get(1));
             JsonNode value = change.get(2);
             switch (change.get(0).asText()) {
                 case "set":
                     found.add(SchemaChange.setOption(name, value.asText()));
                     break;
                 case "add":
-                    found.add(SchemaChange.addColumn(name, DataTypeJsonParser.parseDataType(value)));
+                    found.add(SchemaChange.addColumn(path, DataTypeJsonParser.parseDataType(value), null, null));
                     break;
                 case "rename":
-                    found.add(SchemaChange.renameColumn(name, value.asText()));
+                    found.add(SchemaChange.renameColumn(path, value.asText()));
                     break;
                 case "drop":
-                    found.add(SchemaChange.dropColumn(name));
+                    found.add(SchemaChange.dropColumn(path));
                     break;
                 case "type":
-                    found.add(SchemaChange.updateColumnType(name, DataTypeJsonParser.parseDataType(value)));
+                    found.add(SchemaChange.updateColumnType(path, DataTypeJsonParser.parseDataType(value), false));
+                    break;
+                case "null":
+                    found.add(SchemaChange.updateColumnNullability(path, value.booleanValue()));
+                    break;
+                case "comment":
+                    found.add(SchemaChange.updateColumnComment(path, value.asText()));
+                    break;
+                case "move":
+                    SchemaChange.Move.MoveType place = SchemaChange.Move.MoveType.valueOf(value.asText());
+                    found.add(SchemaChange.updateColumnPosition(
+                            new SchemaChange.Move(path[0], change.has(3) ? change.get(3).asText() : null, place)));
                     break;
                 default:
                     throw new IllegalArgumentException("unknown change: " + change);
