@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from widetable import join_options
 from widetable.commit.committed import last_of, users_of
-from widetable.derive.column_ids import column_ids
+from widetable.derive.column_ids import FieldIds, column_ids
 from widetable.derive.joined_plan import JoinedPlan
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
@@ -31,7 +31,7 @@ from widetable.schema import TableSchema
 JOIN_USER: Final = "join"
 _FINGERPRINT_DIGITS: Final = 32
 
-ColumnIds: TypeAlias = tuple[dict[str, int | None], ...]
+ColumnIds: TypeAlias = tuple[dict[str, FieldIds], ...]
 
 
 class JoinProgress(NamedTuple):

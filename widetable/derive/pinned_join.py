@@ -26,6 +26,7 @@ from widetable.commit.pin_file import LookupPin
 from widetable.derive.join_partitions import partition_values
 from widetable.derive.join_plan import JoinPlan, key_column
 from widetable.derive.joined_tables import INDEX, LookupJoin
+from widetable.derive.planned_column import planned_column
 from widetable.errors import NotFoundError
 from widetable.format.row_budget import BATCH_BYTES, RowBudget, memory_bytes, row_bytes, rows_within
 from widetable.kernels.arrow_buffers import one_array
@@ -35,7 +36,6 @@ from widetable.operations.lookup_view import Matches, TooManyBytesError
 from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
 from widetable.types import arrow_type
-from widetable.write.safe_cast import safe_cast
 from widetable.write.write_batch import row_kinds
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -240,10 +240,13 @@ class PinnedJoin:
 
     def _columns(self, found: pa.Table) -> list[pa.Array]:
         """The added ones."""
+        is_later = self._schema.id >= self._plan.schema_id
         return [
             pa.nulls(found.num_rows, arrow_type(field.type))
             if name is None
-            else safe_cast(one_array(found.column(name)), field, arrow_type(field.type))
+            else planned_column(
+                one_array(found.column(name)), self._schema.field(name), field, is_later=is_later
+            )
             for field, name in zip(self._plan.columns, self._asked.columns, strict=True)
         ]
 

@@ -176,3 +176,53 @@ def test_columns_that_derived_options_name_keep_their_names(
         removed = ["widen.cust", *options]
         table = shop.catalog.alter_table("db.f", **change, remove_options=removed)
         assert "other" in table.schema.names
+
+
+def altered_within(catalog: wt.Catalog, table: str, column: str, how: str) -> None:
+    """A column that is ROW<a INT, b INT>."""
+    a, b = f"{column}.a", f"{column}.b"
+    if how == "swapped":
+        catalog.alter_table(table, rename_columns={a: "b", b: "a"}, move_columns={b: "first"})
+    else:
+        catalog.alter_table(table, drop_columns=[b])
+        catalog.alter_table(table, add_columns=[pa.field(b, pa.int32())])
+
+
+WITHIN = {"swapped": {"a": 2, "b": 1}, "made again": {"a": 1, "b": None}}
+
+
+@pytest.mark.parametrize("how", WITHIN)
+def test_widened_columns_follow_their_fields(tmp_path: Path, how: str) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    columns = {"k": "BIGINT", "x": "ROW<a INT, b INT>"}
+    dim = catalog.create_table("db.dim", columns, primary_key=["k"], options=OPTIONS)
+    fact = catalog.create_table(
+        "db.fact",
+        {"id": "BIGINT", "fk": "BIGINT"},
+        primary_key=["id"],
+        options=OPTIONS | {"merge-engine": "partial-update", "widen.fk": "db.dim(x)"},
+    )
+    dim.write([{"k": 1, "x": {"a": 1, "b": 2}}])
+    fact.write([{"id": 5, "fk": 1}])
+    fact.maintain(once=True)
+    altered_within(catalog, "db.dim", "x", how)
+    fact.maintain(once=True)
+    assert fact.scan(["id", "x"]).to_arrow().to_pylist() == [{"id": 5, "x": WITHIN[how]}]
+    assert fact.audit().ok
+
+
+@pytest.mark.parametrize("how", WITHIN)
+def test_a_join_follows_fields_of_its_columns(tmp_path: Path, how: str) -> None:
+    catalog = wt.Catalog(str(tmp_path))
+    columns = {"k": "BIGINT", "x": "ARRAY<ROW<a INT, b INT>>"}
+    catalog.create_table("db.left", {"u": "BIGINT"}, primary_key=["u"], options=OPTIONS)
+    right = catalog.create_table("db.right", columns, primary_key=["k"], options=OPTIONS)
+    join = wt.DeltaJoin(catalog, "db.out", "db.left", "db.right", {"u": "k"}, "left")
+    out = join.create(OPTIONS)
+    catalog.table("db.left").write([{"u": 1}])
+    right.write([{"k": 1, "x": [{"a": 1, "b": 2}]}])
+    assert join.run_once().rows_added == 1
+    altered_within(catalog, "db.right", "x.element", how)
+    assert join.run_once().rows_added == 1
+    assert rows(out) == [{"u": 1, "x": [WITHIN[how]]}]
+    assert join.run_once().snapshot_id is None
