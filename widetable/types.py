@@ -78,6 +78,17 @@ class DataField:
     default: str | None = None
 
 
+def without_comments(t: DataType) -> DataType:
+    """The type, for comparisons: what its fields are described as does not count."""
+    return replace(
+        t,
+        element=None if t.element is None else without_comments(t.element),
+        key=None if t.key is None else without_comments(t.key),
+        value=None if t.value is None else without_comments(t.value),
+        fields=tuple(replace(f, type=without_comments(f.type), description=None) for f in t.fields),
+    )
+
+
 def parse_type(json: str | dict[str, Any]) -> DataType:
     """A type of a schema file. In: SQL text ("INT NOT NULL") or an object for nested types."""
     if isinstance(json, dict):

@@ -29,6 +29,7 @@ from widetable.read.expired import expired, is_kept
 from widetable.read.split import Split
 from widetable.read.stream_plan import Kept, Offset, Piece, Step, check_offset
 from widetable.schema import TableSchema, file_column
+from widetable.types import without_comments
 from widetable.write.table_state import TableState
 
 StreamRead: TypeAlias = ChangeRead | InsertRead
@@ -170,9 +171,10 @@ class ChangeSource:
             ours = self.table.schema.field(name)
             theirs = file_column(ours, newer)
             is_gone = theirs is None and not ours.type.nullable
-            if newer.id > self.table.schema.id and (
-                is_gone or (theirs is not None and theirs.type != ours.type)
-            ):
+            is_other = theirs is not None and (
+                without_comments(theirs.type) != without_comments(ours.type)
+            )
+            if newer.id > self.table.schema.id and (is_gone or is_other):
                 raise UnsupportedError(
                     f"column {name!r}",
                     found=f"the type {theirs.type}" if theirs else "no such column",

@@ -263,6 +263,23 @@ def test_a_column_that_got_another_type_ends_it_and_a_new_one_goes_on(tmp_path: 
     assert batch["a"].to_pylist() == [2**40]
 
 
+def test_fields_that_change_end_it_and_their_comments_do_not(tmp_path: Path) -> None:
+    rows = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    table = create(tmp_path, columns=[KEY, pa.field("v", rows)])
+    catalog = wt.Catalog(str(tmp_path))
+    follower = table.follow("c", timeout=0.001)
+    catalog.alter_table("db.t", change_comments={"v.x": "said", "v": "too"})
+    table.write([{"k": 1, "v": {"x": 1, "y": 2}}])
+    assert next(follower)["v"].to_pylist() == [{"x": 1, "y": 2}]
+    catalog.alter_table("db.t", drop_columns=["v.y"])
+    catalog.alter_table("db.t", add_columns=[pa.field("v.y", pa.int64())])
+    table.write([{"k": 2, "v": {"x": 1, "y": 3}}])
+    with pytest.raises(wt.UnsupportedError, match="Start the reader again"):
+        next(follower)
+    (batch,) = table.follow("c", timeout=0)
+    assert batch["v"].to_pylist() == [{"x": 1, "y": 3}]
+
+
 # Restarts
 
 
