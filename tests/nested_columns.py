@@ -17,6 +17,11 @@ Path: TypeAlias = tuple[str, ...]
 _NUMBER = count()
 
 _INTEGERS = ("int8", "int32", "int64")
+# Maps: Avro has those of other keys than texts as lists.
+_KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "map": (pa.string(), ["x", "y", "z"]),
+    "numbers": (pa.int64(), [-1, 0, 2**40]),
+}
 _WIDER = {
     "int8": ("int32", "int64", "double", "string"),
     "int32": ("int64", "double", "string"),
@@ -46,20 +51,20 @@ class Part:
             return pa.struct([(part.name, part.arrow) for part in self.parts])
         if self.kind == "list":
             return pa.list_(self.parts[0].arrow)
-        if self.kind == "map":
-            return pa.map_(pa.string(), self.parts[0].arrow)
+        if self.kind in _KEYS:
+            return pa.map_(_KEYS[self.kind][0], self.parts[0].arrow)
         return _ARROW[self.kind]
 
 
 def new_part(rng: random.Random, name: str, depth: int = 0) -> Part:
     """Of any kind; within a few others only a plain one."""
-    kinds = [*_ARROW, "row", "list", "map"] if depth < 3 else [*_ARROW]
-    kind = rng.choice(kinds if depth else ["row", "row", "list", "map", *_INTEGERS])
+    kinds = [*_ARROW, "row", "list", *_KEYS] if depth < 3 else [*_ARROW]
+    kind = rng.choice(kinds if depth else ["row", "row", "list", *_KEYS, *_INTEGERS])
     parts: tuple[Part, ...] = ()
     if kind == "row":
         names = rng.sample("abc", rng.randint(1, 3))
         parts = tuple(new_part(rng, each, depth + 1) for each in names)
-    elif kind in ("list", "map"):
+    elif kind == "list" or kind in _KEYS:
         inner = "element" if kind == "list" else "value"
         parts = (new_part(rng, inner, depth + 1),)
     return Part(name, kind, next(_NUMBER), parts)
@@ -78,8 +83,9 @@ def drawn(rng: random.Random, part: Part) -> Value:
         return {each.number: drawn(rng, each) for each in part.parts}
     if part.kind == "list":
         return [drawn(rng, part.parts[0]) for _ in range(rng.randint(0, 3))]
-    if part.kind == "map":
-        return [(key, drawn(rng, part.parts[0])) for key in rng.sample("xyz", rng.randint(0, 3))]
+    if part.kind in _KEYS:
+        keys = rng.sample(_KEYS[part.kind][1], rng.randint(0, 3))
+        return [(key, drawn(rng, part.parts[0])) for key in keys]
     if part.kind == "string":
         return rng.choice(["", "ä", "text", "7"])
     if part.kind == "double":
@@ -96,7 +102,7 @@ def plain(value: Value, part: Part) -> Value:
         return {each.name: plain(value.get(each.number), each) for each in part.parts}
     if part.kind == "list":
         return [plain(each, part.parts[0]) for each in value]
-    if part.kind == "map":
+    if part.kind in _KEYS:
         return [(key, plain(each, part.parts[0])) for key, each in value]
     if part.kind == "string":
         return str(value)
