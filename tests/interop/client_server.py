@@ -3,9 +3,10 @@
 A request is one line of JSON on standard input: {"warehouse", "table", and perhaps "snapshot", "tag",
 "filter" ([column, value]: equality, pushed down), "project" ([columns]), or "changes" ([first, last
 snapshot]: what a streaming reader is given for each), or "write" (an Arrow file whose rows are
-committed), or "branch" ([method of its branch manager, arguments]: what it gives), and
-"options" for any of them; "exact": dates as numbers}. The answer is one line: {"rows": [...]} or {"error": text}. One
-process serves all tests: starting it takes as long as reading many tables.
+committed), or "branch" ([method of its branch manager, arguments]: what it gives), or "alter" (steps
+of alter_steps.py), and "options" for any of them; "exact": dates as numbers}. The answer is one line:
+{"rows": [...]} or {"error": text}. One process serves all tests: starting it takes as long as reading
+many tables.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 from pypaimon import CatalogFactory
+from pypaimon.schema.data_types import DataTypeParser
+from pypaimon.schema.schema_change import SchemaChange
 
 from tests.plain_rows import plain, python_rows
 
@@ -90,7 +93,23 @@ def branch(request: dict[str, Any]) -> list[Any]:
     return getattr(opened(request).branch_manager(), method)(*given) or []
 
 
-SERVED = {"write": write, "changes": changes, "branch": branch}
+def alter(request: dict[str, Any]) -> list[Any]:
+    """All steps at once; gives no rows."""
+    catalog = CatalogFactory.create({"warehouse": request["warehouse"]})
+    steps = [_CHANGES[what](path, *values) for what, path, *values in request["alter"]]
+    catalog.alter_table(request["table"], steps)
+    return []
+
+
+_CHANGES = {
+    "drop": SchemaChange.drop_column,
+    "add": lambda path, kind: SchemaChange.add_column(path, DataTypeParser.parse_data_type(kind)),
+    "rename": SchemaChange.rename_column,
+    "type": lambda path, kind: SchemaChange.update_column_type(
+        path, DataTypeParser.parse_data_type(kind)
+    ),
+}
+SERVED = {"write": write, "changes": changes, "branch": branch, "alter": alter}
 
 
 def main() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.rival import NEWEST, java_command
+from tests.interop.alter_steps import alter_steps
 from tests.interop.java_values import arrow_rows, json_rows
 from tests.patience import PATIENCE_SECONDS
 from tests.plain_rows import python_rows
-from widetable.operations.column_path import parsed
 from widetable.types import (
     DataField,
     arrow_field,
@@ -22,8 +22,6 @@ from widetable.types import (
     field_from_json,
     field_to_json,
     parse_type,
-    type_from_arrow,
-    type_to_json,
 )
 
 _SOURCES = sorted((Path(__file__).parent / "java").glob("*.java"))
@@ -143,33 +141,9 @@ class JavaTable:
         return [(row[0], (row[1], values)) for row, values in zip(given, rows, strict=True)]
 
     def alter(self, change: Mapping[str, Any]) -> None:
-        """What `Catalog.alter_table` takes, in this order: drop_columns, add_columns, rename_columns, change_types,
-        change_nullability, change_comments, move_columns (of columns), set_options.
-        """
-        steps: list[list[Any]] = [
-            ["drop", self._path(name)] for name in change.get("drop_columns", ())
-        ]
-        steps += [
-            ["add", self._path(field.name), type_to_json(type_from_arrow(field.type))]
-            for field in change.get("add_columns", ())
-        ]
-        steps += self._of("rename", change.get("rename_columns", {}))
-        for name, kind in change.get("change_types", {}).items():
-            steps.append(["type", self._path(name), type_to_json(type_from_arrow(kind))])
-        steps += self._of("null", change.get("change_nullability", {}))
-        steps += self._of("comment", change.get("change_comments", {}))
-        for name, place in change.get("move_columns", {}).items():
-            word, *beside = place.split()
-            steps.append(["move", self._path(name), word.upper(), *beside])
-        steps += [["set", *pair] for pair in change.get("set_options", {}).items()]
-        self.ask("alter", changes=steps)
-
-    def _of(self, what: str, values: Mapping[str, Any]) -> list[list[Any]]:
-        return [[what, self._path(name), value] for name, value in values.items()]
-
-    def _path(self, name: str) -> list[str]:
-        is_column = any(field.name == name for field in self.fields())
-        return [name] if is_column else [*parsed(name)]
+        """What `Catalog.alter_table` takes."""
+        names = [field.name for field in self.fields()]
+        self.ask("alter", changes=alter_steps(change, names))
 
     def ask(self, do: str, **how: Any) -> list[list[Any]]:
         return self.java.ask(self.path, do, **self._where, **how)
