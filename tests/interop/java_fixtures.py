@@ -21,6 +21,7 @@ from tests.fixture_tables import ROOT
 from tests.interop.java_process import JavaProcess, JavaTable
 from tests.interop.test_pypaimon import ALL_TYPES
 from tests.plain_rows import plain, python_rows
+from widetable.type_text import type_from_text
 from widetable.types import type_from_arrow, type_to_json
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -213,6 +214,50 @@ def mixed_formats(java: JavaProcess) -> Iterable[JavaTable]:
     table.ask("alter", changes=[["set", "file.format.per.level", "0:parquet"]])
     write(table, *numbered([3, 8], "c"), options={"write-only": "true"})
     yield table
+
+
+_ROW: Final = "ROW<a INT, b STRING>"
+_NESTED: Final = {
+    "k": "INT NOT NULL",
+    "v": _ROW,
+    "l": f"ARRAY<{_ROW}>",
+    "m": f"MAP<STRING, {_ROW}>",
+    "n": f"MAP<INT, ARRAY<{_ROW}>>",
+}
+_ROWS: Final = ("v", "l.element", "m.value", "n.value.element")
+
+
+@makes
+def nested_columns(java: JavaProcess) -> Iterable[JavaTable]:
+    """Fields that came, went, came again, were renamed and widened, in files of each format: one at the bottom, two
+    above.
+    """
+    for kind in ("parquet", "orc", "avro"):
+        types = {name: type_to_json(type_from_text(text)) for name, text in _NESTED.items()}
+        table = create(java, f"{kind}_nested", types, key=["k"])
+        how = {"file.format": kind, "write-only": "true"}
+        write(table, *nested_records(range(6), {"a": 1, "b": "x"}), options=how)
+        table.compact(full=True, options=how | {"write-only": "false"})
+        table.alter({"add_columns": [pa.field(f"{row}.c", pa.int64()) for row in _ROWS]})
+        table.alter({"rename_columns": {f"{row}.b": "text" for row in _ROWS}})
+        table.alter({"change_types": {f"{row}.a": pa.int64() for row in _ROWS}})
+        row = {"a": 2**40, "text": "y", "c": -1}
+        write(table, *nested_records([1, 2, 7], row), options=how)
+        table.alter({"drop_columns": [f"{row}.a" for row in _ROWS]})
+        table.alter({"add_columns": [pa.field(f"{row}.a", pa.string()) for row in _ROWS]})
+        table.alter({"change_types": {f"{row}.c": pa.float64() for row in _ROWS}})
+        row = {"text": "z", "c": 0.5, "a": "new"}
+        write(table, *nested_records([2, 3, 8], row), options=how)
+        yield table
+
+
+def nested_records(keys: Iterable[int], row: dict[str, Any]) -> list[Record]:
+    """Of the columns of `_NESTED`, nulls at every depth among them."""
+    empty = dict.fromkeys(row)
+    full: Record = (row, [row, None, empty], [("p", row)], [(1, [row, None])])
+    half: Record = (empty, [], [("q", None)], [(2, [])])
+    nulls: Record = (None, None, None, None)
+    return [(key, *(full, half, nulls)[key % 3]) for key in keys]
 
 
 @makes
