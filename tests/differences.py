@@ -132,6 +132,10 @@ FAULTS_OF_JAVA: Final[dict[str, tuple[str, ...]]] = {
         _FAULTS + "minus_zero_is_the_lesser_value",
         _JAVA + "zero_and_minus_zero_are_one_key_in_reads_and_two_in_lookups",
     ),
+    "the first 808 microseconds": (
+        _FAULTS + "the_first_and_the_last_time_of_a_timestamp",
+        _JAVA + "the_first_times_of_a_timestamp_are_not_written",
+    ),
     "min, max of BOOLEAN": (
         _FAULTS + "false_is_the_lesser_boolean",
         _JAVA + "no_min_of_booleans",

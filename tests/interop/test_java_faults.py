@@ -65,6 +65,22 @@ def test_zero_and_minus_zero_are_one_key_in_reads_and_two_in_lookups(
     assert both(java, table) == ([2, 1], [2])
 
 
+def test_the_first_times_of_a_timestamp_are_not_written(tmp_path: Path, java: JavaProcess) -> None:
+    """Those of the millisecond that its 64 bits hold a part of: it is multiplied first (Timestamp.toMicros)."""
+    kind = pa.timestamp("us")
+    table = create(tmp_path, pa.int32(), kind)
+    first = -(2**63 // 1000) * 1000
+    theirs = JavaTable(java, Path(table.path))
+    theirs.write(pa.table({"k": pa.array([1], pa.int32()), "v": pa.array([first], kind)}))
+    lost = pa.table({"k": pa.array([2], pa.int32()), "v": pa.array([first - 1], kind)})
+    with pytest.raises(JavaRefused, match="ArithmeticException: long overflow"):
+        theirs.write(lost)
+    table.write(lost)
+    times = [first, first - 1]
+    assert table.scan().to_arrow()["v"].cast(pa.int64()).to_pylist() == times
+    assert theirs.read()["v"].cast(pa.int64()).to_pylist() == times
+
+
 def test_no_min_of_booleans(tmp_path: Path, java: JavaProcess) -> None:
     options = {"merge_engine": "aggregation", "fields__v__aggregate_function": "min"}
     table = create(tmp_path, pa.int32(), pa.bool_(), **options)

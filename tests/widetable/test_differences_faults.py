@@ -72,6 +72,22 @@ def test_minus_zero_is_the_lesser_value(tmp_path: Path, function: str, sign: str
         assert [str(value) for value in found] == [sign] * 2
 
 
+@pytest.mark.parametrize("full", [False, True], ids=["read", "compacted"])
+def test_the_first_and_the_last_time_of_a_timestamp(tmp_path: Path, full: bool) -> None:
+    """All that 64 bits hold, as a value and as a key."""
+    kind = pa.timestamp("us")
+    times = [-(2**63), -(2**63) + 807, -(2**63) + 808, 2**63 - 1]
+    for folder, key, value in (("k", kind, pa.int64()), ("v", pa.int64(), kind)):
+        table = create(tmp_path / folder, key, value, bucket="1")
+        for time in times:
+            write(table, (time, time))
+        if full:
+            table.compact(full=True)
+        rows = table.scan().to_arrow()
+        assert rows["k"].cast(pa.int64()).to_pylist() == times
+        assert rows["v"].cast(pa.int64()).to_pylist() == times
+
+
 @pytest.mark.parametrize(("function", "expected"), [("min", False), ("max", True)])
 def test_false_is_the_lesser_boolean(tmp_path: Path, function: str, expected: bool) -> None:
     options = {"merge-engine": "aggregation", FOLDS: function}
