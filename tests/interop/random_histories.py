@@ -1,7 +1,7 @@
 """A random table under two masters: both write to it, ours compacts, both must read the same rows.
 
-Values that Python's dates cannot hold are brought into range: pypaimon plans and reads with them. Where the other
-client is known to say something else, a property of the history says so, and why.
+Values that Python's dates cannot hold are brought into range for pypaimon, which plans and reads with them. Where the
+other client is known to say something else, a property of the history says so, and why.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -21,6 +21,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 import widetable as wt
+from tests.model import Row
 from tests.plain_rows import plain, python_rows, row_texts
 from tests.random_table import (
     NAME,
@@ -50,13 +51,19 @@ _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 @dataclass(frozen=True)
 class OtherClient:
     """Who writes beside us. compact: its compaction, full or not. alter: its way of changing columns as
-    `Catalog.alter_table` does; without it they stay as they are. takes_kinds: rows may have `_row_kind`.
+    `Catalog.alter_table` does; without it they stay as they are. takes_kinds: rows may have `_row_kind`; others get
+    the same rows as `+I`, unless a field of theirs says otherwise. takes_all_vectors: of all engines, not of
+    deduplicate only. served_rows: rows with other times in the place of those that it cannot hold. serves: whether both
+    say the same of a row of a table.
     """
 
     write: TheirWrite
     compact: TheirCompact | None = None
     alter: TheirAlter | None = None
     takes_kinds: bool = False
+    takes_all_vectors: bool = False
+    served_rows: Callable[[pa.Table], pa.Table] = lambda rows: in_range(rows)
+    serves: Callable[[TableSchema, Row], bool] = lambda _schema, _row: True
 
 
 @dataclass
@@ -67,59 +74,67 @@ class History:
 
     spec: TableSpec
     table: wt.Table
+    client: OtherClient
     retracted: Counter[str] = field(default_factory=Counter)
     has_befores: bool = False
     they_retract: bool = False
     steps: list[str] = field(default_factory=list)
 
-    def write(self, commit: Commit, by: OtherClient | None) -> None:
+    def write(self, commit: Commit, *, by_them: bool) -> None:
         """One commit, by us or by the other client, which writes all columns."""
-        if not commit.records:
+        kept = [record for record in commit.records if self.client.serves(self.schema, record[1])]
+        takes_kinds = self.client.takes_kinds or "rowkind.field" in self.schema.options
+        if by_them and not takes_kinds:
+            kept = [("+I", row) for _, row in kept]
+        if not kept:
             return
-        self.has_befores |= any(kind == "-U" for kind, _ in commit.records)
+        commit = replace(commit, records=tuple(kept))
+        self.has_befores |= any(kind == "-U" for kind, _ in kept)
         keys = self.schema.primary_keys
         self.retracted.update(
-            repr([row[name] for name in keys])
-            for kind, row in commit.records
-            if kind.startswith("-")
+            repr([row[name] for name in keys]) for kind, row in kept if kind.startswith("-")
         )
-        rows = in_range(pa.table(data_of(self.schema, commit)))
-        if by is None or (ROW_KIND_COLUMN in rows.column_names and not by.takes_kinds):
+        rows = self.client.served_rows(pa.table(data_of(self.schema, commit)))
+        if not by_them:
             self.steps.append(f"write {commit}")
             self.table.write(rows)
             return
+        if not takes_kinds:
+            rows = rows.drop_columns(ROW_KIND_COLUMN)
         self.they_retract |= ROW_KIND_COLUMN in rows.column_names
         self.steps.append(f"they write {commit}")
-        by.write(self.table, all_columns(rows, self.table.arrow_schema))
+        self.client.write(self.table, all_columns(rows, self.table.arrow_schema))
 
-    def compact(self, *, full: bool, by: TheirCompact | None = None) -> None:
-        self.steps.append(f"{'we' if by is None else 'they'} compact, full={full}")
-        if by is None:
+    def compact(self, *, full: bool, by_them: bool = False) -> None:
+        self.steps.append(f"{'they' if by_them else 'we'} compact, full={full}")
+        if by_them:
+            assert self.client.compact is not None
+            self.client.compact(self.table, full)
+        else:
             self.table.compact(full=full)
-        else:
-            by(self.table, full)
 
-    def alter(self, change: dict[str, Any], *, by: TheirAlter | None = None) -> None:
-        self.steps.append(f"{'we' if by is None else 'they'} alter {change}")
-        if by is None:
+    def alter(self, change: dict[str, Any], *, by_them: bool) -> None:
+        self.steps.append(f"{'they' if by_them else 'we'} alter {change}")
+        if by_them:
+            assert self.client.alter is not None
+            self.client.alter(self.table, change)
+        else:
             wt.Catalog(str(Path(self.table.path).parents[1])).alter_table(NAME, **change)
-        else:
-            by(self.table, change)
 
-    def go_on(self, data: st.DataObject, client: OtherClient) -> None:
+    def go_on(self, data: st.DataObject) -> None:
         """Up to five commits of both, some of them compacted, with other columns in between."""
+        client = self.client
         for _ in range(data.draw(st.integers(1, 5), label="commits")):
-            is_theirs = data.draw(st.sampled_from([False, False, True]), label="theirs")
+            by_them = data.draw(st.sampled_from([False, False, True]), label="theirs")
             commit = data.draw(stamped_commits(self.schema, self.spec.keys), label="commit")
-            self.write(commit, client if is_theirs else None)
+            self.write(commit, by_them=by_them)
             if data.draw(st.integers(0, 2), label="compact") == 0:
-                is_theirs = client.compact is not None and data.draw(st.booleans(), label="theirs")
-                full = data.draw(st.booleans(), label="full")
-                self.compact(full=full, by=client.compact if is_theirs else None)
+                by_them = client.compact is not None and data.draw(st.booleans(), label="theirs")
+                self.compact(full=data.draw(st.booleans(), label="full"), by_them=by_them)
             if client.alter is not None and data.draw(st.integers(0, 4), label="alter") == 0:
-                is_theirs = data.draw(st.booleans(), label="theirs")
+                by_them = data.draw(st.booleans(), label="theirs")
                 change = data.draw(column_changes(self.schema), label="change")
-                self.alter(change, by=client.alter if is_theirs else None)
+                self.alter(change, by_them=by_them)
 
     @property
     def schema(self) -> TableSchema:
@@ -204,12 +219,12 @@ def history(
     spec = data.draw(table_specs() if specs is None else specs, label="table")
     if data.draw(st.integers(0, 2), label="dynamic buckets") == 0:
         spec = spec.with_options({"bucket": "-1", "dynamic-bucket.target-row-num": "2"})
-    if spec.options["merge-engine"] != "deduplicate":  # they refuse the others
+    if spec.options["merge-engine"] != "deduplicate" and not client.takes_all_vectors:
         spec = spec.with_options({"deletion-vectors.enabled": "false"})
     if may_lack_a_value(spec.schema):
         reject()
-    found = History(spec, make(folder, spec))
-    found.go_on(data, client)
+    found = History(spec, make(folder, spec), client)
+    found.go_on(data)
     return found
 
 
@@ -222,14 +237,14 @@ def in_range(rows: pa.Table) -> pa.Table:
 def _in_range(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_date32(kind):
-        return _clamped(column, pa.int32(), *_DATES)
+        return clamped(column, pa.int32(), *_DATES)
     if not pa.types.is_timestamp(kind):
         return column
     lowest, highest = (seconds * _UNITS[kind.unit] for seconds in _SECONDS)
-    return _clamped(column, pa.int64(), max(lowest, -(2**62)), min(highest, 2**62))
+    return clamped(column, pa.int64(), max(lowest, -(2**62)), min(highest, 2**62))
 
 
-def _clamped(column: pa.Array, kind: pa.DataType, lowest: int, highest: int) -> pa.Array:
+def clamped(column: pa.Array, kind: pa.DataType, lowest: int, highest: int) -> pa.Array:
     numbers = pc.max_element_wise(column.cast(kind), pa.scalar(lowest, kind), skip_nulls=False)
     return pc.min_element_wise(numbers, pa.scalar(highest, kind), skip_nulls=False).cast(
         column.type

@@ -89,11 +89,11 @@ def test_both_read_the_same_rows(data: st.DataObject, java: JavaProcess) -> None
             rows = our_rows(found.table)
             assert java_rows(java, found.table) == rows, found.steps
             check_an_older_snapshot(data, java, found)
-            for by in data.draw(st.permutations([None, client.compact]), label="compacted by"):
-                found.compact(full=True, by=by)
+            for by_them in data.draw(st.permutations([False, True]), label="compacted by them"):
+                found.compact(full=True, by_them=by_them)
                 assert our_rows(found.table) == rows, found.steps
                 assert java_rows(java, found.table) == rows, found.steps
-            found.go_on(data, client)
+            found.go_on(data)
 
 
 @pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])

@@ -4,22 +4,20 @@ the same rows. `make interop` runs 10,000 of them.
 
 from __future__ import annotations
 
+import math
 import os
 
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from tests.aggregates import function_of
 from tests.interop.conftest import NATIVE, PypaimonProcess
-from tests.interop.random_histories import (
-    OtherClient,
-    TheirWrite,
-    has_plain_keys,
-    history,
-    table_folder,
-)
+from tests.interop.random_histories import OtherClient, TheirWrite, history, table_folder
+from tests.model import Row
 from tests.plain_rows import row_texts
-from tests.random_table import TableSpec, functions_of, table_specs
+from tests.random_table import TableSpec, table_specs
+from widetable.schema import TableSchema
 
 pytestmark = pytest.mark.interop
 
@@ -27,8 +25,14 @@ TABLES = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "60"))
 
 
 def is_served(spec: TableSpec) -> bool:
-    """Nor `listagg`, which loses texts without characters there (test_pypaimon_differs)."""
-    return has_plain_keys(spec) and "listagg" not in functions_of(spec.schema)
+    """No NaN with a sign in a key, which lies below all numbers there (test_pypaimon_differs)."""
+    values = [value for key in spec.keys for value in key.values() if isinstance(value, float)]
+    return not any(math.isnan(value) and math.copysign(1, value) < 0 for value in values)
+
+
+def is_row_served(schema: TableSchema, row: Row) -> bool:
+    """No text without characters in a column of `listagg`, which is lost there (test_pypaimon_differs)."""
+    return all(value != "" or function_of(schema, name) != "listagg" for name, value in row.items())
 
 
 @settings(max_examples=TABLES, deadline=None)
@@ -39,8 +43,9 @@ def test_both_read_the_same_rows(
     pypaimon_native_write: TheirWrite,
 ) -> None:
     specs = table_specs().filter(is_served)
+    client = OtherClient(pypaimon_native_write, serves=is_row_served)
     with table_folder() as folder:
-        found = history(data, folder, OtherClient(pypaimon_native_write), specs)
+        found = history(data, folder, client, specs)
         if found.stays_different or not found.table.snapshots():
             reject()
         if found.waits_for_compaction:
