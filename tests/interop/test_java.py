@@ -21,41 +21,30 @@ from tests.interop.random_histories import History, has_plain_keys, history, tab
 from tests.interop.test_changelog import by_key
 from tests.random_table import TableSpec, changelog_specs, functions_of, table_specs
 from tests.strategies import drawn_snapshot
-from widetable.schema import TableSchema
 
 TABLES: Final = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "1200"))
-_FIRST_AS_IT_IS: Final = ("merge_map_with_keytime", "nested_partial_update", "nested_update")
 pytestmark = [pytest.mark.interop, NEEDS_JAVA]
 
 
 def is_served(spec: TableSpec) -> bool:
     """Not where Java compares floats as keys: NaN equals every value, rows of other keys are lost; nor where it looks
-    up keys of bytes. It has no `min` and `max` of booleans, fails at a null among distinct rows, and keeps elements of
-    the first value of a key that the function is to pass over. test_java_faults has each. What late records make of
-    the first value of a group depends on when it compacts (semantics U8). Releases so far do not know
+    up keys of bytes. It has no `min` and `max` of booleans. test_java_faults has each. What late records make of the
+    first value of a group depends on when it compacts (semantics U8). Releases so far do not know
     `nested-sequence-field`.
     """
-    if any(fails_to_fill(spec.schema, name) for name in spec.schema.names):
+    schema = spec.schema
+    kinds = {name: schema.field(name).type.root for name in schema.names}
+    if any(kinds[n] == "BOOLEAN" and function_of(schema, n) in ("min", "max") for n in kinds):
         return False
     looks_up = (
         "lookup" in spec.options.values()
         or spec.options["merge-engine"] == "first-row"
         or spec.options.get("deletion-vectors.enabled") == "true"
     )
-    roots = {spec.schema.field(name).type.root for name in spec.primary_key}
-    if looks_up and not roots.isdisjoint({"BINARY", "VARBINARY"}):
+    if looks_up and not {kinds[n] for n in spec.primary_key}.isdisjoint({"BINARY", "VARBINARY"}):
         return False
     knows_options = not any(name.endswith("nested-sequence-field") for name in spec.options)
     return knows_options and has_plain_keys(spec)
-
-
-def fails_to_fill(schema: TableSchema, name: str) -> bool:
-    """Of the reasons above those that are of one column and its function."""
-    kind, function = schema.field(name).type, function_of(schema, name)
-    if function == "collect" and schema.options.get(f"fields.{name}.distinct") == "true":
-        return kind.element is not None and kind.element.root == "ROW"
-    is_lost = function in ("min", "max") and kind.root == "BOOLEAN"
-    return is_lost or function in _FIRST_AS_IT_IS
 
 
 def begins_with_a_retraction(found: History) -> bool:
