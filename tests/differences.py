@@ -90,13 +90,18 @@ ANSWERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "a column of sequence.field after a retraction": (
         _ANSWERS + "a_column_that_orders_has_the_value_of_a_retraction",
+        _JAVA + "both_answers",
     ),
-    "a retraction alone for its key": (_ANSWERS + "a_retraction_alone_is_taken_back_from_nothing",),
+    "a retraction alone for its key": (
+        _ANSWERS + "a_retraction_alone_is_taken_back_from_nothing",
+        _JAVA + "both_answers",
+    ),
     "a retraction that a function cannot take back": (
         _ANSWERS + "a_retraction_that_cannot_be_taken_back_is_not_written",
     ),
     "a NOT NULL column": (
         _ANSWERS + "a_not_null_column_without_a_value_has_that_of_the_last_record",
+        _JAVA + "a_not_null_column_that_a_retraction_clears",
     ),
     "level 0 of first-row tables": (
         _ANSWERS + "level_0_is_read_and_merged",

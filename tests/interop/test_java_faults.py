@@ -13,6 +13,14 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
+from tests.interop.differing_cases import (
+    CASES,
+    OF_PYPAIMON_ALONE,
+    chosen,
+    rows_of,
+    table_of,
+    without_a_value,
+)
 from tests.interop.java_process import JavaProcess, JavaRefused, JavaTable
 from tests.interop.java_session import NEEDS_JAVA
 
@@ -44,6 +52,23 @@ def write(table: wt.Table, *rows: tuple[Any, ...]) -> None:
 def both(java: JavaProcess, table: wt.Table) -> tuple[list[Any], list[Any]]:
     theirs = JavaTable(java, Path(table.path)).read()
     return table.scan().to_arrow()["v"].to_pylist(), theirs["v"].to_pylist()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_answers(tmp_path: Path, java: JavaProcess, name: str) -> None:
+    """What differs from pypaimon, and for one case not from Java."""
+    case = CASES[name]
+    table = table_of(tmp_path, case)
+    assert chosen(table.scan().to_arrow().to_pylist()) == rows_of(case.ours)
+    theirs = case.ours if name in OF_PYPAIMON_ALONE else case.theirs
+    assert chosen(JavaTable(java, Path(table.path)).read().to_pylist()) == rows_of(theirs)
+
+
+def test_a_not_null_column_that_a_retraction_clears(tmp_path: Path, java: JavaProcess) -> None:
+    table = without_a_value(tmp_path)
+    assert table.scan().to_arrow()["needed"].to_pylist() == [7]
+    with pytest.raises(JavaRefused, match="NullPointerException"):
+        JavaTable(java, Path(table.path)).read()
 
 
 def test_a_nan_in_a_key_swallows_rows_of_other_keys(tmp_path: Path, java: JavaProcess) -> None:
