@@ -46,7 +46,6 @@ def client_of(java: JavaProcess, *, alters: bool = True) -> OtherClient:
         compact=lambda table, full: table_of(table).compact(full=full, options=_BUFFERS),
         alter=alter if alters else None,
         takes_kinds=True,
-        takes_all_vectors=True,
         served_rows=written_times,
         serves=is_row_served,
     )

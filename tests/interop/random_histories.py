@@ -52,16 +52,16 @@ _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 class OtherClient:
     """Who writes beside us. compact: its compaction, full or not. alter: its way of changing columns as
     `Catalog.alter_table` does; without it they stay as they are. takes_kinds: rows may have `_row_kind`; others get
-    the same rows as `+I`, unless a field of theirs says otherwise. takes_all_vectors: of all engines, not of
-    deduplicate only. served_rows: rows with other times in the place of those that it cannot hold. serves: whether both
-    say the same of a row of a table.
+    the same rows as `+I`, unless a field of theirs says otherwise. writes_to: whether it writes to such tables.
+    served_rows: rows with other times in the place of those that it cannot hold. serves: whether both say the same of
+    a row of a table.
     """
 
     write: TheirWrite
     compact: TheirCompact | None = None
     alter: TheirAlter | None = None
     takes_kinds: bool = False
-    takes_all_vectors: bool = False
+    writes_to: Callable[[TableSchema], bool] = lambda _schema: True
     served_rows: Callable[[pa.Table], pa.Table] = lambda rows: in_range(rows)
     serves: Callable[[TableSchema, Row], bool] = lambda _schema, _row: True
 
@@ -127,7 +127,7 @@ class History:
         for _ in range(data.draw(st.integers(1, 5), label="commits")):
             by_them = data.draw(st.sampled_from([False, False, True]), label="theirs")
             commit = data.draw(stamped_commits(self.schema, self.spec.keys), label="commit")
-            self.write(commit, by_them=by_them)
+            self.write(commit, by_them=by_them and client.writes_to(self.schema))
             if data.draw(st.integers(0, 2), label="compact") == 0:
                 by_them = client.compact is not None and data.draw(st.booleans(), label="theirs")
                 self.compact(full=data.draw(st.booleans(), label="full"), by_them=by_them)
@@ -155,8 +155,7 @@ class History:
     @property
     def waits_for_compaction(self) -> bool:
         """Whether the other client sees our rows only behind a full compaction: it passes over level 0 of first-row
-        tables and of those with deletion vectors, and over retractions alone in aggregation
-        (docs/differences-from-paimon.md).
+        tables and of those with deletion vectors, and over retractions alone in aggregation (differing_cases).
         """
         options = self.spec.options
         if options["merge-engine"] == "aggregation" and self.has_retractions:
@@ -165,27 +164,24 @@ class History:
 
     @property
     def stays_different(self) -> bool:
-        """Where such a retraction is merged by readers only, for good, and where test_pypaimon_differs has a case:
-        groups that protect their own sequence, `sequence.field` where it orders retractions, removed rows that are
-        retracted once more or have a function in their group, -U next to removals, first values of groups.
+        """Where such a retraction is merged by readers only, for good, and where differing_cases has a case:
+        `sequence.field` where it orders retractions that are merged, removed rows that are retracted once more or have
+        a function in their group, -U next to removals, first values of groups.
         """
         if self.schema.sequence_groups and not functions_of(self.schema).isdisjoint(_FIRSTS):
             return True
-        groups = self.schema.sequence_groups
-        own = any(not set(group.sequence).isdisjoint(group.protected) for group in groups)
         options = self.schema.options
-        is_partial = options["merge-engine"] == "partial-update"
-        has_order = "sequence.field" in options and (self.waits_for_compaction or is_partial)
+        has_order = "sequence.field" in options and options["merge-engine"] != "deduplicate"
         if self.retracted and any("partial-update.remove-record" in name for name in options):
             has_functions = bool(self.schema.sequence_groups and functions_of(self.schema))
             if has_functions or self.has_befores or max(self.retracted.values()) > 1:
                 return True
-        return self.has_retractions and (own or has_order)
+        return self.has_retractions and has_order
 
 
 def may_lack_a_value(schema: TableSchema) -> bool:
     """Whether a fold may leave a NOT NULL column empty: the last record's value here, an error or another value there
-    (docs/differences-from-paimon.md).
+    (differing_cases.without_a_value).
     """
     folded = {name for group in schema.sequence_groups for name in group.protected}
     if schema.options["merge-engine"] == "aggregation":
@@ -219,8 +215,6 @@ def history(
     spec = data.draw(table_specs() if specs is None else specs, label="table")
     if data.draw(st.integers(0, 2), label="dynamic buckets") == 0:
         spec = spec.with_options({"bucket": "-1", "dynamic-bucket.target-row-num": "2"})
-    if spec.options["merge-engine"] != "deduplicate" and not client.takes_all_vectors:
-        spec = spec.with_options({"deletion-vectors.enabled": "false"})
     if may_lack_a_value(spec.schema):
         reject()
     found = History(spec, make(folder, spec), client)
