@@ -27,7 +27,7 @@ _NESTED: Final = ("nested_partial_update", "nested_update")
 _BUFFERS: Final = {"write-buffer-size": "1 mb", "page-size": "4 kb"}
 
 
-def client_of(java: JavaProcess, *, alters: bool = True) -> OtherClient:
+def client_of(java: JavaProcess, *, keeps_columns: bool = False) -> OtherClient:
     """Java as the other master of a random table."""
 
     def table_of(table: wt.Table) -> JavaTable:
@@ -44,7 +44,8 @@ def client_of(java: JavaProcess, *, alters: bool = True) -> OtherClient:
     return OtherClient(
         write=lambda table, rows: table_of(table).write(rows, options=_BUFFERS),
         compact=lambda table, full: table_of(table).compact(full=full, options=_BUFFERS),
-        alter=alter if alters else None,
+        alter=alter,
+        keeps_columns=keeps_columns,
         takes_kinds=True,
         served_rows=written_times,
         serves=is_row_served,

@@ -51,15 +51,16 @@ _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 @dataclass(frozen=True)
 class OtherClient:
     """Who writes beside us. compact: its compaction, full or not. alter: its way of changing columns as
-    `Catalog.alter_table` does; without it they stay as they are. takes_kinds: rows may have `_row_kind`; others get
-    the same rows as `+I`, unless a field of theirs says otherwise. writes_to: whether it writes to such tables.
-    served_rows: rows with other times in the place of those that it cannot hold. serves: whether both say the same of
-    a row of a table.
+    `Catalog.alter_table` does; without it we change them. keeps_columns: nobody does. takes_kinds: rows may have
+    `_row_kind`; others get the same rows as `+I`, unless a field of theirs says otherwise. writes_to: whether it writes
+    to such tables. served_rows: rows with other times in the place of those that it cannot hold. serves: whether both
+    say the same of a row of a table.
     """
 
     write: TheirWrite
     compact: TheirCompact | None = None
     alter: TheirAlter | None = None
+    keeps_columns: bool = False
     takes_kinds: bool = False
     writes_to: Callable[[TableSchema], bool] = lambda _schema: True
     served_rows: Callable[[pa.Table], pa.Table] = lambda rows: in_range(rows)
@@ -131,8 +132,8 @@ class History:
             if data.draw(st.integers(0, 2), label="compact") == 0:
                 by_them = client.compact is not None and data.draw(st.booleans(), label="theirs")
                 self.compact(full=data.draw(st.booleans(), label="full"), by_them=by_them)
-            if client.alter is not None and data.draw(st.integers(0, 4), label="alter") == 0:
-                by_them = data.draw(st.booleans(), label="theirs")
+            if not client.keeps_columns and data.draw(st.integers(0, 4), label="alter") == 0:
+                by_them = client.alter is not None and data.draw(st.booleans(), label="theirs")
                 change = data.draw(column_changes(self.schema), label="change")
                 self.alter(change, by_them=by_them)
 

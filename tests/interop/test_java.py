@@ -92,7 +92,7 @@ def test_both_read_the_same_changes(java: JavaProcess, producer: str) -> None:
     @settings(max_examples=max(1, TABLES // 12), deadline=None)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
-        client = client_of(java, alters=False)
+        client = client_of(java, keeps_columns=True)
         with table_folder() as folder:
             found = history(data, folder, client, changelog_specs(producer).filter(is_served))
             if not found.table.snapshots():
