@@ -11,7 +11,7 @@ current type does not hold: the file is sound then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from widetable.errors import DamagedError, UnsupportedError
 from widetable.format.printed_value import printed
-from widetable.types import MAX_LENGTH, DataType, arrow_type
+from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type
 
 Step: TypeAlias = Callable[[pa.Array], pa.Array]
 
@@ -309,11 +309,10 @@ def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
     if not pa.types.is_struct(found):
         raise _not_nested(found, stored, subject)
     target = arrow_type(wanted)
-    old_by_id = {f.id: f for f in stored.fields}
+    before = _fields_before(stored, wanted, subject)
     children: list[tuple[int, Step | None]] = []
     forbids_null = False
-    for f in wanted.fields:
-        old = old_by_id.get(f.id)
+    for f, old in zip(wanted.fields, before, strict=True):
         index = -1 if old is None else found.get_field_index(old.name)
         if old is not None and index < 0:
             raise _missing(old.name, stored, subject)
@@ -336,6 +335,22 @@ def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
         return pa.StructArray.from_arrays(arrays, fields=list(target), mask=array.is_null())
 
     return rebuild
+
+
+def _fields_before(stored: DataType, wanted: DataType, subject: str) -> Sequence[DataField | None]:
+    """Of each wanted field, by id. Ids that are there twice, of a client that gave none, tell only that all stayed."""
+    names = [[(f.id, f.name) for f in kind.fields] for kind in (stored, wanted)]
+    by_id = {f.id: f for f in stored.fields}
+    if len(by_id) == len(stored.fields):
+        return [by_id.get(f.id) for f in wanted.fields]
+    if names[0] != names[1]:
+        raise UnsupportedError(
+            subject,
+            found=f"fields that changed in a ROW whose ids are there twice: {stored}",
+            expected="an id of its own for each field",
+            action="Read the table with the client that made it, and write it to a new table.",
+        )
+    return stored.fields
 
 
 _NESTED: Final[dict[str, Callable[[pa.DataType, DataType, DataType, str], Step | None]]] = {

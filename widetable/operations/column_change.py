@@ -52,7 +52,13 @@ def changed_columns(schema: TableSchema, change: ColumnChange) -> tuple[tuple[Da
     _check_what_is_there(schema, change)
     _check_once(change)
     columns = _ChangedColumns(schema, change)
-    return columns.fields(schema.fields, ()), columns.highest_id
+    fields = columns.fields(schema.fields, ())
+    before = {each.id: each.type for each in schema.fields}
+    for each in fields:
+        old = before.get(each.id, each.type)
+        if old != each.type:  # the reader of old files is asked whether it goes on with the column
+            column_cast(arrow_type(old), old, each.type, f"column {each.name!r}")
+    return fields, columns.highest_id
 
 
 def _check_what_is_there(schema: TableSchema, change: ColumnChange) -> None:

@@ -176,6 +176,17 @@ def test_row_is_rebuilt_by_field_id() -> None:
         ]
 
 
+def test_fields_without_ids_of_their_own_are_read_while_they_stay() -> None:
+    old = row_of((0, "a", "INT"), (0, "b", "INT"))
+    values = pa.array([{"a": 1, "b": 2}, None], arrow_type(parse_type(old)))
+    assert cast(values, old, old).to_pylist() == values.to_pylist()
+    wider = row_of((0, "a", "INT"), (0, "b", "BIGINT"))
+    assert cast(values, old, wider).to_pylist() == values.to_pylist()
+    for new in (row_of((0, "b", "INT"), (0, "a", "INT")), row_of((0, "a", "INT"))):
+        with pytest.raises(UnsupportedError, match=r"column 'v' of f: .*ids are there twice"):
+            cast(values, old, new)
+
+
 def array_of(kind: Any) -> dict[str, Any]:
     return {"type": "ARRAY", "element": kind}
 

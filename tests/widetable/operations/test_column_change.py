@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +300,40 @@ def test_a_change_that_cannot_be_is_refused_by_name(
     with pytest.raises(error, match=says):
         catalog.alter_table("db.t", **change)
     assert table.schema.id == 0
+
+
+def test_fields_whose_ids_another_client_gave_twice_stay(catalog: wt.Catalog) -> None:
+    """Nobody would know which one values of before are of."""
+    path = Path(create(catalog).path, "schema/schema-0")
+    schema = json.loads(path.read_bytes())
+    for each in schema["fields"][1]["type"]["fields"]:
+        each["id"] = 0
+    path.write_text(json.dumps(schema))
+    with pytest.raises(wt.UnsupportedError, match=r"column 'v'.*ids are there twice"):
+        catalog.alter_table("db.t", rename_columns={"v.a": "c"})
+    assert texts(catalog, rename_columns={"l.element.a": "c"})["l"].startswith("ARRAY<ROW<`c`")
+
+
+def test_nulls_are_refused_from_not_null_on_and_back(catalog: wt.Catalog) -> None:
+    catalog.create_table(
+        "db.t", {"k": "INT", "v": "ROW<a INT>", "n": "INT"}, primary_key=["k"], options=ALLOWED
+    )
+    table = catalog.table("db.t")
+    table.write([{"k": 1, "v": {"a": 1}, "n": 1}, {"k": 2, "v": None, "n": 2}])
+    table = catalog.alter_table("db.t", change_nullability={"v.a": False, "n": False})
+    rows = table.scan().to_arrow().to_pylist()
+    assert rows == [{"k": 1, "v": {"a": 1}, "n": 1}, {"k": 2, "v": None, "n": 2}]
+    for row in ({"k": 3, "v": {"a": None}, "n": 3}, {"k": 3, "v": {"a": 1}, "n": None}, {"k": 3}):
+        with pytest.raises(wt.InvalidError, match=r"NOT NULL|'n'"):
+            table.write([row])
+    catalog.alter_table("db.t", change_nullability={"v.a": True, "n": True})
+    table.write([{"k": 3, "v": {"a": None}, "n": None}])
+    table = catalog.alter_table("db.t", change_nullability={"n": False})
+    with pytest.raises(wt.UnsupportedError, match=r"'n' of .*became NOT NULL"):
+        table.scan().to_arrow()
+    assert table.scan(["k", "v"]).to_arrow().num_rows == 3
+    table = catalog.alter_table("db.t", change_nullability={"n": True})
+    assert table.scan(["n"]).to_arrow().column("n").to_pylist() == [1, 2, None]
 
 
 def test_all_fields_are_renamed_in_one_step(catalog: wt.Catalog) -> None:
