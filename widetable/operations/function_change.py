@@ -13,6 +13,7 @@ from widetable import options as opt
 from widetable.errors import InvalidError, WidetableError
 from widetable.merge.aggregate_function import (
     COLUMN_OPTIONS,
+    DISTINCT,
     NESTED_KEY,
     NESTED_SEQUENCE,
     TS_FIELD,
@@ -22,7 +23,7 @@ from widetable.merge.aggregate_function import (
 )
 from widetable.merge.aggregate_functions import columns_of_aggregation, columns_of_groups
 from widetable.merge.engine import engine_of
-from widetable.operations.value_order import keeps_order
+from widetable.operations.value_order import keeps_apart, keeps_order
 from widetable.schema import TableSchema
 
 _NAMING: Final = (NESTED_KEY, NESTED_SEQUENCE, TS_FIELD)
@@ -47,6 +48,7 @@ def check_functions(old: TableSchema, new: TableSchema) -> None:
             )
         if was is not None and now is not None:
             _check_nested_orders(was, now)
+            _check_distinct(was, now)
     if engine.counts_newest_full_row(old) != engine.counts_newest_full_row(new):
         raise InvalidError(
             f"option {opt.CHANGELOG_PRODUCER.key!r}",
@@ -76,6 +78,18 @@ def _check_nested_orders(old: AggregateColumn, new: AggregateColumn) -> None:
                 expected="a type with the same order: a wider integer, a decimal",
                 action="Add a field of the new type instead.",
             )
+
+
+def _check_distinct(old: AggregateColumn, new: AggregateColumn) -> None:
+    """Elements that are kept once stay apart, whether they were merged before or are merged later."""
+    is_distinct = new.function == "collect" and new.get(DISTINCT)
+    if is_distinct and not keeps_apart(old.field.type, new.field.type):
+        raise InvalidError(
+            f"column {new.name!r}",
+            found="a change after which elements that differed are equal, in a list that has each once",
+            expected="elements that keep their fields; integers that become wider, or decimals",
+            action="Add a new column instead.",
+        )
 
 
 def _of(column: AggregateColumn) -> tuple[object, ...]:

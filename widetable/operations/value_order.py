@@ -8,6 +8,8 @@ from typing import Final
 
 from widetable.types import DataType
 
+_INTEGERS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_FLOATS: Final = ("FLOAT", "DOUBLE")
 # Types that may become one of the others, where their values are ordered otherwise.
 _ORDERED_AS_NUMBERS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE")
 _OTHER_ORDER: Final = ("VARCHAR", "FLOAT", "DOUBLE")
@@ -16,3 +18,15 @@ _OTHER_ORDER: Final = ("VARCHAR", "FLOAT", "DOUBLE")
 def keeps_order(old: DataType, new: DataType) -> bool:
     """Of two types where `column_cast` allows the change."""
     return new.root not in _OTHER_ORDER or old.root not in _ORDERED_AS_NUMBERS
+
+
+def keeps_apart(old: DataType, new: DataType) -> bool:
+    """Whether values that differ go on to, at every depth: no field is gone, and no integer becomes a float."""
+    fields = {each.id: each.type for each in new.fields}
+    within = [(each.type, fields.get(each.id)) for each in old.fields]
+    pairs = ((old.element, new.element), (old.key, new.key), (old.value, new.value))
+    within += [(before, after) for before, after in pairs if before is not None]
+    is_rounded = old.root in _INTEGERS and new.root in _FLOATS
+    return not is_rounded and all(
+        after is not None and keeps_apart(before, after) for before, after in within
+    )

@@ -172,3 +172,43 @@ def test_a_time_field_that_an_option_names_leaves_the_last_place_free(tables: Ta
         add_columns=[pa.field("m.value.new", pa.int8())], rename_columns={"m.value.s": "t"}
     )
     assert table.schema.options["fields.m.ts-field"] == "t"
+
+
+DISTINCT = {"fields.l.aggregate-function": "collect", "fields.l.distinct": "true"}
+
+
+@pytest.fixture
+def distinct(tmp_path: Path) -> Tables:
+    options = {key: text for key, text in FUNCTIONS.items() if not key.startswith("fields.l.")}
+    tables = Tables(tmp_path)
+    tables.catalog.create_table("db.t", COLUMNS, primary_key=["k"], options=options | DISTINCT)
+    return tables
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"drop_columns": ["l.element.s"]},
+        {"drop_columns": ["l.element.s"], "add_columns": [pa.field("l.element.s", pa.string())]},
+        {"change_types": {"l.element.n": pa.float64()}},
+        {"change_types": {"l": pa.list_(pa.struct([("id", pa.int32())]))}},
+    ],
+    ids=str,
+)
+def test_distinct_elements_stay_apart(distinct: Tables, change: dict[str, Any]) -> None:
+    """Else a retraction would find one or two of them, by what was compacted."""
+    with pytest.raises(wt.InvalidError, match=r"'l'.*elements that differed are equal"):
+        distinct.alter(**change)
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_distinct_elements_gain_fields(distinct: Tables, compacts: bool) -> None:
+    distinct.write(l=[row(id=1, n=1, s="a"), row(id=1, n=2, s="a")])
+    distinct.alter(
+        add_columns=[pa.field("l.element.new", pa.int8())],
+        rename_columns={"l.element.id": "n", "l.element.n": "id"},
+        change_types={"l.element.n": pa.int64()},
+    )
+    old = [row(n=1, id=1, s="a", new=None), row(n=1, id=2, s="a", new=None)]
+    distinct.write(l=[old[1], row(n=1, id=2, s="a", new=1)])
+    assert distinct.row(compacts=compacts)["l"] == [*old, row(n=1, id=2, s="a", new=1)]
