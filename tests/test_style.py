@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -100,6 +101,12 @@ def breaks_at_fork_or_end(source: str, path: Path) -> list[str]:
     return faults
 
 
+def logs_bare_units(source: str, path: Path) -> list[str]:
+    """People read logs: `human_units` has sizes and times for them."""
+    found = re.finditer(r"%[ds] (ms|millis|bytes)\b", source)
+    return [f"{path}: a log line with {each[0]!r}" for each in found]
+
+
 def _assigned_name(node: ast.stmt) -> str | None:
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         return getattr(node.targets[0], "id", None)
@@ -128,6 +135,7 @@ RULES: dict[Rule, tuple[str, ...]] = {
     no_module_docstring: EVERYWHERE,
     executes_data: PACKAGES,
     breaks_at_fork_or_end: PACKAGES,
+    logs_bare_units: PACKAGES,
 }
 
 
@@ -187,6 +195,7 @@ BROKEN = [
     (executes_data, "np.load(f, allow_pickle=True)", "widetable/x.py"),
     (breaks_at_fork_or_end, "from functools import cached_property", "widetable/x.py"),
     (breaks_at_fork_or_end, "from concurrent.futures import Future", "widetable/x.py"),
+    (logs_bare_units, '_log.info("%d bytes freed", size)', "widetable/x.py"),
 ]
 
 

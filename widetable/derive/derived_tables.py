@@ -21,6 +21,7 @@ from widetable.derive.index_table import feed_index
 from widetable.derive.widening import widen_round
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
 from widetable.errors import ConflictError, NotFoundError, StorageError, WidetableError
+from widetable.format.human_units import duration_text
 from widetable.operations.maintenance import INTERVAL_MILLIS, Derived
 from widetable.operations.maintenance_rule import wait_millis
 from widetable.operations.open_table import OpenTable
@@ -90,11 +91,11 @@ class DerivedTables:
         self._failed[key] = _Failed(error, tries, time.monotonic() + pause_millis / 1000)
         _log.log(
             level,
-            "option %r of %s failed %d times, next try in %d ms: %s",
+            "option %r of %s failed %d times, next try in %s: %s",
             key,
             self._table.path,
             tries,
-            pause_millis,
+            duration_text(pause_millis),
             error,
             exc_info=None if isinstance(error, WidetableError) else error,
         )

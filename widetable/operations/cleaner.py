@@ -14,6 +14,7 @@ from typing import Final
 from widetable.commit.clock import Clock
 from widetable.commit.committer import Committer
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.format.human_units import size_text
 from widetable.operations.automatic_tags import create_due_tags
 from widetable.operations.expiry import expire
 from widetable.operations.expiry_choice import retention_of
@@ -150,4 +151,5 @@ class Cleaner:
 
 def _log_freed(state: TableState, what: str, files: int, size_bytes: int) -> None:
     if files:
-        _log.info("%s, %s: %d files, %d bytes freed", state.paths.root, what, files, size_bytes)
+        size = size_text(size_bytes)
+        _log.info("%s, %s: %d files of %s freed", state.paths.root, what, files, size)

@@ -35,6 +35,7 @@ from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import holder
 from widetable.commit.schema_store import SchemaStore
 from widetable.errors import DamagedError, NotFoundError, StorageError, WidetableError
+from widetable.format.human_units import duration_text
 from widetable.lsm.bucket_plan import Scope
 from widetable.merge.record_expiry import look_interval_millis
 from widetable.operations.cleaner import Cleaner
@@ -367,10 +368,10 @@ class Maintainer:
             return
         self._failures = self._failures.plus(error)
         _log.warning(
-            "maintenance of %s failed %d times, next try in %d ms",
+            "maintenance of %s failed %d times, next try in %s",
             self._paths.root,
             self._failures.count,
-            self.wait_millis,
+            duration_text(self.wait_millis),
             exc_info=error,
         )
 

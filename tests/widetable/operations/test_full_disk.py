@@ -16,6 +16,7 @@ from tests.command_line import run
 from tests.patience import wait_for
 from tests.small_disk import fill, free_bytes, is_full, small_disk
 from widetable.commit.read_lease import hold
+from widetable.format.human_units import size_text
 from widetable.operations.maintenance import MaintenanceResult
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -135,7 +136,8 @@ def test_a_maintainer_makes_room_and_says_how_much(
             thread.join()
     assert seen[0].failures == 1
     assert seen[0].freed_bytes > 100_000
-    assert f"{seen[0].freed_files} files, {seen[0].freed_bytes} bytes freed" in caplog.text
+    freed = size_text(seen[0].freed_bytes)
+    assert f"{seen[0].freed_files} files of {freed} freed" in caplog.text
     check_goes_on(table)
 
 
