@@ -20,6 +20,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -186,13 +187,19 @@ def _difference(expected: Sequence[str], got: Sequence[str]) -> str | None:
     )
 
 
-def run_case(case: Case) -> Outcome:
-    """The outcome over all modes: the first that does not pass decides."""
+def _on_disk() -> AbstractContextManager[str]:
+    return tempfile.TemporaryDirectory(prefix="widetable-conformance-")
+
+
+def run_case(
+    case: Case, warehouses: Callable[[], AbstractContextManager[str]] = _on_disk
+) -> Outcome:
+    """The outcome over all modes: the first that does not pass decides. warehouses: a new one for each."""
     modes = [*STATE_MODES]
     if case["kind"] != "error" and case["options"].get(_PRODUCER, "none") != "none":
         modes += CHANGELOG_MODES
     for mode in modes:
-        with tempfile.TemporaryDirectory(prefix="widetable-conformance-") as warehouse:
+        with warehouses() as warehouse:
             run = Run(case, mode, warehouse)
             outcome = _run_error(case, run) if case["kind"] == "error" else _run_commits(case, run)
         if outcome.verdict != PASSED:

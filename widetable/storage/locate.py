@@ -15,6 +15,7 @@ from widetable.arguments import refused
 from widetable.errors import NotFoundError, UnsupportedError
 from widetable.storage.file_io import FileIO
 from widetable.storage.local import LocalFileIO
+from widetable.storage.object_store import SCHEMES, ObjectStoreFileIO
 
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -30,12 +31,14 @@ def locate(where: str | os.PathLike[str], *, fsync: bool = True) -> tuple[FileIO
             parts = urlsplit(url)
         except ValueError as cause:  # brackets that are no IPv6 address
             raise refused(url, "path", f"a path or file: URL ({cause})") from cause
+        if parts.scheme.lower() in SCHEMES:
+            return _in_store(url)
         if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
             raise UnsupportedError(
                 f"path {url!r}",
                 found=f"the storage {parts.scheme!r}",
-                expected="a local path or a file: URL",
-                action="Use a local disk; object stores come with a later version.",
+                expected=f"a local path, a file: URL, or one of {', '.join(SCHEMES)}",
+                action="Use a local disk or one of these stores.",
             )
         path = checked(unquote(parts.path), "path")
     try:
@@ -47,3 +50,14 @@ def locate(where: str | os.PathLike[str], *, fsync: bool = True) -> tuple[FileIO
             expected="one that it is relative to",
             action="Go to a directory that is there, or give a whole path.",
         ) from cause
+
+
+def _in_store(url: str) -> tuple[FileIO, str]:
+    """The path is the URL itself, as Paimon has it: nothing in it is encoded."""
+    scheme, _, rest = url.partition("://")
+    bucket, _, key = rest.partition("/")
+    names = [name for name in key.split("/") if name]
+    if not bucket or {".", ".."} & {*names}:
+        raise refused(url, "path", "a URL with a bucket, such as s3://bucket/warehouse")
+    root = f"{scheme.lower()}://{bucket}"
+    return ObjectStoreFileIO(root), "/".join([root, *names])

@@ -1,0 +1,43 @@
+"""One S3 server for the tests of a process, a proxy in front of it for each test, and a place in its bucket."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.object_stores.faulty_proxy import FaultyProxy, faulty_proxy
+from tests.object_stores.s3_server import BUCKET, environment, s3_server
+from widetable.storage import object_store
+from widetable.storage.object_store import ObjectStoreFileIO
+
+ROOT = f"s3://{BUCKET}"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[int]:
+    with s3_server() as port:
+        yield port
+
+
+@pytest.fixture
+def proxy(server: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
+    """In front of the server, and nothing happens yet; clients are new."""
+    with faulty_proxy(server) as found:
+        for name, value in environment(found.server_port).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(object_store, "_CLIENTS", {})
+        monkeypatch.setattr(object_store, "_USERS", {})
+        yield found
+
+
+@pytest.fixture
+def file_io(proxy: FaultyProxy) -> ObjectStoreFileIO:
+    return ObjectStoreFileIO(ROOT)
+
+
+@pytest.fixture
+def place() -> str:
+    """A directory that nobody else has."""
+    return f"{ROOT}/{uuid.uuid4().hex}"

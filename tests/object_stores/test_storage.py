@@ -1,0 +1,238 @@
+"""An object store: what appears, when, and what answers that get lost, fail or are cut leave behind."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+from http.client import HTTPConnection
+
+import pytest
+
+from tests.object_stores.conftest import ROOT
+from tests.object_stores.faulty_proxy import Fault, FaultyProxy
+from tests.object_stores.s3_server import BUCKET
+from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.storage.locate import locate
+from widetable.storage.object_store import ObjectStoreFileIO
+
+
+def names(file_io: ObjectStoreFileIO, path: str) -> list[str]:
+    return [entry.name for entry in file_io.list(path)]
+
+
+def test_publish_makes_an_object_once(file_io: ObjectStoreFileIO, place: str) -> None:
+    path = f"{place}/deep/down/snapshot-1"
+    assert file_io.publish(path, b"first")
+    assert not file_io.publish(path, b"second")
+    assert file_io.read(path) == b"first"
+    assert names(file_io, f"{place}/deep/down") == ["snapshot-1"]
+
+
+def test_one_of_many_publishers_wins(file_io: ObjectStoreFileIO, place: str) -> None:
+    barrier = threading.Barrier(8)
+    won: list[bytes] = []
+
+    def publish(number: int) -> None:
+        data = str(number).encode() * 1000
+        barrier.wait()
+        if file_io.publish(f"{place}/snapshot-1", data):
+            won.append(data)
+
+    threads = [threading.Thread(target=publish, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [file_io.read(f"{place}/snapshot-1")] == won
+
+
+def test_replace_is_whole_whatever_was_there(file_io: ObjectStoreFileIO, place: str) -> None:
+    for data in (b"10", b"9", b""):
+        file_io.replace(f"{place}/LATEST", data)
+        assert file_io.read(f"{place}/LATEST") == data
+
+
+def test_new_objects_are_not_written_over(file_io: ObjectStoreFileIO, place: str) -> None:
+    file_io.write_new(f"{place}/manifest-1", b"a")
+    with pytest.raises(InvalidError, match="manifest-1"):
+        file_io.write_new(f"{place}/manifest-1", b"b")
+    assert file_io.read(f"{place}/manifest-1") == b"a"
+
+
+@pytest.mark.parametrize("size", [1, 10, 1 << 20, (1 << 20) + 1, 20_000_000])
+def test_streams(file_io: ObjectStoreFileIO, place: str, size: int, rng: random.Random) -> None:
+    data = rng.randbytes(size)
+    path = f"{place}/data-1.parquet"
+    out = file_io.open_output(path)
+    for start in range(0, size, 3_000_000):
+        out.write(data[start : start + 3_000_000])
+    assert not file_io.exists(path)
+    out.close()
+    file_io.sync(path)
+    assert file_io.size(path) == size
+    with file_io.open_input(path) as source:
+        assert source.size() == size
+        for _ in range(30):
+            start, length = rng.randrange(size), rng.choice([1, 100, 2_000_000])
+            source.seek(start)
+            assert source.read(length) == data[start : start + length]
+        source.seek(0)
+        assert source.read() == data
+
+
+def test_listing(file_io: ObjectStoreFileIO, place: str) -> None:
+    file_io.write_new(f"{place}/b", b"xyz")
+    file_io.write_new(f"{place}/a/inner", b"")
+    file_io.write_new(f"{place}/a.b/inner", b"")
+    found = {entry.name: (entry.is_dir, entry.size_bytes) for entry in file_io.list(place)}
+    assert found == {"a": (True, 0), "a.b": (True, 0), "b": (False, 3)}
+    assert file_io.list(f"{place}/nothing") == []
+
+
+def test_a_long_listing_is_whole(file_io: ObjectStoreFileIO, place: str) -> None:
+    """S3 answers with 1,000 keys at once."""
+    for number in range(1_050):
+        file_io.replace(f"{place}/many/{number:04}", b"")
+    assert names(file_io, f"{place}/many") == [f"{number:04}" for number in range(1_050)]
+    assert file_io.delete_dir(f"{place}/many")
+    assert file_io.list(f"{place}/many") == []
+
+
+def test_what_is_not_there(file_io: ObjectStoreFileIO, place: str) -> None:
+    path = f"{place}/missing"
+    assert not file_io.exists(path)
+    assert not file_io.delete(path)
+    assert not file_io.delete_dir(path)
+    for ask in (file_io.read, file_io.size, file_io.open_input):
+        with pytest.raises(NotFoundError, match="missing"):
+            ask(path)
+    with pytest.raises(NotFoundError, match="missing"):
+        file_io.link(path, f"{place}/other")
+
+
+@pytest.mark.parametrize("size", [10, 9_000_000])
+def test_a_link_is_a_copy_that_replaces_when_asked(
+    file_io: ObjectStoreFileIO, place: str, size: int
+) -> None:
+    file_io.replace(f"{place}/a", b"a" * size)
+    file_io.replace(f"{place}/b", b"b" * size)
+    assert file_io.link(f"{place}/a", f"{place}/c")
+    assert not file_io.link(f"{place}/b", f"{place}/c")
+    assert file_io.read(f"{place}/c") == b"a" * size
+    assert file_io.link(f"{place}/b", f"{place}/c", replace=True)
+    assert file_io.read(f"{place}/c") == b"b" * size
+
+
+def test_keys_are_the_bytes_of_the_path(
+    file_io: ObjectStoreFileIO, place: str, server: int
+) -> None:
+    """As Paimon's Java has them: partitions are escaped once, by the table."""
+    name = "dt=a%3Ab c&d#e+f=ü"
+    file_io.write_new(f"{place}/{name}/x", b"1")
+    assert names(file_io, place) == [name]
+    assert names(file_io, f"{place}/{name}") == ["x"]
+    connection = HTTPConnection("127.0.0.1", server)
+    connection.request("GET", f"/{BUCKET}?list-type=2&prefix={place[len(ROOT) + 1 :]}")
+    assert "dt=a%3Ab c&amp;d#e+f=ü/x" in connection.getresponse().read().decode()
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.BROKEN, Fault.LOST_ANSWER])
+def test_a_publish_whose_answer_fails_is_ours_once(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str, fault: Fault
+) -> None:
+    """The client tries again, and after a lost answer finds what its first try has put there."""
+    assert file_io.publish(f"{place}/before", b"")
+    left = [fault]
+    proxy.plan = lambda method, path: left.pop() if method == "PUT" and left else None
+    assert file_io.publish(f"{place}/snapshot-1", b"ours")
+    assert left == []
+    assert not file_io.publish(f"{place}/snapshot-1", b"theirs")
+    assert file_io.read(f"{place}/snapshot-1") == b"ours"
+
+
+def test_a_publish_that_lost_against_another_is_not_ours(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str
+) -> None:
+    assert file_io.publish(f"{place}/snapshot-1", b"theirs")
+    left = [Fault.LOST_ANSWER]
+    proxy.plan = lambda method, path: left.pop() if method == "PUT" and left else None
+    assert not file_io.publish(f"{place}/snapshot-1", b"ours")
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.BROKEN, Fault.CUT])
+def test_a_read_that_fails_is_made_again(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str, fault: Fault
+) -> None:
+    file_io.replace(f"{place}/a", b"0123456789")
+    left = [fault]
+    proxy.plan = lambda method, path: left.pop() if method == "GET" and left else None
+    try:
+        found = file_io.read(f"{place}/a")
+    except StorageError:  # a body that was cut, where the client does not go on with the rest
+        found = file_io.read(f"{place}/a")
+    assert found == b"0123456789"
+    assert left == []
+
+
+def test_a_store_that_passes_conditions_over_is_refused(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str
+) -> None:
+    proxy.plan = lambda method, path: Fault.LAX
+    with pytest.raises(UnsupportedError, match="If-None-Match"):
+        file_io.publish(f"{place}/snapshot-1", b"ours")
+    assert file_io.list(place) == []
+
+
+def test_credentials_are_in_no_pickle_repr_or_error(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str
+) -> None:
+    file_io.replace(f"{place}/a", b"1")
+    copy = pickle.loads(pickle.dumps(file_io))
+    assert copy.read(f"{place}/a") == b"1"
+    proxy.plan = lambda method, path: Fault.REFUSED if method == "PUT" else None
+    told = [repr(file_io), repr(pickle.dumps(file_io))]
+    with pytest.raises(StorageError) as refused:
+        file_io.replace(f"{place}/a", b"2")
+    told.append(str(refused.value))
+    assert "secret-of-nobody" not in " ".join(told)
+
+
+def test_a_forked_child_says_that_it_cannot(file_io: ObjectStoreFileIO, place: str) -> None:
+    """The threads of obstore are not there, and it would wait for ever."""
+    file_io.replace(f"{place}/a", b"1")
+    child = os.fork()
+    if not child:
+        try:
+            file_io.read(f"{place}/a")
+        except StorageError as refused:
+            os._exit(0 if "forked" in str(refused) else 2)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_urls(proxy: FaultyProxy) -> None:
+    for url in ("s3://bucket/wh/", "s3://bucket//wh", "S3://bucket/wh"):
+        file_io, path = locate(url)
+        assert (repr(file_io), path) == ("ObjectStoreFileIO('s3://bucket')", "s3://bucket/wh")
+    for url in ("s3://", "s3:///wh", "s3://bucket/../wh"):
+        with pytest.raises(InvalidError, match="a URL with a bucket"):
+            locate(url)
+    with pytest.raises(InvalidError, match="below s3://bucket"):
+        ObjectStoreFileIO(ROOT).read("s3://bucketeer/wh")
+
+
+def test_without_the_package_it_is_named() -> None:
+    program = (
+        "import sys; sys.modules['obstore'] = None\n"
+        "import widetable as wt\n"
+        "try: wt.Catalog('s3://bucket/wh')\n"
+        "except wt.UnsupportedError as error: print(error.action)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "pip install 'widetable[object-store]'\n"

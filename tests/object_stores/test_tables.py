@@ -1,0 +1,172 @@
+"""Tables in an object store are as on a disk: merge rules, operations, many writers, kills, a network that fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import widetable as wt
+from tests.conformance import PASSED, load_cases, run_case
+from tests.object_stores.faulty_proxy import Fault, FaultyProxy
+from tests.object_stores.s3_server import environment
+from widetable.cli.app import main
+
+VECTORS = Path(__file__).resolve().parent.parent / "vectors"
+OPTIONS = {
+    "merge-engine": "partial-update",
+    "bucket": "2",
+    "changelog-producer": "lookup",
+    "fields.a_at.sequence-group": "a",
+    "fields.b_at.sequence-group": "b",
+}
+COLUMNS = {"k": "BIGINT", "a": "INT", "a_at": "BIGINT", "b": "STRING", "b_at": "BIGINT"}
+
+# One commit per number, which it says once the commit is in.
+WRITER = """
+import sys
+import widetable as wt
+path, user, commits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+table = wt.Table.open(path)
+for number in range(commits):
+    rows = {"k": [user * 1000 + number, 0], "a": [number, user], "a_at": [number, number]}
+    table.write(rows, f"user-{user}", number)
+    print(number, flush=True)
+"""
+
+
+def create(warehouse: str) -> wt.Table:
+    return wt.Catalog(warehouse).create_table("db.t", COLUMNS, primary_key=["k"], options=OPTIONS)
+
+
+def run_of_operations(table: wt.Table) -> list[object]:
+    """What each of them gives."""
+    for number in range(2):
+        keys = list(range(number, number + 20))
+        table.write({"k": keys, "a": [number] * 20, "a_at": [number] * 20})
+        table.write({"k": keys[::2], "b": [f"b{number}"] * 10, "b_at": [number] * 10})
+    table.create_tag("two")
+    told: list[object] = [table.scan(filter="k > 5").to_arrow().sort_by("k").to_pylist()]
+    table.compact(full=True)
+    told.append(table.lookup([1, 7, 99]).to_pylist())
+    table.write({"k": [1], "a": [99], "a_at": [99]})
+    last = table.snapshots()[-1].id
+    told += [table.changes(0, last).num_rows, table.changes(last - 2, last).to_pylist()]
+    told.append(table.scan(tag="two").count())
+    table.rollback(table.tags()["two"].id)
+    told.append(table.scan().to_arrow().sort_by("k").to_pylist())
+    told.append(len(table.expire_snapshots(1, 1, 0).ids) > 3)
+    told.append(table.audit().findings)
+    return told
+
+
+def test_operations_give_what_they_give_on_a_disk(
+    proxy: FaultyProxy, place: str, tmp_path: Path
+) -> None:
+    assert run_of_operations(create(place)) == run_of_operations(create(str(tmp_path)))
+    assert wt.Catalog(place).list_tables() == ["db.t"]
+    wt.Catalog(place).drop_table("db.t")
+    assert wt.Catalog(place).list_tables() == []
+
+
+@pytest.mark.parametrize(
+    "case", load_cases(VECTORS)[::60], ids=lambda case: f"{case['area']}-{case['id']}"
+)
+def test_conformance(proxy: FaultyProxy, place: str, case: dict[str, Any]) -> None:
+    """Some of the cases; all of them run on a disk."""
+
+    def warehouses() -> AbstractContextManager[str]:
+        return contextlib.nullcontext(f"{place}/{uuid.uuid4().hex}")
+
+    outcome = run_case(case, warehouses)
+    assert outcome.verdict == PASSED, outcome.detail
+
+
+@contextlib.contextmanager
+def writers(port: int, path: str, commits: int, count: int) -> Iterator[list[Any]]:
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, path, str(user), str(commits)],
+            env={**os.environ, **environment(port)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for user in range(1, count + 1)
+    ]
+    try:
+        yield started
+    finally:
+        for each in started:
+            each.kill()
+            each.communicate()
+
+
+def test_no_commit_of_many_writers_is_lost_or_doubled_on_a_network_that_fails(
+    proxy: FaultyProxy, place: str, rng: random.Random
+) -> None:
+    """One request in fifteen is refused, or its answer is lost after it was carried out."""
+    table = create(place)
+    faults = [Fault.REFUSED, Fault.BROKEN, Fault.LOST_ANSWER]
+    proxy.plan = lambda method, path: rng.choice(faults) if rng.random() < 1 / 15 else None
+    with writers(proxy.server_port, table.path, 4, 3) as started:
+        ends = [each.communicate() for each in started]
+        assert [each.returncode for each in started] == [0, 0, 0], ends
+    proxy.plan = lambda method, path: None
+    found = {row["k"]: row["a"] for row in table.scan(columns=["k", "a"]).to_arrow().to_pylist()}
+    expected = {user * 1000 + number: number for user in (1, 2, 3) for number in range(4)}
+    assert {key: value for key, value in found.items() if key} == expected
+    appends = [one for one in table.snapshots() if one.commit_kind == "APPEND"]
+    commits = [(one.commit_user, one.commit_identifier) for one in appends]
+    assert sorted(commits) == sorted((f"user-{u}", n) for u in (1, 2, 3) for n in range(4))
+    assert table.audit().findings == ()
+
+
+def test_what_killed_writers_said_is_there(
+    proxy: FaultyProxy, place: str, rng: random.Random
+) -> None:
+    table = create(place)
+    said: dict[int, int] = {}
+    with writers(proxy.server_port, table.path, 100, 2) as started:
+        for user, each in enumerate(started, 1):
+            for _ in range(rng.randrange(1, 4)):
+                said[user] = int(each.stdout.readline())
+            time.sleep(rng.random() / 5)
+            each.send_signal(signal.SIGKILL)
+    found = set(table.scan(columns=["k"]).to_arrow()["k"].to_pylist())
+    for user, last in said.items():
+        assert found >= {user * 1000 + number for number in range(last + 1)}
+    table.maintain(once=True)
+    assert table.audit().findings == ()
+    table.write({"k": [5], "a": [5], "a_at": [5]})
+    assert table.lookup([5], columns=["a"]).to_pylist() == [{"a": 5}]
+
+
+def test_a_copy_is_refused_by_name(proxy: FaultyProxy, place: str) -> None:
+    table = create(place)
+    table.write({"k": [1], "a": [7], "a_at": [1]})
+    with pytest.raises(wt.UnsupportedError, match="an object store"):
+        wt.Catalog(place).copy_table("db.t", "db.copy")
+    assert wt.Catalog(place).list_tables() == ["db.t"]
+
+
+def test_the_command_line_takes_urls(
+    proxy: FaultyProxy, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = create(place)
+    table.write({"k": [1], "a": [7], "a_at": [1]})
+    for arguments in (["ls", place], ["inspect", table.path], ["audit", table.path]):
+        assert main(arguments) == 0, capsys.readouterr()
+    assert main(["read", table.path, "--format", "json"]) == 0
+    assert '"a":7' in capsys.readouterr().out.replace(" ", "")

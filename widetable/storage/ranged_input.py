@@ -1,0 +1,72 @@
+"""An object as a file that is read: the tail first, where Parquet has its footer, then what is asked for.
+
+    ┌──────────────────────────────┬────────┐
+    │ ranges, each with read-ahead │ tail   │   the first request: it also tells the size; of a small object it is all
+    └──────────────────────────────┴────────┘
+
+Readers of data files go through a column chunk front to back, so one range is kept; it is as long as what is asked for,
+and not less than `_AHEAD_BYTES`. Raises what these functions raise.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any, Final
+
+_TAIL_BYTES: Final = 1 << 20
+_AHEAD_BYTES: Final = 1 << 20
+
+
+class RangedInput(io.RawIOBase):
+    """tail: of at most so many bytes, and the size of all. range_of: the bytes from start to before end."""
+
+    def __init__(
+        self, tail: Callable[[int], tuple[bytes, int]], range_of: Callable[[int, int], bytes]
+    ) -> None:
+        super().__init__()
+        found, self._size = tail(_TAIL_BYTES)
+        self._tail, self._range_of = memoryview(found), range_of
+        self._range, self._range_start = memoryview(b""), 0
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def size(self) -> int:
+        """Of the object, in bytes."""
+        return self._size
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(0, self._size - self._at)
+        wanted = left if size is None or size < 0 else min(size, left)
+        found = bytes(self._bytes(self._at, wanted)) if wanted else b""
+        self._at += len(found)
+        return found
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def _bytes(self, start: int, size: int) -> memoryview:
+        tail_start = self._size - len(self._tail)
+        if start >= tail_start:
+            return self._tail[start - tail_start :][:size]
+        at = start - self._range_start
+        if not 0 <= at <= len(self._range) - size:
+            end = min(self._size, start + max(size, _AHEAD_BYTES))
+            self._range, self._range_start = memoryview(self._range_of(start, end)), start
+            at = 0
+        return self._range[at:][:size]
