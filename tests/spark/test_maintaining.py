@@ -84,6 +84,19 @@ def test_a_query_makes_the_changelog_and_gives_the_lease_back(
     patience.wait_for(lambda: table.inspect().lease_holder is None)
 
 
+def test_rows_that_are_too_old_go_on_executors(spark: SparkSession, tmp_path: Path) -> None:
+    expiry = {"record-level.expire-time": "1 h", "record-level.time-field": "a_seq"}
+    table = wt.Catalog(str(tmp_path / "wh")).create_table(
+        "db.wide", WIDE, primary_key=["k"], options={**OPTIONS, **expiry}
+    )
+    table.write(a_side(int(time.time()), keys=20))
+    table.write(a_side(1, keys=30).slice(20))
+    with maintained(spark, table) as query:
+        wait_for(lambda: table.scan().count() == 20, query)
+        wait_for(lambda: waiting_files(table) == 0, query)
+    assert table.audit().ok
+
+
 def test_two_queries_and_a_plain_maintainer_leave_one_right_changelog(
     spark: SparkSession, table: wt.Table
 ) -> None:
