@@ -30,7 +30,7 @@ from widetable.cli.frame_text import NOTHING, aligned
 from widetable.cli.refused_file import RefusingFile, storage_errors
 from widetable.errors import InvalidError
 from widetable.format.printed_value import printed, printed_rows
-from widetable.storage.locate import locate
+from widetable.storage.locate import local_path
 
 STANDARD_OUTPUT: Final = "-"
 _ITS_NAME: Final = "standard output"
@@ -134,7 +134,7 @@ WRITERS: Final[dict[str, Callable[[Batches, pa.Schema, pa.NativeFile], int]]] = 
 @contextlib.contextmanager
 def new_file(path: str) -> Iterator[pa.NativeFile]:
     """A sink to a file that was not there, and is not when the block raises: it is whole or gone."""
-    where = locate(path)[1]
+    where = local_path(path)
     with storage_errors(path):
         try:
             file = open(where, "xb")  # noqa: SIM115

@@ -37,6 +37,11 @@ def flag(name: str, help: str) -> Argument:
     return argument(name, help, action="store_true")
 
 
+def many(name: str, help: str, metavar: str) -> Argument:
+    """May be given several times."""
+    return argument(name, help, action="append", metavar=metavar)
+
+
 def on_or_off(name: str, help: str) -> Argument:
     """With its --no- form; on by default."""
     settings = {"action": BooleanOptionalAction, "default": True}

@@ -1,4 +1,4 @@
-"""Commands for a table that is damaged or has to change: doctor, repair, rollback, alter.
+"""Commands for a table that is damaged: doctor, repair, rollback.
 
 What changes rows only says what it would do, unless it is called with --yes.
 """
@@ -6,9 +6,8 @@ What changes rows only says what it would do, unless it is called with --yes.
 from __future__ import annotations
 
 from widetable.cli.command import DONE, FOUND
-from widetable.cli.console import write_json, write_line, write_result
+from widetable.cli.console import write_json, write_line
 from widetable.cli.damage_text import doctor_lines, repair_lines, rollback_lines
-from widetable.cli.option_words import options_of
 from widetable.cli.warehouse import table_paths
 from widetable.errors import InvalidError, WidetableError
 from widetable.operations.doctor_report import DoctorFinding, DoctorReport
@@ -91,19 +90,3 @@ def _check_not_both(yes: bool, dry_run: bool) -> None:
         raise InvalidError(
             "--yes and --dry-run", found="both", expected="one", action="Leave the other out."
         )
-
-
-def alter(path: str, set: list[str] | None, unset: list[str] | None, format: str) -> int:
-    """Sets and removes options; prints the number of the new schema."""
-    options = options_of(set)
-    if not options and not unset:
-        raise InvalidError(
-            "--set and --unset",
-            found="neither",
-            expected="one of them at least",
-            action="Say which options to change.",
-        )
-    table = Table.open(path)
-    table.alter_options(options, unset or ())
-    write_result(format, {"schema_id": table.schema.id}, [f"schema {table.schema.id}"])
-    return DONE

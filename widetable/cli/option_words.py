@@ -11,22 +11,36 @@ def names_of(text: str | None) -> list[str]:
 
 
 def options_of(texts: list[str] | None) -> dict[str, str]:
-    """Of arguments KEY=VALUE."""
+    """Of arguments --set KEY=VALUE."""
+    return pairs_of(texts, "--set", "KEY=VALUE")
+
+
+def pairs_of(texts: list[str] | None, flag: str, form: str) -> dict[str, str]:
+    """Of arguments of a flag, such as KEY=VALUE."""
+    return _once([_split(text, "=", flag, form) for text in texts or ()], flag)
+
+
+def typed_names_of(texts: list[str] | None, flag: str) -> dict[str, str]:
+    """Of arguments 'NAME TYPE' of a flag: names to texts of types."""
+    form = "a name and a type, such as 'id BIGINT'"
+    return _once([_split(text.strip(), " ", flag, form) for text in texts or ()], flag)
+
+
+def _once(pairs: list[tuple[str, str]], flag: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for text in texts or ():
-        key, value = _option(text)
+    for key, value in pairs:
         if key in found:
-            raise _refused(f"{key!r} twice", "each option once", "Leave one of them out.")
+            raise _refused(flag, f"{key!r} twice", "each once", "Leave one of them out.")
         found[key] = value
     return found
 
 
-def _option(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if key.strip() and equals:
+def _split(text: str, sign: str, flag: str, form: str) -> tuple[str, str]:
+    key, found, value = text.partition(sign)
+    if key.strip() and found:
         return key.strip(), value.strip()
-    raise _refused(repr(text), "KEY=VALUE", "Write the option, an equals sign, and its value.")
+    raise _refused(flag, repr(text), form, "Correct it.")
 
 
-def _refused(found: str, expected: str, action: str) -> InvalidError:
-    return InvalidError("--set", found=found, expected=expected, action=action)
+def _refused(flag: str, found: str, expected: str, action: str) -> InvalidError:
+    return InvalidError(flag, found=found, expected=expected, action=action)

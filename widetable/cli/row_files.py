@@ -21,7 +21,7 @@ from widetable.cli.refused_file import storage_errors
 from widetable.cli.row_inputs import INPUTS, RowInput
 from widetable.errors import InvalidError
 from widetable.schema import TableSchema
-from widetable.storage.locate import locate
+from widetable.storage.locate import local_path
 from widetable.types import MAX_LENGTH, DataType, arrow_type
 from widetable.write.write_batch import ROW_KIND_COLUMN, write_columns
 
@@ -145,4 +145,4 @@ def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
     if path == "-":
         return contextlib.nullcontext(sys.stdin.buffer)
     with storage_errors(path):
-        return open(locate(path)[1], "rb")
+        return open(local_path(path), "rb")

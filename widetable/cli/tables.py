@@ -7,7 +7,7 @@ import os
 from widetable.catalog import Catalog
 from widetable.cli.command import DONE
 from widetable.cli.console import write_json, write_line, write_result
-from widetable.cli.option_words import names_of, options_of
+from widetable.cli.option_words import names_of, options_of, typed_names_of
 from widetable.errors import InvalidError, NotFoundError
 from widetable.format.human_units import size_text
 from widetable.operations.table_copy import copy_table
@@ -45,7 +45,7 @@ def init(
     warehouse, name = place_of(path)
     table = Catalog(warehouse).create_table(
         name,
-        [_column(text) for text in column],
+        typed_names_of(column, "COLUMN"),
         primary_key=names_of(key),
         partition_by=names_of(partition),
         options=options_of(set),
@@ -70,18 +70,6 @@ def copy(
     held = f"{done.rows} rows in {done.files} files of {size_text(done.bytes)}"
     write_result(format, done.to_dict(), [f"{done.path}: {of}, {held}"])
     return DONE
-
-
-def _column(text: str) -> tuple[str, str]:
-    name, _, kind = text.strip().partition(" ")
-    if not kind.strip():
-        raise InvalidError(
-            "COLUMN",
-            found=repr(text),
-            expected="a name and a type, such as 'id BIGINT'",
-            action="Correct the column.",
-        )
-    return name, kind.strip()
 
 
 def ls(path: str, format: str) -> int:

@@ -25,24 +25,32 @@ def locate(where: str | os.PathLike[str], *, fsync: bool = True) -> tuple[FileIO
     UnsupportedError for other schemes, InvalidError for what is none of both, NotFoundError for a relative one in a
     working directory that has gone.
     """
+    url = checked(where, "path")
+    if url.partition("://")[0].lower() in SCHEMES:
+        return _in_store(url)
+    return LocalFileIO(fsync=fsync), local_path(url)
+
+
+def local_path(where: str | os.PathLike[str]) -> str:
+    """The whole path of a file or directory on a disk of this machine, which may be given as a file: URL. Raises as
+    `locate`, and UnsupportedError for what lies elsewhere.
+    """
     path = url = checked(where, "path")
     if _SCHEME.match(url):
         try:
             parts = urlsplit(url)
         except ValueError as cause:  # brackets that are no IPv6 address
             raise refused(url, "path", f"a path or file: URL ({cause})") from cause
-        if parts.scheme.lower() in SCHEMES:
-            return _in_store(url)
         if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
             raise UnsupportedError(
                 f"path {url!r}",
                 found=f"the storage {parts.scheme!r}",
-                expected=f"a local path, a file: URL, or one of {', '.join(SCHEMES)}",
-                action="Use a local disk or one of these stores.",
+                expected=f"a local path or a file: URL; a table may be in a bucket ({', '.join(SCHEMES)})",
+                action="Use a place that is served.",
             )
         path = checked(unquote(parts.path), "path")
     try:
-        return LocalFileIO(fsync=fsync), os.path.abspath(os.path.expanduser(path))
+        return os.path.abspath(os.path.expanduser(path))
     except FileNotFoundError as cause:
         raise NotFoundError(
             f"path {url!r}",

@@ -1,0 +1,56 @@
+"""The command alter: the next schema of a table, in one step. Prints its number."""
+
+from __future__ import annotations
+
+from widetable.cli.command import DONE
+from widetable.cli.console import write_result
+from widetable.cli.option_words import options_of, pairs_of, typed_names_of
+from widetable.derive.derived_alteration import alter_table
+from widetable.errors import InvalidError
+from widetable.new_schema import arrow_schema
+from widetable.operations.schema_change import SchemaChange
+from widetable.table import Table
+
+
+def alter(
+    path: str,
+    set: list[str] | None,
+    unset: list[str] | None,
+    add: list[str] | None,
+    drop: list[str] | None,
+    rename: list[str] | None,
+    type: list[str] | None,
+    nullable: list[str] | None,
+    not_null: list[str] | None,
+    comment: list[str] | None,
+    move: list[str] | None,
+    format: str,
+) -> int:
+    """As `Catalog.alter_table`. Raises InvalidError where nothing is to be changed."""
+    types = typed_names_of(type, "--type")
+    change = SchemaChange(
+        set_options=options_of(set),
+        remove_options=unset or (),
+        add_columns=tuple(arrow_schema(typed_names_of(add, "--add"), "--add")),
+        drop_columns=drop or (),
+        rename_columns=pairs_of(rename, "--rename", "OLD=NEW"),
+        change_types={field.name: field.type for field in arrow_schema(types, "--type")},
+        change_nullability=dict.fromkeys(nullable or (), True)
+        | dict.fromkeys(not_null or (), False),
+        change_comments={
+            name: text or None for name, text in pairs_of(comment, "--comment", "NAME=TEXT").items()
+        },
+        move_columns=pairs_of(move, "--move", "NAME=PLACE"),
+    )
+    if change == SchemaChange():
+        raise InvalidError(
+            "alter",
+            found="nothing to change",
+            expected="an option or a column to change",
+            action="See widetable alter --help.",
+        )
+    table = Table.open(path)
+    alter_table(table, change)
+    schema_id = Table.open(path).schema.id
+    write_result(format, {"schema_id": schema_id}, [f"schema {schema_id}"])
+    return DONE
