@@ -157,6 +157,10 @@ FAULTS_OF_JAVA: Final[dict[str, tuple[str, ...]]] = {
         _FAULTS + "keys_of_bytes_are_looked_up_by_compactions",
         _JAVA + "keys_of_bytes_cannot_be_looked_up",
     ),
+    "NUL in the text of a partition": (
+        _FAULTS + "partitions_with_nul_in_their_text_are_looked_up_by_compactions",
+        _JAVA + "a_partition_with_nul_in_its_text_cannot_be_looked_up",
+    ),
     "collect with distinct": (
         _FAULTS + "null_is_one_of_the_distinct_rows",
         _JAVA + "distinct_rows_with_a_null_cannot_be_collected",
@@ -348,6 +352,10 @@ READING_CHANGES: Final[dict[str, tuple[str, ...]]] = {
     "order of a range": (
         _CHANGES + "order_is_snapshot_then_partition_then_key",
         _CHANGES + "order_does_not_depend_on_the_number_of_tasks",
+    ),
+    "records of a key in one commit": (
+        _ANSWERS + "records_of_a_commit_in_several_files_are_in_one_order",
+        _JAVA + "records_of_one_commit_in_several_changelog_files",
     ),
     "which snapshots have a changelog": (
         _CHANGES + "a_new_producer_changes_nothing_of_what_is_past",

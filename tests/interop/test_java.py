@@ -28,22 +28,24 @@ pytestmark = [pytest.mark.interop, NEEDS_JAVA]
 
 def is_served(spec: TableSpec) -> bool:
     """Not where Java compares floats as keys: NaN equals every value, rows of other keys are lost; nor where it looks
-    up keys of bytes. It has no `min` and `max` of booleans. test_java_faults has each. What late records make of the
-    first value of a group depends on when it compacts (semantics U8). Releases so far do not know
-    `nested-sequence-field`.
+    up keys of bytes, or in partitions with NUL in their text. It has no `min` and `max` of booleans. test_java_faults
+    has each. What late records make of the first value of a group depends on when it compacts (semantics U8). Releases
+    so far do not know `nested-sequence-field`.
     """
-    schema = spec.schema
+    schema, options = spec.schema, spec.options
     kinds = {name: schema.field(name).type.root for name in schema.names}
     if any(kinds[n] == "BOOLEAN" and function_of(schema, n) in ("min", "max") for n in kinds):
         return False
     looks_up = (
-        "lookup" in spec.options.values()
-        or spec.options["merge-engine"] == "first-row"
-        or spec.options.get("deletion-vectors.enabled") == "true"
+        options.get("changelog-producer") == "lookup"
+        or options["merge-engine"] == "first-row"
+        or options.get("deletion-vectors.enabled") == "true"
     )
-    if looks_up and not {kinds[n] for n in spec.primary_key}.isdisjoint({"BINARY", "VARBINARY"}):
+    has_bytes = not {kinds[n] for n in spec.primary_key}.isdisjoint({"BINARY", "VARBINARY"})
+    has_nul = any("\0" in str(key[name]) for key in spec.keys for name in spec.partition_by)
+    if looks_up and (has_bytes or has_nul):
         return False
-    knows_options = not any(name.endswith("nested-sequence-field") for name in spec.options)
+    knows_options = not any(name.endswith("nested-sequence-field") for name in options)
     return knows_options and has_plain_keys(spec)
 
 
@@ -107,7 +109,18 @@ def check_changes(java: JavaProcess, found: History) -> None:
     last = table.snapshots()[-1].id
     theirs = JavaTable(java, Path(table.path)).changes(last)
     ours = [(id, change) for id in range(1, last + 1) for change in changes_of(table, id - 1, id)]
-    assert by_key(theirs, key) == by_key(ours, key), found.steps
+    expected, given = by_key(ours, key), by_key(theirs, key)
+    if may_have_several_files(found.spec):
+        expected, given = ({k: sorted(v) for k, v in d.items()} for d in (expected, given))
+    assert given == expected, found.steps
+
+
+def may_have_several_files(spec: TableSpec) -> bool:
+    """Whether records of a key in one commit may come into several changelog files, of which Java takes one after the
+    other, though `sequence.field` has them in another order (test_java_faults).
+    """
+    is_ordered = "sequence.field" in spec.options and spec.options["changelog-producer"] == "input"
+    return is_ordered and spec.options["write-buffer-size"] != "256 mb"
 
 
 def check_an_older_snapshot(data: st.DataObject, java: JavaProcess, found: History) -> None:

@@ -172,6 +172,50 @@ def test_keys_of_bytes_cannot_be_looked_up(tmp_path: Path, java: JavaProcess) ->
     assert both(java, table) == ([1], [1])
 
 
+def test_a_partition_with_nul_in_its_text_cannot_be_looked_up(
+    tmp_path: Path, java: JavaProcess
+) -> None:
+    """Its text is part of a local file's name (LookupLevels.createLookupFile)."""
+    columns = [pa.field(name, pa.string(), nullable=False) for name in ("p", "k")]
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t",
+        pa.schema([*columns, ("v", pa.int32())]),
+        primary_key=["p", "k"],
+        partition_by=["p"],
+        options={"bucket": "1", "changelog-producer": "lookup", "widetable.fsync": "false"},
+    )
+    theirs = JavaTable(java, Path(table.path))
+    new_runs_only = {"compaction.size-ratio": "-99"}
+    rows = [pa.table({"p": [p], "k": ["a"], "v": pa.array([1], pa.int32())}) for p in ("x", "x\0")]
+    for row in rows:
+        theirs.write(row, options=new_runs_only)
+    theirs.write(rows[0], options=new_runs_only)
+    with pytest.raises(JavaRefused, match="Invalid file path"):
+        theirs.write(rows[1], options=new_runs_only)
+    table.write(rows[1])
+    assert both(java, table) == ([1, 1], [1, 1])
+
+
+def test_records_of_one_commit_in_several_changelog_files(
+    tmp_path: Path, java: JavaProcess
+) -> None:
+    """Here the order of `sequence.field` is that of the commit, there of each file."""
+    table = create(
+        tmp_path,
+        pa.int32(),
+        pa.string(),
+        sequence__field="v",
+        changelog_producer="input",
+        write_buffer_size="1 kb",
+    )
+    values = ["b" * 2000, "a"]
+    rows = pa.table({"k": pa.array([1, 1], pa.int32()), "v": values}, table.arrow_schema)
+    table.write(pa.Table.from_batches(rows.to_batches(max_chunksize=1)))
+    assert table.changes(0, 1)["v"].to_pylist() == values[::-1]
+    theirs = JavaTable(java, Path(table.path)).changes(1)
+    assert [row["v"] for _, (_, row) in theirs] == values
+
+
 def test_a_removed_row_comes_back_with_the_value_of_its_removal(
     tmp_path: Path, java: JavaProcess
 ) -> None:

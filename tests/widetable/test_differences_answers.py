@@ -230,3 +230,14 @@ def test_a_row_whose_fields_are_all_newer_is_a_row(tmp_path: Path) -> None:
         {"k": 1, "v": row, "l": [row, None], "m": [(1, row)]},
         none,
     ]
+
+
+def test_records_of_a_commit_in_several_files_are_in_one_order(tmp_path: Path) -> None:
+    """That of `sequence.field`, though the files are in the order of arrival."""
+    options = {"changelog-producer": "input", "sequence.field": "s", "write-buffer-size": "1 kb"}
+    table = create(tmp_path, "STRING", **options)
+    values = ["c" * 2000, "a" * 2000, "b"]
+    rows = pa.table({"k": [1, 1, 1], "s": [3, 1, 2], "v": values}, table.arrow_schema)
+    table.write(pa.Table.from_batches(rows.to_batches(max_chunksize=1)))
+    assert len(list(Path(table.path).rglob("changelog-*.parquet"))) > 1
+    assert [v for _, v in last_changes(table)] == [values[1], values[2], values[0]]

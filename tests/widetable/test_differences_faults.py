@@ -72,6 +72,17 @@ def test_minus_zero_is_the_lesser_value(tmp_path: Path, function: str, sign: str
         assert [str(value) for value in found] == [sign] * 2
 
 
+def test_partitions_with_nul_in_their_text_are_looked_up_by_compactions(tmp_path: Path) -> None:
+    columns = {"p": "STRING", "k": "STRING", "v": "INT"}
+    options = {"bucket": "1", "changelog-producer": "lookup", "widetable.fsync": "false"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", columns, primary_key=["p", "k"], partition_by=["p"], options=options
+    )
+    for v in (1, 2):
+        table.write(pa.table({"p": ["x\0"], "k": ["a"], "v": [v]}, table.arrow_schema))
+    assert table.changes(2, 4)["v"].to_pylist() == [1, 2]
+
+
 @pytest.mark.parametrize("full", [False, True], ids=["read", "compacted"])
 def test_the_first_and_the_last_time_of_a_timestamp(tmp_path: Path, full: bool) -> None:
     """All that 64 bits hold, as a value and as a key."""
