@@ -55,7 +55,7 @@ TEXTS: Final = (
     "db.\ud800",
     "db." + "x" * 300,
     "file:///\0",
-    "s3://a/b",
+    "oss://a/b",
     "http://[",
     "~nobody-of-that-name/x",
     "-1",

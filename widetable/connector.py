@@ -69,7 +69,7 @@ from widetable.read.stream_plan import (
     start_of,
 )
 from widetable.schema import TableSchema
-from widetable.storage.locate import locate
+from widetable.storage.locate import local_path, locate
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -116,6 +116,7 @@ __all__ = [
     "derived_value",
     "in_form",
     "keep_join",
+    "local_path",
     "locate",
     "locate_branch",
     "names",

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from widetable import WidetableError
-from widetable.connector import locate
+from widetable.connector import local_path, locate
 
 _log = logging.getLogger("widetable.spark")
 _logged: Final[set[str | None]] = set()
@@ -38,7 +38,8 @@ def batch_digest(checkpoint: str | None, batch_id: int, query_ids: Iterable[str]
 
 
 def _noted(checkpoint: str, batch_id: int) -> bytes:
-    storage, root = locate(checkpoint)
+    # Spark reads buckets with credentials of its own: a look with ours would be tried for long, batch after batch.
+    storage, root = locate(local_path(checkpoint))
     return storage.read(f"{root}/offsets/{batch_id}")
 
 

@@ -85,7 +85,7 @@ def test_a_query_makes_the_changelog_and_gives_the_lease_back(
 
 
 def test_rows_that_are_too_old_go_on_executors(spark: SparkSession, tmp_path: Path) -> None:
-    expiry = {"record-level.expire-time": "1 h", "record-level.time-field": "a_seq"}
+    expiry = {"record-level.expire-time": "1 d", "record-level.time-field": "a_seq"}
     table = wt.Catalog(str(tmp_path / "wh")).create_table(
         "db.wide", WIDE, primary_key=["k"], options={**OPTIONS, **expiry}
     )

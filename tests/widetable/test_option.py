@@ -14,6 +14,7 @@ from widetable.errors import InvalidError
 from widetable.join_options import JOIN_OPTIONS
 from widetable.option import Option, parse_value
 from widetable.options import BY_KEY, OPTIONS, WRITTEN_OUT
+from widetable.retention_options import RECORD_LEVEL_EXPIRE_TIME
 
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.int32())])
 NUMBERS = [option for option in OPTIONS if option.range is not None]
@@ -120,8 +121,8 @@ def test_a_number_out_of_range_that_another_client_gave_stops_writers_not_reader
 @every_number
 def test_a_table_lives_with_the_ends_of_the_range(option: Option[Any], tmp_path: Path) -> None:
     """`bucket` may be less than one in tables of others only; a caches' disk of no bytes is no caches."""
-    if option in JOIN_OPTIONS:
-        return  # nobody writes such a table: tests/widetable/derive/test_join_plan.py
+    if option in JOIN_OPTIONS or option is RECORD_LEVEL_EXPIRE_TIME:
+        return  # nobody writes such a table; rows that go: derive/test_join_plan.py, operations/test_record_expiry.py
     least, most = option.range or (0, 0)
     for number, value in enumerate((1 if option.key == "bucket" else least, most)):
         table = wt.Catalog(str(tmp_path)).create_table(

@@ -14,10 +14,10 @@ import widetable as wt
 from tests.changelog_follower import Follower, changes_of
 from widetable.operations.maintenance import Upkeep
 
-HOUR = 3600
+DAY = 86_400
 NOW = int(time.time())
-OLD = NOW - 2 * HOUR
-EXPIRY = {"record-level.expire-time": "1 h", "record-level.time-field": "at"}
+OLD = NOW - 2 * DAY
+EXPIRY = {"record-level.expire-time": "1 d", "record-level.time-field": "at"}
 ENGINES = {
     "deduplicate": {},
     "partial-update": {"merge-engine": "partial-update"},
@@ -92,12 +92,12 @@ def test_rows_that_are_too_old_go(tmp_path: Path, engine: str, producer: str) ->
 def test_rows_that_grow_old_at_the_bottom_go(tmp_path: Path, engine: str, producer: str) -> None:
     """Nothing is new in their bucket, and a full compaction before found nothing to do."""
     options = {**ENGINES[engine], "changelog-producer": producer}
-    table = create(tmp_path, **options, **{"record-level.expire-time": "3 h"})
+    table = create(tmp_path, **options, **{"record-level.expire-time": "3 d"})
     write(table, (1, OLD, 1), (2, OLD, 2), (3, NOW, 3))
     table.compact(full=True)
     at_rest = table.snapshots()[-1].id
     assert not table.compact(full=True).committed
-    table.alter_options({"record-level.expire-time": "1 h"})
+    table.alter_options({"record-level.expire-time": "1 d"})
     table = wt.Table.open(table.path)
     assert table.compact(full=True).committed
     assert rows(table) == [(3, NOW, 3)]
@@ -153,7 +153,7 @@ def test_time_is_counted_by_its_type(tmp_path: Path, kind: str, unit: int) -> No
     column = table.schema.arrow_schema().field("at").type
     if kind == "TIMESTAMP(0)" and column.unit == "s":
         unit = 1
-    times = [NOW - HOUR - 60, None, NOW - HOUR + 600, 0]
+    times = [NOW - DAY - 60, None, NOW, 0]
     plain = pa.array([None if t is None else t * unit for t in times], pa.int64())
     typed = plain.cast(pa.int32()) if kind == "INT" else plain.cast(column)
     table.write(pa.table({"k": [1, 2, 3, 4], "at": typed, "v": [1, 2, 3, 4]}))
@@ -161,8 +161,16 @@ def test_time_is_counted_by_its_type(tmp_path: Path, kind: str, unit: int) -> No
     assert [row[0] for row in rows(table)] == [2, 3]
 
 
+@pytest.mark.parametrize(("millis", "left"), [(1000, []), (2**63 - 1, [1])])
+def test_the_ends_of_the_range(tmp_path: Path, millis: int, left: list[int]) -> None:
+    table = create(tmp_path, **{"record-level.expire-time": f"{millis} ms"})
+    write(table, (1, 1, 1))
+    table.compact(full=True)
+    assert [row[0] for row in rows(table)] == left
+
+
 def test_a_maintainer_looks_for_them_and_rewrites_no_other_bucket(tmp_path: Path) -> None:
-    table = create(tmp_path, **{"write-only": "true", "record-level.expire-time": "3 h"})
+    table = create(tmp_path, **{"write-only": "true", "record-level.expire-time": "3 d"})
     write(table, *((key, OLD if key < 10 else NOW, key) for key in range(200)))
     table.maintain(once=True)
     table = wt.Table.open(table.path)
@@ -170,7 +178,7 @@ def test_a_maintainer_looks_for_them_and_rewrites_no_other_bucket(tmp_path: Path
     files = set(table.inspect.files()["file_name"].to_pylist())
     table.maintain(once=True)
     assert set(table.inspect.files()["file_name"].to_pylist()) == files
-    table.alter_options({"record-level.expire-time": "1 h"})
+    table.alter_options({"record-level.expire-time": "1 d"})
     with wt.Table.open(table.path).maintainer(Upkeep()) as its:
         assert its.round().compactions == 1
         assert its.round().compactions == 0
@@ -227,19 +235,19 @@ def test_the_option_follows_its_column_and_keeps_it(tmp_path: Path) -> None:
 
 def test_an_index_loses_what_went(tmp_path: Path) -> None:
     catalog = wt.Catalog(tmp_path)
-    table = create(tmp_path, **{"write-only": "true", "record-level.expire-time": "3 h"})
+    table = create(tmp_path, **{"write-only": "true", "record-level.expire-time": "3 d"})
     table.alter_options({"index.v": "db.by_v"})
     table = wt.Table.open(table.path)
     write(table, *((key, OLD if key < 5 else NOW, key % 3) for key in range(20)))
     table.maintain(once=True)
     index = catalog.table("db.by_v")
     assert index.scan().count() == 20
-    table.alter_options({"record-level.expire-time": "1 h"})
+    table.alter_options({"record-level.expire-time": "1 d"})
     table = wt.Table.open(table.path)
     table.maintain(once=True)
     assert sorted(index.scan().to_arrow()["k"].to_pylist()) == list(range(5, 20))
     with pytest.raises(wt.InvalidError, match=r"record-level.*in a table that is made of db\.t"):
-        index.alter_options({"record-level.expire-time": "1 h", "record-level.time-field": "k"})
+        index.alter_options({"record-level.expire-time": "1 d", "record-level.time-field": "k"})
     assert table.audit().findings == ()
 
 
