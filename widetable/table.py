@@ -92,9 +92,9 @@ class Table(OpenTable):
         file_io = checked_file_io(file_io)
         table = cls(root, located if file_io is None else file_io)
         check_there(table._file_io, table._paths)
-        if file_io is None and not table.schema.typed_options.get(opt.FSYNC):
+        schema = table._committer.schemas.known()
+        if file_io is None and not schema.typed_options.get(opt.FSYNC):
             table = cls(root, locate(path, fsync=False)[0])
-        table._committer.schemas.latest()
         return table
 
     def __repr__(self) -> str:

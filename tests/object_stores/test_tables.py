@@ -46,8 +46,9 @@ for number in range(commits):
 """
 
 
-def create(warehouse: str) -> wt.Table:
-    return wt.Catalog(warehouse).create_table("db.t", COLUMNS, primary_key=["k"], options=OPTIONS)
+def create(warehouse: str, options: dict[str, str] | None = None) -> wt.Table:
+    chosen = {**OPTIONS, **(options or {})}
+    return wt.Catalog(warehouse).create_table("db.t", COLUMNS, primary_key=["k"], options=chosen)
 
 
 def run_of_operations(table: wt.Table) -> list[object]:

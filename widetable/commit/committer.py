@@ -24,12 +24,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from widetable import options as opt
+from widetable.commit.attempts import Attempts
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.commit_delta import Deltas
 from widetable.commit.commit_files import CommitFiles
@@ -41,6 +41,7 @@ from widetable.commit.last_commits import LastCommits
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.manifest_writer import ManifestWriter
+from widetable.commit.newest import Look, Newest
 from widetable.commit.next_snapshot import next_snapshot
 from widetable.commit.parsed_back import parsed_back
 from widetable.commit.planned_from import PlannedFrom
@@ -49,8 +50,6 @@ from widetable.commit.schema_store import SchemaStore
 from widetable.commit.seldom import Seldom
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.snapshot_times import is_ahead
-from widetable.commit.table_identity import check_identity, table_identity
-from widetable.commit.touched_keys import Untouched
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -69,6 +68,7 @@ from widetable.format.snapshot import (
 )
 from widetable.paths import TablePaths
 from widetable.retention_options import COMMIT_USER_RETENTION
+from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
@@ -103,26 +103,6 @@ class CommitResult:
     duration_millis: int = 0
 
 
-class _Attempts:
-    """What a commit carries from attempt to attempt. may_be_in: it is not known how a publish that was tried ended."""
-
-    def __init__(
-        self,
-        asked: CommitRequest,
-        files: CommitFiles,
-        history: CommitHistory,
-        started_millis: float,
-    ) -> None:
-        self.asked = asked
-        self.files = files
-        self.history = history
-        self.started_millis = started_millis
-        self.uuid: Final = str(uuid.uuid4())
-        self.retries = 0
-        self.may_be_in = False
-        self.untouched = Untouched(asked.messages, asked.read_snapshot_id or 0, asked.by.user)
-
-
 class Committer:
     """For one table; thread-safe: all that matters belongs to one call. Raises NotFoundError when there is no table."""
 
@@ -142,8 +122,10 @@ class Committer:
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
         self.last_commits = LastCommits(file_io, paths)
-        self.identity = table_identity(file_io, paths)
-        schema = self.schemas.latest()
+        self._newest = Newest(file_io, paths, self.snapshots, self.schemas)
+        self.identity = self._newest.identity
+        self.look = self._newest.look
+        schema = self.schemas.known()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
         self.live_files = LiveFiles(file_io, paths, self._partition_types)
         self._deltas = Deltas(self.live_files, self.schemas, self.snapshots, paths.root)
@@ -226,31 +208,25 @@ class Committer:
         kind = COMMIT_KIND_OVERWRITE
         return self._commit(request(kind, messages, by, scope=scope, keeps=stay, restores=restores))
 
-    def replay_of(self, by: Identity) -> Replay | None:
+    def replay_of(self, by: Identity, look: Look | None = None) -> Replay | None:
         """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it
-        is not known: see `replay`.
+        is not known: see `replay`. look: of a moment ago.
         """
-        latest = self.snapshots.latest()
+        latest = (look or self.look()).latest
         return CommitHistory(self.last_commits.load, by, self._paths.root).replay(latest)
 
-    def sequence_base(self) -> int:
+    def sequence_base(self, look: Look | None = None) -> int:
         """Where the sequence numbers of a commit that starts now begin (decision 0004):
 
-        the clock in ns, but above all noted ones. InvalidError for a clock that would leave no numbers.
+        the clock in ns, but above all noted ones. InvalidError for a clock that would leave no numbers. look: of this
+        operation.
         """
-        latest = self.snapshots.latest()
-        noted = self._highest_sequence_number(latest)
+        noted = self._highest_sequence_number((look or self.look()).latest)
         return first_number(self._clock.now_nanos(), noted, self._rng.randrange(START_SPREAD))
 
     def _commit(self, asked: CommitRequest) -> CommitResult:
-        schema = self.schemas.latest()
-        writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)
-        run = _Attempts(
-            asked,
-            CommitFiles(writer, self.live_files, schema.typed_options),
-            CommitHistory(self.last_commits.load, asked.by, self._paths.root),
-            self._clock.monotonic_millis(),
-        )
+        history = CommitHistory(self.last_commits.load, asked.by, self._paths.root)
+        run = Attempts(asked, history, self._clock.monotonic_millis())
         try:
             while (result := self._attempt_in_turn(run)) is None:
                 self._wait(run)
@@ -258,56 +234,68 @@ class Committer:
             if not run.may_be_in:
                 self._clean_up(run)
             raise
-        if not result.committed:
-            writer.discard()
+        if not result.committed and run.files:
+            run.files.writer.discard()
         return result
 
-    def _attempt_in_turn(self, run: _Attempts) -> CommitResult | None:
+    def _attempt_in_turn(self, run: Attempts) -> CommitResult | None:
         """One machine's commits come one after the other: a race costs the losers their work, and may starve them."""
         with self._file_io.turn(self._paths.commit_turn):
             return self._attempt(run)
 
-    def _attempt(self, run: _Attempts) -> CommitResult | None:
+    def _attempt(self, run: Attempts) -> CommitResult | None:
         """One attempt on the newest snapshot; None when somebody else was first."""
-        latest = self.snapshots.latest()
-        # What was dropped must not come back, and what was made again has columns of its own.
-        check_identity(self._file_io, self._paths, self.identity)
-        if run.asked.kind != COMMIT_KIND_COMPACT:
-            found = run.history.replay(latest)
-            if found is not None:
-                return self._result(run, committed=False, snapshot_id=found.snapshot_id)
+        look = self._newest.expected()
+        latest = look.latest
         try:
+            if run.asked.kind != COMMIT_KIND_COMPACT:
+                found = run.history.replay(latest)
+                if found is not None:
+                    return self._not_committed(run, latest, found.snapshot_id)
             if run.asked.read_snapshot_id is not None:
-                run.untouched.check(self._state(), self.live_files, latest.id if latest else 0)
+                run.untouched.check(
+                    self._state(look.schema), self.live_files, latest.id if latest else 0
+                )
             delta = self._deltas.of(run.asked, latest)
             if not (delta or run.asked.properties or run.asked.restores):
-                return self._result(run, committed=False, snapshot_id=None)
-            snapshot = self._next_snapshot(run, latest, delta)
+                return self._not_committed(run, latest, None)
+            snapshot = self._next_snapshot(run, look, delta)
         except (NotFoundError, DamagedError):
             # Expiry may have taken the files of a snapshot that is not the newest one any more.
-            if latest is None or self.snapshots.latest_id() == latest.id:
+            is_newest = latest is None or self.snapshots.latest_id() == latest.id
+            if is_newest and self._newest.may_follow(latest):
                 raise
             return None
-        if not self._publish(run, snapshot):
+        if not self._publish(run, snapshot, latest):
             return None
+        self._newest.remember(snapshot)
         self._mark()
         self._hint(snapshot.id)
         return self._result(run, committed=True, snapshot_id=snapshot.id)
 
+    def _not_committed(
+        self, run: Attempts, latest: Snapshot | None, snapshot_id: int | None
+    ) -> CommitResult | None:
+        """None when `latest` is not the newest of this table."""
+        is_true = self._newest.may_follow(latest)
+        return self._result(run, committed=False, snapshot_id=snapshot_id) if is_true else None
+
     def _next_snapshot(
-        self, run: _Attempts, latest: Snapshot | None, delta: tuple[ManifestEntry, ...]
+        self, run: Attempts, look: Look, delta: tuple[ManifestEntry, ...]
     ) -> Snapshot:
         """Everything that is written before the publish."""
-        schema, users = self.schemas.latest(), users_of(latest, self.last_commits.load)
+        schema, latest = look.schema, look.latest
+        users = users_of(latest, self.last_commits.load)
+        files = run.files = run.files or self._commit_files(schema)
         self._warn_of_many_users(len(users))
         return next_snapshot(
             latest,
             run.asked,
             delta,
-            base_list=run.files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
-            delta_list=run.files.delta(delta),
-            changelog_list=run.files.changelog(run.asked.changelog),
-            index_manifest=self.indexes.next_manifest(latest, run.asked, delta, run.files.writer),
+            base_list=files.base(latest, reclaim=any(entry.kind == DELETE for entry in delta)),
+            delta_list=files.delta(delta),
+            changelog_list=files.changelog(run.asked.changelog),
+            index_manifest=self.indexes.next_manifest(latest, run.asked, delta, files.writer),
             schema_id=schema.id,
             uuid=run.uuid,
             now_millis=self._now_millis(latest),
@@ -316,6 +304,10 @@ class Committer:
             user_retention_millis=schema.typed_options.get(COMMIT_USER_RETENTION),
             highest_sequence_number=self._highest_sequence_number(latest),
         )
+
+    def _commit_files(self, schema: TableSchema) -> CommitFiles:
+        writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)
+        return CommitFiles(writer, self.live_files, schema.typed_options)
 
     def _warn_of_many_users(self, users: int) -> None:
         if users >= MANY_USERS:
@@ -348,16 +340,12 @@ class Committer:
         live = self.live_files.live_entries(latest)
         return max((entry.file.max_sequence_number for entry in live), default=0)
 
-    def _publish(self, run: _Attempts, snapshot: Snapshot) -> bool:
+    def _publish(self, run: Attempts, snapshot: Snapshot, base: Snapshot | None) -> bool:
         """Whether this snapshot is now the table's. Raises StorageError when it is not, or when that is not known."""
         path = self._paths.snapshot(snapshot.id)
         data = parsed_back(snapshot, snapshot_from_json, path)
-        if self._file_io.exists(path):
+        if not self._newest.may_follow(base):
             return False
-        if snapshot.id == 1:
-            check_identity(self._file_io, self._paths, self.identity)
-        elif not self._file_io.exists(self._paths.snapshot(snapshot.id - 1)):
-            return False  # this commit slept until its id had been used and had expired again
         run.may_be_in = True
         try:
             won = self._file_io.publish(path, data)
@@ -407,7 +395,7 @@ class Committer:
             if id == 1:
                 self._file_io.replace(self._paths.earliest_hint, str(id).encode(), durable=False)
 
-    def _wait(self, run: _Attempts) -> None:
+    def _wait(self, run: Attempts) -> None:
         """After a lost race. Raises ConflictError when there were enough of them."""
         run.retries += 1
         options = self.schemas.latest().typed_options
@@ -427,17 +415,17 @@ class Committer:
         longest = min(_LONGEST_WAIT_MILLIS, _FIRST_WAIT_MILLIS * 2 ** min(run.retries, 10))
         self._clock.sleep_millis(self._rng.uniform(0, longest))
 
-    def _clean_up(self, run: _Attempts) -> None:
+    def _clean_up(self, run: Attempts) -> None:
         """After a failure before anything was published. Data files of writers stay: they may be committed again."""
-        run.files.writer.discard()
-        if run.asked.kind != COMMIT_KIND_COMPACT:
-            return
-        discard(self._state(), run.asked.messages)
+        if run.files:
+            run.files.writer.discard()
+        if run.asked.kind == COMMIT_KIND_COMPACT:
+            discard(self._state(self.schemas.latest()), run.asked.messages)
 
-    def _state(self) -> TableState:
-        return TableState(self._file_io, self._paths, self.schemas.latest(), self.schemas.load)
+    def _state(self, schema: TableSchema) -> TableState:
+        return TableState(self._file_io, self._paths, schema, self.schemas.load)
 
-    def _result(self, run: _Attempts, *, committed: bool, snapshot_id: int | None) -> CommitResult:
+    def _result(self, run: Attempts, *, committed: bool, snapshot_id: int | None) -> CommitResult:
         adds = run.asked.adds if committed else ()
         return CommitResult(
             committed,

@@ -25,9 +25,11 @@ class SchemaStore:
         self._loaded: dict[int, TableSchema] = {}
         self._rescaled: tuple[int, bool] | None = None
 
-    def latest(self) -> TableSchema:
-        """The schema with the highest id. The first call lists the directory, later ones look for the next id only."""
-        newest = max(self._loaded, default=None)
+    def latest(self, at_least: int | None = None) -> TableSchema:
+        """The schema with the highest id. at_least: one that is known to be there, as a snapshot names it. Where none
+        is known the directory is listed; otherwise the next id is looked for only.
+        """
+        newest = max([*self._loaded, *([] if at_least is None else [at_least])], default=None)
         if newest is None:
             ids = self.ids()
             if not ids:
@@ -36,6 +38,10 @@ class SchemaStore:
         while self._file_io.exists(self._paths.schema(newest + 1)):
             newest += 1
         return self.load(newest)
+
+    def known(self) -> TableSchema:
+        """The newest that was read here, without a look; one must have been."""
+        return self._loaded[max(self._loaded)]
 
     def first_id(self) -> int:
         """The lowest id."""
@@ -67,9 +73,10 @@ class SchemaStore:
 
     def is_rescaled(self) -> bool:
         """Whether the number of buckets was ever changed: then partitions may have different ones. Of schemas that
-        another client let go nothing is known: they count as having another number. Looked up once per newest schema.
+        another client let go nothing is known: they count as having another number. Looked up once per newest schema
+        that was read: `latest` looks for newer ones.
         """
-        newest, known = self.latest(), self._rescaled
+        newest, known = self.known() if self._loaded else self.latest(), self._rescaled
         if known is None or known[0] != newest.id:
             known = newest.id, self._was_rescaled(newest, known)
             self._rescaled = known
@@ -81,8 +88,10 @@ class SchemaStore:
         if known is not None:
             new_ids = range(known[0], newest.id)
             return known[1] or any(self._bucket_of(id) != bucket for id in new_ids)
-        ids = [id for id in self.ids() if id < newest.id]
-        return len(ids) < newest.id or any(self._bucket_of(id) != bucket for id in ids)
+        try:
+            return any(self._bucket_of(id) != bucket for id in range(newest.id))
+        except NotFoundError:
+            return True
 
     def _bucket_of(self, id: int) -> str | None:
         return self.load(id).options.get(opt.BUCKET.key)

@@ -33,34 +33,51 @@ _NO_WATERMARK = -(1 << 64)
 
 
 class SnapshotStore:
-    """Without state: every call looks at the storage."""
+    """Every call looks at the storage; what is remembered of the newest snapshot is only where to look first."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._newest_id: int | None = None
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot, None for a table without one.
 
-        A few small operations, however many snapshots there are.
+        A few small operations, however many snapshots there are: two when nobody has committed since the last call.
         """
+        id = self._climbed()
         for look in range(_LOOKS):
-            id = self.latest_id()
+            id = self.latest_id() if id is None else id
             if id is None:
                 return None
             try:
-                return self.load(id)
+                found = self.load(id)
             except NotFoundError:
                 if look == _LOOKS - 1:
                     raise
+                id = self._newest_id = None
+            else:
+                self._newest_id = id
+                return found
         raise AssertionError("the last look returns or raises")
+
+    def look_first_at(self, id: int) -> None:
+        """What the caller knows to have been the newest."""
+        self._newest_id = id
+
+    def has_successor(self, id: int) -> bool:
+        """Whether the snapshot of the next id is there: then that of `id` is not the newest one."""
+        return self._exists(id + 1)
 
     def latest_id(self) -> int | None:
         """The id of the newest snapshot."""
+        known = self._newest_id
+        if known is not None and not self.has_successor(known) and self._exists(known):
+            return known
         for look in range(_LOOKS):
             hint = self.hinted_latest_id()
             found = None if hint is None else self._climb(hint)
-            if found is not None:
+            if found is not None and self._exists(found):
                 return found
             ids = self.ids()
             lost = self._lost(hint, ids)
@@ -176,12 +193,20 @@ class SnapshotStore:
         found = (snapshot_id(entry.name) for entry in self._file_io.list(self._paths.snapshot_dir))
         return sorted(id for id in found if id is not None)
 
-    def _climb(self, start: int) -> int | None:
-        """The newest id at or above `start`, by doubling steps; None when the snapshot of that id is not there.
+    def _climbed(self) -> int | None:
+        """What may be the newest id, by what is remembered, or by the hint; None: look at all."""
+        known = self._newest_id
+        if known is not None and not self.has_successor(known):
+            return known
+        hint = self.hinted_latest_id()
+        return None if hint is None else self._climb(hint)
 
-        The last look makes sure that the id found was there *after* its successor was not: expiry removes ids
-        in ascending order, so the successor has never been. Without it a stale hint could end below a gap that
-        expiry is making.
+    def _climb(self, start: int) -> int:
+        """The newest id at or above `start`, by doubling steps, if the snapshot of that id is there.
+
+        Whether it is the caller looks last: the id found must have been there *after* its successor was not. Expiry
+        removes ids in ascending order, so the successor has never been. Without it a stale hint could end below a gap
+        that expiry is making.
         """
         found, step = start, 1
         while self._exists(found + step):
@@ -193,7 +218,7 @@ class SnapshotStore:
                 found = middle
             else:
                 missing = middle
-        return found if self._exists(found) else None
+        return found
 
     def _exists(self, id: int) -> bool:
         return id > 0 and self._file_io.exists(self._paths.snapshot(id))

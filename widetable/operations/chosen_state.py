@@ -34,9 +34,13 @@ def chosen_state(
     """The newest snapshot with the newest columns, or one that is asked for with the columns of its time."""
     committer = table._committer
     choice = snapshot_id, timestamp, tag, watermark
-    snapshot = choose_snapshot(committer.snapshots, table._tags, *choice)
-    schema = table.schema
-    if snapshot is not None and any(each is not None for each in choice):
-        schema = committer.schemas.load(snapshot.schema_id)
+    if all(each is None for each in choice):
+        look = committer.look()
+        schema, snapshot = look.schema, look.latest
+    else:
+        snapshot = choose_snapshot(committer.snapshots, table._tags, *choice)
+        schema = table.schema
+        if snapshot is not None:
+            schema = committer.schemas.load(snapshot.schema_id)
     check_readable(schema)
     return ChosenState(snapshot, table._state(schema), committer.schemas.is_rescaled())

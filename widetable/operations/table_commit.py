@@ -64,7 +64,6 @@ def append_messages(
 ) -> CommitResult:
     """Commit the files of writers in one snapshot, and compact the buckets where that is due."""
     messages = items(messages, CommitMessage, "messages")
-    schema = table.schema  # before: nothing that follows the commit may fail it
     result = table._committer.append(
         messages,
         by,
@@ -74,6 +73,7 @@ def append_messages(
     )
     if not messages:
         return result
+    schema = table._committer.schemas.known()  # nothing that follows the commit may fail it
     if not result.committed:
         finish_replayed(table, schema)
         return result

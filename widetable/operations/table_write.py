@@ -15,6 +15,7 @@ import pyarrow as pa
 from widetable.arguments import flag, instance, items, text, whole_number
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
+from widetable.commit.newest import Look
 from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
@@ -103,12 +104,13 @@ def _write(
 ) -> CommitResult:
     """Write the files of one commit, and commit them. Files that are certainly not in are deleted."""
     row_kind = text(row_kind, "row_kind")
-    check_given_rows(table.schema)
-    found = table._committer.replay_of(by)
+    look = table._committer.look()
+    check_given_rows(look.schema)
+    found = table._committer.replay_of(by, look)
     if found is not None:
-        finish_replayed(table, table.schema)
+        finish_replayed(table, look.schema)
         return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
-    messages = _written(table, row_source(data, table.schema), row_kind)
+    messages = _written(table, row_source(data, look.schema), row_kind, look)
     try:
         result = commit(messages)
     except (ConflictError, InvalidError):
@@ -120,10 +122,12 @@ def _write(
     return result
 
 
-def _written(table: OpenTable, source: RowSource, row_kind: str) -> list[CommitMessage]:
+def _written(table: OpenTable, source: RowSource, row_kind: str, look: Look) -> list[CommitMessage]:
     if source.columns is None:
         return []
-    with new_writer(table, source.columns, row_kind) as writer:
+    columns = items(source.columns, str, "columns")
+    check_not_derived(look.schema, columns)
+    with any_writer(table, columns, row_kind, look=look) as writer:
         writer.write(source.batches)
         return writer.finish()
 
@@ -156,16 +160,17 @@ def any_writer(
     task: int = 0,
     tasks: int | None = 1,
     sequence_base: int | None = None,
+    look: Look | None = None,
 ) -> TableWriter:
-    """The same, of columns and tables that are kept by this package too."""
-    schema = table.schema
+    """The same, of columns and tables that are kept by this package too. look: of this operation."""
+    schema = look.schema if look else table.schema
     check_writable(schema)
     check_takes_rows(schema)
     row_kind = text(row_kind, "row_kind")
     if tasks is not None:
         tasks = whole_number(tasks, "tasks", least=1, most=MOST_TASKS)
     task = whole_number(task, "task", least=0, most=(tasks or MOST_TASKS) - 1)
-    base = table._committer.sequence_base() if sequence_base is None else sequence_base
+    base = table._committer.sequence_base(look) if sequence_base is None else sequence_base
     base = whole_number(base, "sequence_base", least=0)
     numbers = SequenceAllocator(base, task, tasks)
     places = writer_places(table, schema, tasks)

@@ -84,6 +84,7 @@ def test_whether_buckets_changed_is_looked_up_once_per_schema(tmp_path: Path) ->
 
     def asked() -> tuple[bool, int]:
         file_io.log.clear()
+        store.latest()
         return store.is_rescaled(), sum(operation == "read" for operation, _ in file_io.log)
 
     before = first.options["bucket"]

@@ -333,9 +333,11 @@ def test_a_tag_of_a_snapshot_that_expires_meanwhile_is_taken_back(
     expected = rows(table, snapshot_id=1)
     faulty = FaultyFileIO(IO)
     where = "tag/tag-new" if operation == "publish" else "snapshot/snapshot-1"
+    opened = through(table, faulty)
+    assert opened.schema
     faulty.run_before(operation, lambda: expire(table), where)
     with pytest.raises(wt.NotFoundError, match="expired"):
-        through(table, faulty).create_tag("new", 1)
+        opened.create_tag("new", 1)
     assert "new" not in table.tags()
     if operation == "exists":  # the expiry kept what the tag named then: it is an orphan now
         assert leftovers(table)

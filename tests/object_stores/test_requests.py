@@ -1,0 +1,106 @@
+"""How many requests operations make, by what went through the proxy: they cost money and time."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.object_stores.faulty_proxy import FaultyProxy
+from tests.object_stores.test_tables import create
+
+OPTIONS = {"write-only": "true", "changelog-producer": "none"}
+
+
+def rows(number: int) -> dict[str, list[int]]:
+    return {"k": [*range(10)], "a": [number] * 10, "a_at": [number] * 10}
+
+
+class Requests(Counter[tuple[str, str]]):
+    """By method and kind of object."""
+
+    @property
+    def lists(self) -> int:
+        return sum(count for (_, kind), count in self.items() if kind == "list")
+
+    @property
+    def of_data(self) -> int:
+        return sum(count for (_, kind), count in self.items() if kind == "data")
+
+
+@contextlib.contextmanager
+def counted(proxy: FaultyProxy) -> Iterator[Requests]:
+    found = Requests()
+    proxy.seen.clear()
+    yield found
+    for method, path in proxy.seen:
+        kind = "list" if "list-type" in path else re.split(r"[-?]", path.rsplit("/", 1)[-1])[0]
+        found[method, kind] += 1
+
+
+@pytest.fixture
+def table(proxy: FaultyProxy, place: str) -> wt.Table:
+    found = create(place, OPTIONS)
+    found.write(rows(0))
+    return found
+
+
+def test_a_commit_makes_eight_requests_and_lists_nothing(
+    proxy: FaultyProxy, table: wt.Table
+) -> None:
+    with table.new_writer(["k", "a", "a_at"]) as writer:
+        writer.write([pa.RecordBatch.from_pydict(rows(1))])
+        messages = writer.finish()
+    with counted(proxy) as requests:
+        table.commit_append(messages, "user", 1)
+    assert requests.total() == 8
+    assert requests == {
+        ("HEAD", "snapshot"): 1,  # of the next id
+        ("HEAD", "schema"): 1,  # of the next id
+        ("PUT", "manifest"): 3,
+        ("GET", "snapshot"): 1,  # still there, and of this table
+        ("PUT", "snapshot"): 1,
+        ("PUT", "LATEST"): 1,
+    }
+
+
+def test_a_write_makes_eleven_and_one_per_file(proxy: FaultyProxy, table: wt.Table) -> None:
+    for number in (1, 2):
+        with counted(proxy) as requests:
+            table.write(rows(number), "user", number)
+        assert (requests.total() - requests.of_data, requests.of_data) == (11, 2)
+        assert not requests.lists
+
+
+def test_a_commit_after_another_one_makes_few_more(proxy: FaultyProxy, table: wt.Table) -> None:
+    other = wt.Table.open(table.path)
+    for number in (1, 2, 3):
+        with counted(proxy) as requests:
+            other.write(rows(number), "other", number)
+        assert not requests.lists
+        assert requests.total() - requests.of_data <= 17
+        table.write(rows(number), "user", number)
+    assert table.scan(columns=["a"]).to_arrow()["a"].to_pylist() == [3] * 10
+
+
+def test_a_table_is_opened_and_written_without_a_list(proxy: FaultyProxy, table: wt.Table) -> None:
+    table.alter_options({"write-buffer-size": "8 mb"})
+    table.write(rows(1))
+    with counted(proxy) as requests:
+        wt.Table.open(table.path).write(rows(2))
+    assert not requests.lists
+    assert requests.total() - requests.of_data <= 25
+
+
+def test_a_scan_that_follows_another_looks_three_times_and_once_per_file(
+    proxy: FaultyProxy, table: wt.Table
+) -> None:
+    table.scan().to_arrow()
+    with counted(proxy) as requests:
+        table.scan().to_arrow()
+    assert (requests.total() - requests.of_data, requests.of_data) == (3, 2)
