@@ -2,7 +2,8 @@
 
 Columns and filters are pushed into the table's own scan (partitions, buckets, key ranges). Buckets
 that need no merge go to Spark's own
-Parquet scan, which prunes columns and row groups and runs in the JVM; the others are merged by Python tasks.
+Parquet scan, which prunes columns and row groups and runs in the JVM; the others are merged by Python tasks, as are all
+of a table in an object store for whose URLs Hadoop has no connector.
 `format("widetable")` gives the same rows, only slower (spark.md section 1 says why).
 """
 
@@ -16,6 +17,8 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -53,14 +56,32 @@ def read(
     target = spark_schema(scan.arrow_schema)
     raw: list[SplitRead] = []
     merged: list[SplitRead] = []
+    schema_id, is_served = table.schema.id, hadoop_serves(spark, table.path)
     for split in scan.split_reads():
-        (raw if spark_can_scan(split, table.schema.id, scan.arrow_schema) else merged).append(split)
+        is_raw = is_served and spark_can_scan(split, schema_id, scan.arrow_schema)
+        (raw if is_raw else merged).append(split)
     parts = []
     if raw:
         parts.append(_parquet_scan(spark, raw, table, target, columns, where))
     if merged or not raw:
         parts.append(_merge_scan(spark, merged, target))
     return reduce(DataFrame.unionByName, parts)
+
+
+def hadoop_serves(spark: SparkSession, path: str) -> bool:
+    """Whether Spark's own scans open files at such a path or URL: what is no URL, and URLs that Hadoop has a connector
+    for. Spark Connect has no Hadoop to ask.
+    """
+    scheme, separator, _ = path.partition("://")
+    if not separator:
+        return True
+    try:
+        jvm: Any = spark._jvm
+        configuration = spark._jsc.hadoopConfiguration()
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+    except (AttributeError, PySparkException, Py4JError):
+        return False
+    return True
 
 
 def spark_can_scan(split: SplitRead, schema_id: int, columns: pa.Schema) -> bool:
