@@ -13,6 +13,7 @@ import pytest
 import widetable as wt
 from tests.object_stores.faulty_proxy import FaultyProxy
 from tests.object_stores.test_tables import create
+from widetable.storage import kept_inputs
 
 OPTIONS = {"write-only": "true", "changelog-producer": "none"}
 
@@ -104,3 +105,39 @@ def test_a_scan_that_follows_another_looks_three_times_and_once_per_file(
     with counted(proxy) as requests:
         table.scan().to_arrow()
     assert (requests.total() - requests.of_data, requests.of_data) == (3, 2)
+
+
+def test_a_warm_lookup_asks_the_store_for_nothing(proxy: FaultyProxy, table: wt.Table) -> None:
+    """Of level 0 files are kept in memory, of the levels above caches are built."""
+    table.write(rows(1))
+    for look in ("level 0", "levels above"):
+        session = table.lookup_session(columns=["a"])
+        for _ in range(3):
+            session.lookup([1, 2, 3, 77])
+        with counted(proxy) as requests:
+            found = session.lookup([1, 2, 3, 77])["a"].to_pylist()
+        assert found == [1, 1, 1, None], look
+        assert not requests, look
+        for _ in range(3):
+            with counted(proxy) as requests:
+                table.lookup([1])
+        assert requests.total() == 3  # what is newest
+        table.compact(full=True)
+
+
+def test_what_lookups_keep_in_memory_has_a_bound(
+    proxy: FaultyProxy, table: wt.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_inputs, "_MOST_BYTES", 10_000)
+    session = table.lookup_session(columns=["a"])
+    for _ in range(2):
+        with counted(proxy) as requests:
+            assert session.lookup([1, 2, 3, 4, 5, 6]).num_rows == 6
+    assert kept_inputs.KEPT_FILES._bytes <= 10_000
+    monkeypatch.setattr(kept_inputs, "_LARGE_BYTES", 10)
+    kept_inputs.KEPT_FILES._start_anew()
+    for _ in range(2):
+        with counted(proxy) as requests:
+            assert session.lookup([1, 2, 3, 4, 5, 6]).num_rows == 6
+        assert requests.of_data >= 2  # in ranges, each time
+    assert not kept_inputs.KEPT_FILES._files

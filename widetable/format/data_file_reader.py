@@ -34,7 +34,7 @@ from widetable.format.row_budget import BATCH_BYTES, RowBudget
 from widetable.format.stored_file import FileToOpen, StoredFile
 from widetable.row_kind import DELETE, INSERT
 from widetable.schema import VALUE_KIND, TableSchema, file_column
-from widetable.storage.file_io import FileIO
+from widetable.storage.kept_inputs import Inputs
 from widetable.types import DataField
 
 # By the ending of the file's name: a table may have files of several formats.
@@ -202,7 +202,7 @@ class DataFile:
 
 
 def open_data_file(
-    file_io: FileIO,
+    inputs: Inputs,
     path: str,
     meta: DataFileMeta,
     table_schema: TableSchema,
@@ -232,7 +232,7 @@ def open_data_file(
         )
     names = table_schema.names if columns is None else [*table_schema.trimmed_primary_key, *columns]
     wanted = [table_schema.field(name) for name in in_schema_order(table_schema, names)]
-    source = file_io.open_input(path)
+    source = inputs.open_input(path)
     try:
         file = FileToOpen(source, path, meta, wanted, file_schema)
         with mapped_errors(path):
@@ -242,7 +242,7 @@ def open_data_file(
             stored = opener(file)
         chosen = _columns(stored.schema, wanted, file_schema, path)
         deleted = (
-            np.empty(0, np.int64) if meta.deleted is None else deleted_rows(file_io, meta.deleted)
+            np.empty(0, np.int64) if meta.deleted is None else deleted_rows(inputs, meta.deleted)
         )
         if len(deleted) and deleted[-1] >= meta.row_count:
             raise file.damaged(f"{meta.row_count} rows", f"row {deleted[-1]}, which is deleted")

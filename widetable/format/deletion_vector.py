@@ -22,7 +22,7 @@ from pyroaring import BitMap, BitMap64
 
 from widetable.errors import DamagedError
 from widetable.format.decoding_errors import mapped_errors
-from widetable.storage.file_io import FileIO
+from widetable.storage.kept_inputs import Inputs
 
 # Numbers of rows, ascending, each once.
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
@@ -58,14 +58,14 @@ def recorded_length(vector: bytes) -> int:
     return len(vector) - (0 if vector[4:8] == _MAGIC64 else _FRAME_BYTES)
 
 
-def deleted_rows(file_io: FileIO, place: DeletedRows) -> RowNumbers:
+def deleted_rows(inputs: Inputs, place: DeletedRows) -> RowNumbers:
     """The rows that a data file's vector holds."""
-    return decode_vector(vector_bytes(file_io, place), place)
+    return decode_vector(vector_bytes(inputs, place), place)
 
 
-def vector_bytes(file_io: FileIO, place: DeletedRows) -> bytes:
+def vector_bytes(inputs: Inputs, place: DeletedRows) -> bytes:
     """The vector from its size to its checksum, which is not looked at. Raises NotFoundError, StorageError besides."""
-    with file_io.open_input(place.path) as source, mapped_errors(place.path):
+    with inputs.open_input(place.path) as source, mapped_errors(place.path):
         left = source.size() - place.start - _FRAME_BYTES
         if place.start < 0 or left < 0:
             raise _damaged(place, f"a file of {source.size()} bytes", "a vector")

@@ -1,7 +1,7 @@
 """Scan a data file for keys, look them up in its cache, or build the cache first: what costs least. Pure.
 
-Times are CPU time per row and column, measured (docs/facts/engine.md section A: 1 M rows of 60 columns). Only ratios
-matter. A cache that is there is always used: its mapped rows cost less than Parquet even where every row is asked for.
+Times are CPU time per row and column, measured (docs/facts/engine.md section A: 1 M rows of 60 columns), and what an
+object store lets one wait. Only ratios matter. A cache that is there is always used: its mapped rows cost less than Parquet even where every row is asked for.
 Building one costs more than any single scan, so it pays only when lookups come again, which nobody knows. So it is
 built when scans of the file have cost as much as it would: then at most twice the time is spent that the best choice
 would have taken, whatever comes. It is not built for a batch that is a large part of the file: the file is merged into
@@ -27,6 +27,8 @@ _NEW_CACHE_MICROS: Final = 25_000.0
 _ROW_GROUP_BYTES: Final = 16 << 20
 _ROW_GROUP_ROWS: Final = 128 << 10
 _VALUE_BYTES: Final = 9
+# Of a file in an object store: the footer, and what is found by it.
+_FAR_MICROS: Final = 60_000.0
 
 # Files of which a batch wants more than this share are not worth a cache.
 _LARGE_SHARE: Final = 0.25
@@ -46,6 +48,7 @@ class FileLookup:
 
     rows: of the file. keys: to look for in it, all batches together. columns: that are wanted. stored_columns: that the
     file has, which is what a cache holds. scanned_micros: what scans of the file have cost before, by `scan_micros`.
+    is_far: reading the file is requests to a store.
     """
 
     rows: int
@@ -55,6 +58,7 @@ class FileLookup:
     has_cache: bool
     can_build: bool
     scanned_micros: float = 0.0
+    is_far: bool = False
 
 
 def choose(lookup: FileLookup, strategy: str) -> Choice:
@@ -81,10 +85,11 @@ def scan_micros(lookup: FileLookup) -> float:
     row_bytes = _VALUE_BYTES * max(lookup.stored_columns, 1)
     group_rows = min(_ROW_GROUP_ROWS, _ROW_GROUP_BYTES // row_bytes + 1)
     decoded = min(lookup.rows, lookup.keys * group_rows)
-    return lookup.rows * _KEY_MICROS + decoded * lookup.columns * _DECODE_MICROS
+    decoding = lookup.rows * _KEY_MICROS + decoded * lookup.columns * _DECODE_MICROS
+    return decoding + (_FAR_MICROS if lookup.is_far else 0.0)
 
 
 def build_micros(lookup: FileLookup) -> float:
     """All columns decoded and stored, and the keys indexed."""
     per_row = lookup.stored_columns * (_DECODE_MICROS + _STORE_MICROS) + _INDEX_MICROS
-    return _NEW_CACHE_MICROS + lookup.rows * per_row
+    return _NEW_CACHE_MICROS + lookup.rows * per_row + (_FAR_MICROS if lookup.is_far else 0.0)

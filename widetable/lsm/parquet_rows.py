@@ -23,6 +23,7 @@ from widetable.format.data_file_reader import DataFile, open_data_file
 from widetable.kernels.key_match import Positions, RowsOutOfOrder, match_keys
 from widetable.lsm.file_rows import Found
 from widetable.lsm.key_bounds import bounds_of_row_groups
+from widetable.storage.kept_inputs import KeptInputs
 from widetable.write.table_state import TableState
 
 # Rows that nobody asks for are decoded along: a smaller part of a row group at once.
@@ -46,7 +47,12 @@ class ParquetRows:
     ) -> None:
         self._path = path
         self._data = open_data_file(
-            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), columns
+            KeptInputs(table.file_io),
+            path,
+            file,
+            table.schema,
+            table.schema_of(file.schema_id),
+            columns,
         )
         try:
             self._keys = self._data.narrowed(())

@@ -27,6 +27,7 @@ from widetable.lsm.file_rows import CachedFile, Caches, FileRows, Found
 from widetable.lsm.lookup_cost import SCAN_STRATEGY, Choice, FileLookup, choose, scan_micros
 from widetable.lsm.parquet_rows import ParquetRows
 from widetable.lsm.scan_history import SCAN_HISTORY
+from widetable.storage.kept_inputs import is_far
 from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 
@@ -70,6 +71,7 @@ class RowsOpener:
             # A copy by an older schema than the file's would lack columns.
             can_build=caches is not None and file.schema_id <= self._table.schema.id,
             scanned_micros=SCAN_HISTORY.micros(path),
+            is_far=is_far(path),
         )
         choice = choose(lookup, self._strategy)
         if caches is not None and choice is Choice.BUILD_THEN_LOOKUP:
