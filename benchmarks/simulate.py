@@ -1,7 +1,8 @@
-"""`python -m benchmarks.simulate measure | check | page`: what a table of a size needs, from measured unit costs.
+"""`python -m benchmarks.simulate WHAT`: what a table of a size needs, from unit costs that were measured.
 
-    measure   measures unit costs on this machine (about four minutes of CPU): benchmarks/scale/unit_costs.json
-    check     runs other small workloads, and holds them against the model: benchmarks/scale/points.json
+    measure   measures unit costs on this machine (1.5 minutes of CPU): benchmarks/scale/unit_costs.json
+    requests  counts requests to an object store only, in both files: when operations ask for less (a minute)
+    check     runs other small workloads, and holds them against the model (2.5 minutes): benchmarks/scale/points.json
     page      writes the tables of docs/scale.md from these two files
 
 The numbers of the page are always those that the committed files give; tests look.
@@ -14,7 +15,7 @@ import json
 import logging
 import resource
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -30,12 +31,12 @@ def main(arguments: list[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("what", choices=("measure", "check", "page"))
+    parser.add_argument("what", choices=("measure", "requests", "check", "page"))
     what = parser.parse_args(arguments).what
     logging.getLogger("widetable").setLevel(
         logging.ERROR
     )  # nobody maintains these tables: as it should be
-    {"measure": _measure, "check": _check, "page": _page}[what]()
+    {"measure": _measure, "requests": _requests, "check": _check, "page": _page}[what]()
     return 0
 
 
@@ -46,6 +47,19 @@ def _measure() -> None:
         costs, trials = measured_costs(work, _SEED, _say)
     found = {"costs": costs_to_json(costs), "trials": [asdict(trial) for trial in trials]}
     UNIT_COSTS.write_text(_text(found), "utf-8")
+
+
+def _requests() -> None:
+    from benchmarks.scale.asked_requests import measured_requests
+    from benchmarks.scale.points import POINTS, request_points
+
+    costs = replace(committed_costs(), requests=measured_requests(_SEED))
+    found = json.loads(UNIT_COSTS.read_text("utf-8")) | {"costs": costs_to_json(costs)}
+    UNIT_COSTS.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+    found = json.loads(POINTS.read_text("utf-8"))
+    others = [one for one in found["points"] if "append_requests" not in one["measured"]]
+    found["points"] = [*others, *request_points(costs, _SEED + 100, _say)]
+    POINTS.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
 
 
 def _check() -> None:

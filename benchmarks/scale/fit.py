@@ -1,6 +1,6 @@
 """Unit costs from trials of different shapes: the least squares of relative errors, none below zero.
 
-In: nothing but this machine. Out: unit costs, and what the trials gave. Three to four minutes of CPU.
+In: nothing but this machine. Out: unit costs, and what the trials gave. One and a half minutes of CPU.
 """
 
 from __future__ import annotations

@@ -117,6 +117,12 @@ def measured_points(
         found = measured(best_of_two(work / "trial", shape, seed + number))
         points.append(_point(shape, found))
         say(_errors(points[-1], predicted(shape, costs)))
+    return [*points, *request_points(costs, seed, say)]
+
+
+def request_points(costs: UnitCosts, seed: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Those of requests alone."""
+    points = []
     with counting_store() as counter:
         for number, shape in enumerate(REQUEST_SHAPES):
             asked = asked_round(counter, f"point-{number}", shape, seed + number)

@@ -11,11 +11,13 @@ import pytest
 
 import widetable as wt
 from benchmarks import two_groups
+from benchmarks.scale.asked_requests import asked_round, counting_store
 from benchmarks.scale.cases import CASES, JOBS, ROWS
 from benchmarks.scale.costs import UnitCosts, committed_costs, costs_from_json, costs_to_json
 from benchmarks.scale.fit import least
 from benchmarks.scale.needs import TableLoad, needs_of
 from benchmarks.scale.page import PAGE, tables, written
+from benchmarks.scale.points import MEASURES, measured, predicted, predicted_requests
 from benchmarks.scale.simulated_bucket import (
     BucketLoad,
     FileBytes,
@@ -24,6 +26,7 @@ from benchmarks.scale.simulated_bucket import (
     drawn,
     history,
 )
+from benchmarks.scale.trial import TrialShape, run_trial
 
 LEVEL0, FULL = FileBytes(50, 4_000), FileBytes(90, 7_000)
 SMALL = TableLoad("small", keys=1e6, rows_a_day=1e8, jobs=4)
@@ -44,7 +47,8 @@ def real_runs(
         primary_key=["k"],
         options=two_groups.OPTIONS | {"write-only": "true"},
     )
-    rng, runs, sizes = np.random.default_rng(1), [], {}
+    rng, runs = np.random.default_rng(1), []
+    sizes: dict[int, int] = {}
     for number in range(commits):
         table.write(two_groups.base_rows(rng, np.arange(rows) * commits + number))
         table.compact()
@@ -74,6 +78,31 @@ def test_keys_are_counted_once() -> None:
     assert drawn(10, 1_000_000) == pytest.approx(10)
     assert drawn(1e12, 5) == pytest.approx(5)
     assert drawn(math.inf, 5) == 5
+
+
+def test_a_trial_counts_all_that_it_wrote(tmp_path: Path, costs: UnitCosts) -> None:
+    shape = TrialShape(keys=400, buckets=2, rows=100, commits=4, round_commits=2)
+    found = run_trial(tmp_path, shape, seed=1)
+    assert (found.level0_files, found.compacted_buckets, found.compact_commits) == (8, 4, 2)
+    assert found.rewritten_rows == found.changelog_rows / 2 == found.cache_rows - 400
+    assert min(measured(found).values()) > 0
+    said = predicted(shape, costs)
+    assert said.keys() == measured(found).keys() == set(MEASURES)
+    assert said["live_files"] == found.live_files == 6
+    assert said["rewritten_rows"] == pytest.approx(found.rewritten_rows, rel=0.1)
+
+
+@pytest.mark.slow
+def test_requests_are_counted_by_what_they_cost(costs: UnitCosts) -> None:
+    shape = TrialShape(keys=100, buckets=2, rows=50, commits=1, round_commits=1)
+    with counting_store() as counter:
+        found = asked_round(counter, "small", shape, seed=1)
+    assert found.appends.puts >= shape.buckets
+    assert found.appends.lists == 0
+    assert found.compaction.gets >= shape.buckets
+    assert found.expired_files >= shape.buckets
+    assert found.expiry.deletes > found.expired_snapshots
+    assert predicted_requests(shape, costs)["append_requests"] == found.appends.total
 
 
 def test_every_changed_key_is_written_once_at_least() -> None:
@@ -111,6 +140,7 @@ def test_commits_that_come_seldom_ask_for_less(costs: UnitCosts) -> None:
         for commit_s in (60, 600)
     )
     assert seldom.uses["commits, one after the other"] < often.uses["commits, one after the other"]
+    assert seldom.commits_per_s == pytest.approx(often.commits_per_s / 10)
     assert seldom.dollars_requests < often.dollars_requests
     assert seldom.file_rows > often.file_rows
 
