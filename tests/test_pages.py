@@ -38,6 +38,9 @@ COMMANDS = {
     "make demo": "tests/examples/test_flights_demo.py::test_the_demo_fills_all_tables_and_finds_wrong_values",
     "make test": "tests/test_pages.py::test_a_page_does_what_it_says",
     "make bench": "tests/benchmarks/test_workloads.py::test_a_workload_runs_at_its_tiny_size",
+    "spark-class org.apache.spark.deploy.master.Master": (
+        "tests/cluster/test_cluster.py::test_nothing_is_lost_when_a_worker_and_the_driver_are_killed"
+    ),
     "pip install": "tests/test_wheel.py::test_a_read_only_installation_without_a_home_runs_the_example",
 }
 

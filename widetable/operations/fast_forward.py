@@ -114,9 +114,21 @@ def fast_forward(
         plan = way.plan()
         if plan._dropped and not replace:
             raise _diverged(table, plan)
+        if plan.dropped_schemas and not (plan.snapshots or plan.dropped_snapshots):
+            raise _unseen(name)
         way.perform(plan)
     table._open_anew()
     return plan
+
+
+def _unseen(name: str) -> InvalidError:
+    """Whoever has the table open knows it by its newest snapshot (decision 0040)."""
+    return InvalidError(
+        f"branch {name!r}",
+        found="other schemas than the table's, and its newest snapshot",
+        expected="a snapshot of its own",
+        action="Write to the branch first: then those who have the table open see that it is another one.",
+    )
 
 
 class _FastForward:

@@ -297,3 +297,17 @@ def test_a_branch_of_another_client_whose_first_changelog_has_expired(tmp_path: 
     put(table, {8: "d"})
     assert table.expire_snapshots(1, 1, 0).ids == (1, 2)
     assert table.doctor(deep=True).ok
+
+
+def test_other_schemas_behind_the_same_snapshot_are_refused(table: wt.Table) -> None:
+    """Who has the table open would not see it: it is known by its newest snapshot."""
+    table.create_branch("new")
+    branch = wt.Table.open(table.path, branch="new")
+    branch.alter_options({"target-file-size": "10 mb"})
+    table.alter_options({"target-file-size": "20 mb"})
+    with pytest.raises(wt.InvalidError, match="Write to the branch first"):
+        table.fast_forward("new", replace=True)
+    assert table.schema.options["target-file-size"] == "20 mb"
+    put(branch, {7: "x"})
+    table.fast_forward("new", replace=True)
+    assert table.schema.options["target-file-size"] == "10 mb"
