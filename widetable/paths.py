@@ -268,6 +268,11 @@ class TablePaths:
         return f"{self.service_dir}/widetable-old-levels-lease"
 
     @property
+    def rescale_lease(self) -> str:
+        """The lease on a partition that gets other buckets, which compactions leave alone (ours)."""
+        return f"{self.service_dir}/widetable-rescale-lease"
+
+    @property
     def join_lease(self) -> str:
         """The lease on keeping a table that holds a join (ours)."""
         return f"{self.service_dir}/widetable-join-lease"

@@ -7,9 +7,9 @@ Raises InvalidError for messages that do not belong into a commit of that kind.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from widetable.arguments import items, mapping, text, whole_number
 from widetable.commit.commit_identity import Identity
@@ -33,6 +33,7 @@ _TAKEN = {
     COMMIT_KIND_COMPACT: ("compact_before", "compact_after", "changelog_files"),
     COMMIT_KIND_OVERWRITE: ("new_files", "deleted_files"),
 }
+Follow: TypeAlias = Callable[[Snapshot | None], Iterable[CommitMessage]]
 _DELETING = ("deleted_files", "compact_before")
 _ADDING = ("new_files", "compact_after")
 _CHANGELOG = ("changelog_files",)
@@ -47,7 +48,8 @@ class CommitRequest:
     deleted as well. messages: where the entries come from. keeps: of an overwrite that puts files back, at any level;
     these are live and stay, whatever the scope. read_snapshot_id: of an append whose rows were made from what stands
     there: no other commit after it may have written their keys. restores: the snapshot whose rows a rollback puts back.
-    planned: what a compaction saw.
+    planned: what a compaction saw. rescaled: how many buckets its partition has from now on. follow: gives the messages
+    anew behind each snapshot.
     """
 
     kind: str
@@ -63,6 +65,15 @@ class CommitRequest:
     read_snapshot_id: int | None = None
     restores: Snapshot | None = None
     planned: PlannedFrom | None = None
+    rescaled: int | None = None
+    follow: Follow | None = None
+
+    def behind(self, latest: Snapshot | None) -> CommitRequest:
+        """What is asked for behind that snapshot."""
+        if self.follow is None:
+            return self
+        made = request(self.kind, self.follow(latest), self.by, keeps=frozenset())
+        return replace(made, scope=frozenset(), rescaled=self.rescaled, follow=self.follow)
 
     @property
     def entries(self) -> tuple[ManifestEntry, ...]:
@@ -76,6 +87,14 @@ class CommitRequest:
     @property
     def buckets(self) -> frozenset[int]:
         return frozenset(entry.bucket for entry in self.entries)
+
+
+def rescaling(buckets: int, follow: Follow) -> CommitRequest:
+    """Of an overwrite that moves rows to so many buckets. follow: its messages behind a snapshot; may raise what a
+    commit raises.
+    """
+    empty = request(COMMIT_KIND_OVERWRITE, (), Identity.unnamed(), keeps=frozenset())
+    return replace(empty, rescaled=buckets, follow=follow)
 
 
 def request(

@@ -34,8 +34,9 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.commit_delta import Deltas
 from widetable.commit.commit_files import CommitFiles
 from widetable.commit.commit_identity import Identity
-from widetable.commit.commit_request import CommitRequest, request
-from widetable.commit.committed import MANY_USERS, MAX_USERS, highest_sequence_number, users_of
+from widetable.commit.commit_request import CommitRequest, Follow, request, rescaling
+from widetable.commit.commit_warnings import warn_of_clock, warn_of_many_users
+from widetable.commit.committed import highest_sequence_number, users_of
 from widetable.commit.index_files import IndexFiles
 from widetable.commit.last_commits import LastCommits
 from widetable.commit.live_files import LiveFiles
@@ -47,9 +48,7 @@ from widetable.commit.parsed_back import parsed_back
 from widetable.commit.planned_from import PlannedFrom
 from widetable.commit.replay import CommitHistory, Replay
 from widetable.commit.schema_store import SchemaStore
-from widetable.commit.seldom import Seldom
 from widetable.commit.snapshot_store import SnapshotStore
-from widetable.commit.snapshot_times import is_ahead
 from widetable.errors import (
     ConflictError,
     DamagedError,
@@ -79,8 +78,6 @@ _FIRST_WAIT_MILLIS: Final = 1.0
 _LONGEST_WAIT_MILLIS: Final = 100.0
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
-_MANY_WARNINGS: Final = Seldom()
-_AHEAD_WARNINGS: Final = Seldom()
 _log = logging.getLogger("widetable")
 
 
@@ -208,6 +205,12 @@ class Committer:
         kind = COMMIT_KIND_OVERWRITE
         return self._commit(request(kind, messages, by, scope=scope, keeps=stay, restores=restores))
 
+    def rescale(self, buckets: int, follow: Follow) -> CommitResult:
+        """An overwrite that moves rows to other buckets and changes none. follow: its messages behind a snapshot; asked
+        in each attempt, in the turn of this machine, so that it may take along what came just before.
+        """
+        return self._commit(rescaling(buckets, follow))
+
     def replay_of(self, by: Identity, look: Look | None = None) -> Replay | None:
         """The append or overwrite that comes again with `by`; None for a new one. InvalidError for one of which it
         is not known: see `replay`. look: of a moment ago.
@@ -256,6 +259,7 @@ class Committer:
                 run.untouched.check(
                     self._state(look.schema), self.live_files, latest.id if latest else 0
                 )
+            run.asked = run.asked.behind(latest)
             delta = self._deltas.of(run.asked, latest)
             if not (delta or run.asked.properties or run.asked.restores):
                 return self._not_committed(run, latest, None)
@@ -287,7 +291,7 @@ class Committer:
         schema, latest = look.schema, look.latest
         users = users_of(latest, self.last_commits.load)
         files = run.files = run.files or self._commit_files(schema)
-        self._warn_of_many_users(len(users))
+        warn_of_many_users(self._paths.root, len(users))
         return next_snapshot(
             latest,
             run.asked,
@@ -309,25 +313,11 @@ class Committer:
         writer = ManifestWriter(self._file_io, self._paths, self._partition_types, schema.id)
         return CommitFiles(writer, self.live_files, schema.typed_options)
 
-    def _warn_of_many_users(self, users: int) -> None:
-        if users >= MANY_USERS:
-            _MANY_WARNINGS.warn(
-                self._paths.root,
-                f"every snapshot remembers the last commits of {users} commit users; past {MAX_USERS} those are "
-                f"forgotten that have been silent for {COMMIT_USER_RETENTION.key}: let a job keep its commit "
-                "user, instead of taking a new one in every run",
-            )
-
     def _now_millis(self, latest: Snapshot | None) -> int:
         """The clock; it is said when the newest snapshot is ahead of it, which is not taken over then."""
         now_millis = self._clock.now_nanos() // 1_000_000
-        if latest is not None and is_ahead(latest.time_millis, now_millis):
-            _AHEAD_WARNINGS.warn(
-                self._paths.root,
-                f"snapshot {latest.id}, of the user {latest.commit_user!r}, is "
-                f"{(latest.time_millis - now_millis) // 1000} s ahead of this machine's clock, whose time is taken: "
-                "set the clock of one of the two",
-            )
+        if latest is not None:
+            warn_of_clock(self._paths.root, latest, now_millis)
         return now_millis
 
     def _highest_sequence_number(self, latest: Snapshot | None) -> int:

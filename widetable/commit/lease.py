@@ -1,7 +1,7 @@
 """A lease on compacting one table, so that two do not do the same work. Safety never depends on it.
 
-On disk, `service/widetable-compaction-lease`, for the older levels by themselves `service/widetable-old-levels-lease`
-(other clients never look there):
+On disk, `service/widetable-compaction-lease`, for the older levels by themselves `service/widetable-old-levels-lease`,
+for a partition that gets other buckets `service/widetable-rescale-lease` (other clients never look there):
 
     lease = JSON object {"owner": text, "expires_millis": wall clock since the epoch, "process": identity, or null}
 
@@ -114,11 +114,12 @@ def try_lease(
 
 
 def holder(
-    file_io: FileIO, paths: TablePaths, clock: Clock | None = None
+    file_io: FileIO, paths: TablePaths, clock: Clock | None = None, path: str | None = None
 ) -> tuple[str, int] | None:
-    """Who has the lease, and until when (epoch milliseconds); None when nobody has."""
-    held = _read(file_io, paths.lease)
-    if held is None or not held.is_in_force(paths.lease, clock or SystemClock()):
+    """Who has the lease, and until when (epoch milliseconds); None when nobody has. path: as of `try_lease`."""
+    path = path or paths.lease
+    held = _read(file_io, path)
+    if held is None or not held.is_in_force(path, clock or SystemClock()):
         return None
     return held.owner, held.term.expires_millis
 
@@ -131,6 +132,7 @@ def noted_leases(
         "compaction": paths.lease,
         "old-levels": paths.old_levels_lease,
         "join": paths.join_lease,
+        "rescale": paths.rescale_lease,
     }
     found = []
     for kind, path in kinds.items():
@@ -144,7 +146,7 @@ def noted_leases(
 def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Leases that cannot be read."""
     found = []
-    for path in (paths.lease, paths.old_levels_lease, paths.join_lease):
+    for path in (paths.lease, paths.old_levels_lease, paths.join_lease, paths.rescale_lease):
         try:
             _parsed(file_io, path)
         except NotFoundError:

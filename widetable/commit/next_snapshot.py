@@ -16,6 +16,7 @@ from widetable.commit.commit_request import CommitRequest
 from widetable.commit.committed import (
     EXPIRED_ROWS,
     FILES,
+    RESCALED,
     RETRIES,
     ROWS,
     LastCommit,
@@ -87,6 +88,7 @@ def next_snapshot(
             FILES: str(len(asked.adds)),
             RETRIES: str(retries),
             **_expired(asked),
+            **({} if asked.rescaled is None else {RESCALED: str(asked.rescaled)}),
         },
     )
 

@@ -175,14 +175,6 @@ def plan_bucket(
     return () if scope is Scope.REST else _without_lookup(bucket, scope)
 
 
-def plan_whole(schema: TableSchema, engine: MergeEngine, files: Iterable[DataFileMeta]) -> Move:
-    """The step of a full compaction, with nothing to emit and whatever was compacted already; a Merge unless rows are
-    only merged when they are read.
-    """
-    bucket = _Bucket(schema, engine, levels_of(files, schema.typed_options), Expiry.NONE)
-    return _steps(bucket, bucket.whole(), 0, 0 if engine.looks_up else None, repairs=False)[0]
-
-
 def rewrites_much(plan: Plan, options: TableOptions) -> bool:
     """Whether a commit should not wait for it: it merges more above level 0 than may be rewritten inline."""
     return _is_much((file for s in plan if isinstance(s, Merge) for file in s.files), options)

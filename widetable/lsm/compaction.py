@@ -94,13 +94,6 @@ def compact_bucket(
     )
 
 
-def rows_after(state: TableState, bucket: BucketId, step: Move) -> Iterator[pa.RecordBatch]:
-    """The row batches that are in the bucket after a step of all its files; of a Move every record. By key of one run,
-    or several runs one after the other. Nothing is written.
-    """
-    return _Task(state, bucket, None).rows(step)
-
-
 class _Task:
     """One compaction while it runs. before, after, changelog: files of the message; written: those that are new;
     marked: files that stay, with their new deletion vectors.
@@ -145,15 +138,6 @@ class _Task:
         self._merge_or_move(step, pending)
         if isinstance(step, MergeWithChangelog) and step.marks:
             self._mark(step)
-
-    def rows(self, step: Move) -> Iterator[pa.RecordBatch]:
-        for section in sections(step.files, self._state.schema):
-            if isinstance(step, Merge):
-                for merged in self._merged(step, section):
-                    yield _with_number(merged.rows, step.sequence_number)()
-            else:
-                for run in section.runs:
-                    yield from self._rows(run, merge_bytes(self._state.options))
 
     def _mark(self, step: MergeWithChangelog) -> None:
         new = [SortedRun(0, (file,)) for file in step.files if file.level < step.known_level]

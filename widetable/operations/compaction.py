@@ -31,6 +31,7 @@ from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
+from widetable.operations.resting_partition import without_resting
 from widetable.operations.supported import check_writable
 from widetable.paths import POSTPONED
 from widetable.write.commit_message import CommitMessage
@@ -140,7 +141,8 @@ def compact_scope(
 
     def live_entries() -> list[ManifestEntry]:
         nonlocal planned
-        snapshot, entries = newest()
+        snapshot, found = newest()
+        entries = without_resting(state, found)
         planned = planned_from(snapshot, entries)
         return entries
 

@@ -25,7 +25,8 @@ from widetable.commit.committer import CommitResult
 from widetable.derived_options import derived_columns
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE
-from widetable.operations.lookup_keys import key_rows, rows_of
+from widetable.operations.asked_partitions import asked_partitions
+from widetable.operations.lookup_keys import key_rows
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_given_rows, check_writable
 from widetable.operations.table_at import scan_at, view_at
@@ -34,7 +35,6 @@ from widetable.operations.table_write import new_writer
 from widetable.read.filters import parse
 from widetable.row_kind import DELETE, TEXTS
 from widetable.schema import TableSchema
-from widetable.write.partition_rows import partition_of
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
 _MOST_TRIES: Final = 10
@@ -111,18 +111,9 @@ def drop_partitions(
     columns, in any form that `lookup` takes keys in.
     """
     schema = table.schema
-    if not schema.partition_keys:
-        raise InvalidError(
-            f"table {table.path}",
-            found="no partitions",
-            expected="a table with partitions",
-            action="Use delete.",
-        )
+    scope = asked_partitions(table, partitions, "Use delete.")
     check_given_rows(schema)
     check_writable(schema)
-    names = schema.partition_keys
-    rows = rows_of(partitions, schema, names, lambda given: names)
-    scope = {partition_of(rows, row, schema) for row in range(rows.num_rows)}
     by = Identity.of(commit_user, commit_identifier)
     if not scope:
         return CommitResult(committed=False, snapshot_id=None, kind=COMMIT_KIND_OVERWRITE)

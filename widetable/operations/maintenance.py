@@ -50,6 +50,7 @@ from widetable.operations.maintenance_rule import (
     due_compaction,
     wait_millis,
 )
+from widetable.operations.resting_partition import resting_partition
 from widetable.operations.supported import check_writable
 from widetable.write.table_state import TableState
 
@@ -337,7 +338,8 @@ class Maintainer:
         if due in (Compaction.FULL, Compaction.EXPIRY):
             self._looked_at_millis = self._clock.monotonic_millis()
         if not result.committed:
-            self._settled_id = self._settled_id if due is Compaction.EXPIRY else progress.latest_id
+            is_settled = due is not Compaction.EXPIRY and resting_partition(state) is None
+            self._settled_id = progress.latest_id if is_settled else self._settled_id
             return MaintenanceResult(damaged_buckets=len(done.damage))
         _log.info("compacted %s: %s", self._paths.root, result)
         return MaintenanceResult(

@@ -1,208 +1,133 @@
-"""Gives a table another number of buckets: the option for partitions to come, a rewriting for those that are there.
+"""Gives a table another number of buckets: the option for partitions to come, and files in new buckets for those that
+are there.
 
-    per partition of another number   records of the newest snapshot ─► files in new buckets ─► one OVERWRITE snapshot
+    per partition of another number   rows of the newest snapshot ─► files in new buckets ┐
+                                      rows that came meanwhile    ─► the same             ┴─► one OVERWRITE snapshot
 
-Each partition is a commit of its own, which replaces just the files that were read: who wrote to the partition
-meanwhile makes it begin anew. Until its turn a partition keeps its number, for readers and writers (`write/places.py`).
-What is moved is what a full compaction leaves: merged rows, with the deletes that hold back late records; every record
-where rows are only merged when they are read. Source: Paimon's rescale by INSERT OVERWRITE (its page "Rescale Bucket"),
-which takes merged rows. Raises UnsupportedError for dynamic buckets and keys without the partition, ConflictError where
-writers are always first.
+Each partition is a commit of its own, in place of just the files that were read (`partition_move`). Nothing stops
+writers: what they commit meanwhile is taken along, and who comes later with files of the old buckets has them moved in
+its commit (`placed_messages`). Compactions leave the partition alone meanwhile (`resting_partition`). Until its turn a
+partition keeps its number, for readers and writers (`write/places.py`). Rows are moved as they are, level by level
+(`lsm/moved_rows`), so readers of changes get nothing, now or later, that they would not have got. Source: Paimon's
+rescale by INSERT OVERWRITE (its page "Rescale Bucket"), which takes merged rows. Raises UnsupportedError for dynamic
+buckets and keys without the partition, InvalidError for partitions that are none, ConflictError where others overwrite
+again and again.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-import pyarrow as pa
-
-from widetable import options as opt
 from widetable.arguments import whole_number
 from widetable.commit.committer import CommitResult
 from widetable.errors import ConflictError
-from widetable.format.bucket_id import BucketId, by_bucket
-from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
-from widetable.format.manifest_entry import ManifestEntry
-from widetable.lsm.bucket_plan import Merge, plan_whole
-from widetable.lsm.compaction import compact_bucket, rows_after
-from widetable.lsm.levels import levels_of
-from widetable.lsm.sorted_run import sections
-from widetable.merge.engine import ENGINES
-from widetable.merge.every_record import EveryRecord
 from widetable.operations.alteration import rescaled
+from widetable.operations.asked_partitions import asked_partitions
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.newest_snapshot import held_newest
 from widetable.operations.open_table import OpenTable
+from widetable.operations.partition_move import PartitionMove
+from widetable.operations.resting_partition import resting
 from widetable.operations.supported import check_takes_rows, check_writable
-from widetable.operations.table_commit import discard
-from widetable.schema import TableSchema
+from widetable.operations.table_commit import finish_replayed
 from widetable.schema_rules import check_fixed_buckets
-from widetable.write.bucket_split import split_by_bucket
-from widetable.write.commit_message import CommitMessage
-from widetable.write.discard import discard_files
-from widetable.write.places import with_buckets
-from widetable.write.rolling_writer import RollingWriter
-from widetable.write.table_state import TableState
-from widetable.write.write_buffer import Run, WriteBuffer
 
 _MOST_TRIES: Final = 10
+# Rounds behind the bulk, each with what came in the one before; less than so much is left to the commit's own turn.
+_MOST_CATCH_UPS: Final = 8
+_FEW_BYTES: Final = 4 << 20
 _log = logging.getLogger("widetable")
 
 
-def rescale(table: OpenTable, buckets: int) -> list[CommitResult]:
+def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[CommitResult]:
     """Give the table another number of buckets, and every partition that has another one. The commits, one for each of
     these; none where all have it.
 
-    Reads go on meanwhile, and writes: one that started with a partition's old buckets is refused, and is to be made
-    again. Readers of changes get nothing. Killed, it goes on when it is called again.
+    partitions: only these get it, and those to come stay with the table's; rows of the partition columns, in any form
+    that `lookup` takes keys in. Reads and writes go on meanwhile, nothing of theirs is refused. Readers of changes get
+    nothing of it. Killed, it goes on when it is called again.
     """
     count = whole_number(buckets, "buckets", least=1)
-    check_writable(table.schema)
-    check_fixed_buckets(table.schema)
-    check_takes_rows(table.schema)
-    rescaled(table._committer.schemas, count)
+    schema = table.schema
+    check_writable(schema)
+    check_fixed_buckets(schema)
+    check_takes_rows(schema)
+    instead = "Leave the partitions out: then all of the table is meant."
+    only = None if partitions is None else asked_partitions(table, partitions, instead)
+    schemas = table._committer.schemas
+    rescaled(schemas, count)
+    if only is not None:
+        rescaled(
+            schemas, schema.num_buckets
+        )  # that there were others is noted: writers ask each partition from now on
     wait_for_compactions(table.path)
     done: list[CommitResult] = []
     for _ in range(_MOST_TRIES):
-        due = _due(table, count)
+        due = _due(table, count, only)
         for partition in due:
-            result = _attempt(table, count, partition)
+            result = _attempt(table, count, partition, is_whole=only is None)
             if result is not None and result.committed:
                 done.append(result)
         if not due:
             return done
     raise ConflictError(
         table.path,
-        found=f"partitions that others wrote to in each of {_MOST_TRIES} tries",
+        found=f"partitions that others compacted or overwrote in each of {_MOST_TRIES} tries",
         expected="to be first once",
-        action="Rescale again, or stop what writes to the table.",
+        action="Rescale again, or stop what rewrites the table.",
     )
 
 
-def _due(table: OpenTable, count: int) -> list[bytes]:
+def _due(table: OpenTable, count: int, only: frozenset[bytes] | None) -> list[bytes]:
     """Partitions with another number of buckets."""
     committer = table._committer
-    entries = committer.live_files.live_entries(committer.snapshots.latest())
+    entries = committer.live_files.live_entries(committer.snapshots.latest(), only)
     return sorted({entry.partition for entry in entries if entry.total_buckets != count})
 
 
-def _attempt(table: OpenTable, count: int, partition: bytes) -> CommitResult | None:
-    """Rewrite a partition as it is now; None when somebody else was first."""
-    committer = table._committer
-    with held_newest(table._state(), committer) as latest:
-        # Taken after the snapshot: it knows all columns there.
-        newest = committer.schemas.latest()
-        _check_still_asked(table, newest, count)
-        schema = with_buckets(newest, count)
-        entries = committer.live_files.live_entries(latest, frozenset([partition]))
-        new = _written(table, schema, _records(table, schema, entries))
-    gone = [
-        CommitMessage(
-            *bucket,
-            members[0].total_buckets,
-            deleted_files=tuple(entry.file for entry in members),
-        )
-        for bucket, members in by_bucket(entries).items()
-    ]
-    try:
-        return committer.restore([*gone, *new], None)
-    except ConflictError as lost:
-        _log.info("a partition of %s is rescaled again: %s", table.path, lost)
-        discard(table, new)
-        return None
+def _attempt(
+    table: OpenTable, count: int, partition: bytes, *, is_whole: bool
+) -> CommitResult | None:
+    """Move a partition as it is in the end; None when it was rewritten meanwhile."""
+    committer, state = table._committer, table._state()
+    move = PartitionMove(table, partition, count)
+    with resting(state, partition), held_newest(state, committer) as latest:
+        if is_whole:
+            _check_still_asked(table, count)
+        try:
+            move.follow(latest)
+            for _ in range(_MOST_CATCH_UPS):
+                if move.follow(committer.snapshots.latest()) < _FEW_BYTES:
+                    break
+        except BaseException as error:
+            move.discard()
+            if not isinstance(error, ConflictError):
+                raise
+            _say_lost(table, error)
+            return None
+        try:
+            result = committer.rescale(count, move.messages)
+        except ConflictError as error:
+            move.discard()
+            _say_lost(table, error)
+            return None
+    # What came meanwhile and waits for its changelog.
+    finish_replayed(table, table.schema)
+    return result
 
 
-def _check_still_asked(table: OpenTable, newest: TableSchema, count: int) -> None:
+def _say_lost(table: OpenTable, error: ConflictError) -> None:
+    _log.info("a partition of %s is rescaled again: %s", table.path, error)
+
+
+def _check_still_asked(table: OpenTable, count: int) -> None:
     """Whoever gave the table its number last does all partitions, those that were done with another one too."""
-    if newest.num_buckets != count:
+    number = table._committer.schemas.latest().num_buckets
+    if number != count:
         raise ConflictError(
             table.path,
-            found=f"another rescaling, to {newest.num_buckets} buckets, that began after this one to {count}",
+            found=f"another rescaling, to {number} buckets, that began after this one to {count}",
             expected="one at a time",
             action="Rescale again if the table shall have that number after all.",
         )
-
-
-def _records(
-    table: OpenTable, schema: TableSchema, entries: Sequence[ManifestEntry]
-) -> Iterator[pa.RecordBatch]:
-    """What all that is written later will be merged with, bucket by bucket, with kinds and sequence numbers."""
-    state = table._state(schema)
-    for bucket, members in by_bucket(entries).items():
-        step = plan_whole(schema, state.engine, [entry.file for entry in members])
-        yield from rows_after(state, bucket, step)
-
-
-def _written(
-    table: OpenTable, schema: TableSchema, records: Iterator[pa.RecordBatch]
-) -> list[CommitMessage]:
-    """The records in files of the new buckets, all columns wide. No changelog is made of them."""
-    state = table._state(schema)
-    merges = isinstance(plan_whole(schema, state.engine, ()), Merge)
-    # Of a merged row there is no other of its key: any engine gives it as it is.
-    engine = ENGINES["deduplicate"] if merges else EveryRecord()
-    buffer = WriteBuffer(schema, engine, schema.names, state.options.get(opt.WRITE_BUFFER_SIZE))
-    written: list[CommitMessage] = []
-    with contextlib.ExitStack() as stack:
-        stack.callback(buffer.release)
-        for batch in records:
-            for bucket, part in split_by_bucket(batch, schema):
-                buffer.add(bucket, part)
-        try:
-            for bucket in buffer.buckets():
-                files = _files(state, bucket, buffer)
-                message = CommitMessage(*bucket, schema.num_buckets, new_files=files)
-                written.append(message)
-                written[-1] = _settled(state, message)
-        except BaseException:
-            discard(table, written)
-            raise
-    return written
-
-
-def _files(state: TableState, bucket: BucketId, buffer: WriteBuffer) -> tuple[DataFileMeta, ...]:
-    """Of one bucket: each of its runs by itself."""
-    files: list[DataFileMeta] = []
-    try:
-        for run in buffer.take(bucket):
-            files += _run_files(state, bucket, run)
-    except BaseException:
-        discard_files(state, bucket, files)
-        raise
-    return tuple(files)
-
-
-def _run_files(state: TableState, bucket: BucketId, run: Run) -> tuple[DataFileMeta, ...]:
-    names = state.schema.names
-    writer = RollingWriter(state, bucket, names, level=0, file_source=FILE_SOURCE_APPEND)
-    try:
-        for rows in run:
-            writer.write(rows)
-        return writer.finish()
-    except BaseException:
-        writer.abort()
-        raise
-
-
-def _settled(state: TableState, message: CommitMessage) -> CommitMessage:
-    """One run lies on the lowest level: nothing older is in the bucket. Runs that overlap, because a buffer was full in
-    between, become one; those of records stay as they are.
-    """
-    files = message.new_files
-    if all(len(section.runs) == 1 for section in sections(files, state.schema)):
-        level = levels_of((), state.options).max_level
-        return replace(message, new_files=tuple(file._replace(level=level) for file in files))
-    step = plan_whole(state.schema, state.engine, files)
-    if not isinstance(step, Merge):
-        return message
-    merged = compact_bucket(state, message.bucket_id, message.total_buckets, (step,))
-    kept = {file.file_name for file in merged.compact_after}
-    left = [file for file in files if file not in merged.compact_before]
-    discard_files(
-        state, message.bucket_id, [f for f in merged.compact_before if f.file_name not in kept]
-    )
-    return replace(message, new_files=(*left, *merged.compact_after))

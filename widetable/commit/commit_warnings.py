@@ -1,0 +1,36 @@
+"""What a commit warns of, seldom: it goes through all the same. Raises nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable.commit.committed import MANY_USERS, MAX_USERS
+from widetable.commit.seldom import Seldom
+from widetable.commit.snapshot_times import is_ahead
+from widetable.format.snapshot import Snapshot
+from widetable.retention_options import COMMIT_USER_RETENTION
+
+_MANY_WARNINGS: Final = Seldom()
+_AHEAD_WARNINGS: Final = Seldom()
+
+
+def warn_of_many_users(root: str, users: int) -> None:
+    """users: how many the newest snapshot remembers. root: of the table."""
+    if users >= MANY_USERS:
+        _MANY_WARNINGS.warn(
+            root,
+            f"every snapshot remembers the last commits of {users} commit users; past {MAX_USERS} those are "
+            f"forgotten that have been silent for {COMMIT_USER_RETENTION.key}: let a job keep its commit "
+            "user, instead of taking a new one in every run",
+        )
+
+
+def warn_of_clock(root: str, latest: Snapshot, now_millis: int) -> None:
+    """now_millis: of the machine that commits behind `latest`."""
+    if is_ahead(latest.time_millis, now_millis):
+        _AHEAD_WARNINGS.warn(
+            root,
+            f"snapshot {latest.id}, of the user {latest.commit_user!r}, is "
+            f"{(latest.time_millis - now_millis) // 1000} s ahead of this machine's clock, whose time is taken: "
+            "set the clock of one of the two",
+        )

@@ -1,0 +1,181 @@
+"""Rows of one partition in files of other buckets. Moved, not merged: each keeps its kind, number and level.
+
+    level k >= 1    the runs of all old buckets, which share no key    ─► one run of level k in each new bucket
+    level 0         every record; those of one key in files apart      ─► files of level 0
+    changelog       every record of producer `input`, in its order     ─► changelog files
+
+So whatever was decided of a bucket by its levels holds in the new ones: what readers of changes have seen, what a late
+record finds, which rows are whole (decision 0035). Rows that a deletion vector takes out stay behind. Memory stays
+within `write-buffer-size`. Raises what reading and writing data files raises; new files are removed then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from widetable import options as opt
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import (
+    FILE_SOURCE_APPEND,
+    FILE_SOURCE_COMPACT,
+    DataFileMeta,
+)
+from widetable.lsm.compaction import merge_bytes
+from widetable.lsm.rows_opener import RowsOpener
+from widetable.merge.engine import ENGINES, MergeEngine
+from widetable.merge.every_record import EveryRecord
+from widetable.merge.sorted_merge import merge_runs
+from widetable.write.bucket_split import split_by_bucket
+from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard_files
+from widetable.write.input_changelog import InputChangelog
+from widetable.write.places import with_buckets
+from widetable.write.rolling_writer import RollingWriter
+from widetable.write.table_state import TableState
+from widetable.write.write_buffer import Run, WriteBuffer
+
+_CHANGELOG_PART_OF_BUDGET: Final = 6
+
+# Files with the buckets that they lie in.
+Placed: TypeAlias = Iterable[tuple[BucketId, DataFileMeta]]
+_Files: TypeAlias = tuple[DataFileMeta, ...]
+
+
+def moved(
+    state: TableState, count: int, files: Placed, changelog: Placed = ()
+) -> list[CommitMessage]:
+    """One message per new bucket that gets rows. count: of the buckets of the partition from now on. files, changelog:
+    of one partition.
+    """
+    return _Moving(state, count).run(list(files), list(changelog))
+
+
+class _Moving:
+    """columns: that files of level 0 have. written: what a failure removes."""
+
+    def __init__(self, state: TableState, count: int) -> None:
+        self._state = state
+        self._placing = with_buckets(state.schema, count)
+        self._count = count
+        self._budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
+        self._columns: Sequence[str] = state.schema.names
+        self._written: list[tuple[BucketId, _Files]] = []
+
+    def run(
+        self,
+        files: Sequence[tuple[BucketId, DataFileMeta]],
+        changelog: Sequence[tuple[BucketId, DataFileMeta]],
+    ) -> list[CommitMessage]:
+        new: dict[BucketId, _Files] = {}
+        emitted: Mapping[BucketId, _Files] = {}
+        try:
+            for level in sorted({file.level for _, file in files}, reverse=True):
+                # Oldest first, as far as files say it: numbers decide, order only between equal ones.
+                held = sorted(
+                    (each for each in files if each[1].level == level),
+                    key=lambda each: each[1].max_sequence_number,
+                )
+                for bucket, made in self._level(level, held):
+                    new[bucket] = (*new.get(bucket, ()), *made)
+            if changelog:
+                emitted = self._changelog(changelog)
+        except BaseException:
+            for bucket, made in self._written:
+                discard_files(self._state, bucket, made)
+            raise
+        return [
+            CommitMessage(
+                *bucket,
+                self._count,
+                new_files=new.get(bucket, ()),
+                changelog_files=emitted.get(bucket, ()),
+            )
+            for bucket in sorted({*new, *emitted})
+        ]
+
+    def _level(
+        self, level: int, files: Sequence[tuple[BucketId, DataFileMeta]]
+    ) -> Iterator[tuple[BucketId, _Files]]:
+        # Above level 0 a key has one row: any engine gives it as it is, and may merge what was spilled.
+        engine: MergeEngine = ENGINES["deduplicate"] if level else EveryRecord()
+        names = self._state.schema.names
+        buffer = WriteBuffer(self._state.schema, engine, names, self._budget_bytes)
+        with contextlib.ExitStack() as stack:
+            stack.callback(buffer.release)
+            held: set[str] = set()
+            for bucket, part in self._parts(files):
+                held.update(part.schema.names)
+                buffer.add(bucket, part)
+            columns = names if level else [name for name in names if name in held]
+            self._columns = columns
+            for bucket in buffer.buckets():
+                runs = [self._run(bucket, run, level, columns) for run in buffer.take(bucket)]
+                if level and len(runs) > 1:
+                    runs = [self._joined(bucket, runs, level)]
+                yield bucket, tuple(file for run in runs for file in run)
+
+    def _parts(
+        self, files: Iterable[tuple[BucketId, DataFileMeta]]
+    ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
+        """The rows of old files by new buckets."""
+        batch_bytes = merge_bytes(self._state.options)
+        for bucket, file in files:
+            opener = RowsOpener(self._state, bucket, self._state.schema.names, None)
+            for rows in opener.batches(file, batch_bytes):
+                yield from split_by_bucket(rows, self._placing)
+
+    def _run(self, bucket: BucketId, run: Run, level: int, columns: Sequence[str]) -> _Files:
+        source = FILE_SOURCE_COMPACT if level else FILE_SOURCE_APPEND
+        writer = RollingWriter(self._state, bucket, columns, level=level, file_source=source)
+        try:
+            for rows in run:
+                writer.write(rows)
+            made = writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+        self._written.append((bucket, made))
+        return made
+
+    def _joined(self, bucket: BucketId, runs: Sequence[_Files], level: int) -> _Files:
+        """What a full buffer left as several runs, as the one that a level has."""
+        schema, names = self._state.schema, self._state.schema.names
+        batch_bytes = merge_bytes(self._state.options)
+        opener = RowsOpener(self._state, bucket, names, None)
+
+        def rows_of(run: _Files) -> Run:
+            for file in run:
+                yield from opener.batches(file, batch_bytes // len(runs))
+
+        merged = merge_runs(
+            [rows_of(run) for run in runs],
+            schema,
+            ENGINES["deduplicate"],
+            names,
+            keep_deletes=True,
+            batch_bytes=batch_bytes,
+        )
+        joined = self._run(bucket, merged, level, names)
+        for run in runs:
+            self._written.remove((bucket, run))
+            discard_files(self._state, bucket, run)
+        return joined
+
+    def _changelog(
+        self, files: Sequence[tuple[BucketId, DataFileMeta]]
+    ) -> Mapping[BucketId, _Files]:
+        share = max(1, self._budget_bytes // _CHANGELOG_PART_OF_BUDGET)
+        records = InputChangelog(self._state, self._columns, share)
+        try:
+            for bucket, part in self._parts(files):
+                records.add(bucket, part)
+            made = records.finish()
+        except BaseException:
+            records.abort()
+            raise
+        self._written += made.items()
+        return made

@@ -1,0 +1,83 @@
+"""One partition on its way to other buckets, while others write to it.
+
+    first      all files of a snapshot                       the bulk, while commits go on
+    then       level-0 files that came meanwhile             again and again, each time fewer
+    last       those of the very last moment                 in the commit's turn, so that this machine's writers wait
+
+What was moved must be there in the end as it was read: a compaction, or another overwrite, makes it begin anew. In: an
+open table and snapshots of it, held by the caller. Out: the messages of one overwrite. Raises ConflictError for that,
+and what reading manifests and moving rows raises. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from widetable.errors import ConflictError
+from widetable.format.bucket_id import by_bucket
+from widetable.format.manifest_entry import Identity, ManifestEntry
+from widetable.format.snapshot import Snapshot
+from widetable.lsm.moved_rows import moved
+from widetable.operations.open_table import OpenTable
+from widetable.operations.table_commit import discard
+from widetable.write.commit_message import CommitMessage
+
+
+class PartitionMove:
+    """count: of its buckets from now on."""
+
+    def __init__(self, table: OpenTable, partition: bytes, count: int) -> None:
+        self._table = table
+        self._partition = partition
+        self._count = count
+        self._read: dict[Identity, ManifestEntry] = {}
+        self._made: list[CommitMessage] = []
+
+    def follow(self, latest: Snapshot | None) -> int:
+        """Move what the snapshot has and was not moved yet; how many bytes of files that were."""
+        live_files = self._table._committer.live_files
+        live = live_files.live_entries(latest, frozenset([self._partition]))
+        came = [entry for entry in live if entry.identity not in self._read]
+        self._check(live, came)
+        # Taken after the snapshot: it knows all columns there.
+        state = self._table._state(self._table._committer.schemas.latest())
+        self._made += moved(state, self._count, [(e.bucket_id, e.file) for e in came])
+        self._read |= {entry.identity: entry for entry in came}
+        return sum(entry.file.file_size for entry in came)
+
+    def messages(self, latest: Snapshot | None) -> list[CommitMessage]:
+        """Of a commit behind the snapshot: what was read goes, what was made comes."""
+        self.follow(latest)
+        gone = [
+            CommitMessage(
+                *bucket,
+                members[0].total_buckets,
+                deleted_files=tuple(entry.file for entry in members),
+            )
+            for bucket, members in by_bucket(self._read.values()).items()
+        ]
+        return [*gone, *self._made]
+
+    def discard(self) -> None:
+        """Delete what was made. Only while no commit of it may be in."""
+        discard(self._table, self._made)
+        self._made = []
+
+    def _check(self, live: Iterable[ManifestEntry], came: Iterable[ManifestEntry]) -> None:
+        """What was read is there, without more deleted rows; and only records came."""
+        if not self._read:
+            return
+        now = {entry.identity: entry.file.deleted for entry in live}
+        lost = [
+            entry.file.file_name
+            for identity, entry in self._read.items()
+            if identity not in now or now[identity] != entry.file.deleted
+        ]
+        lost += [entry.file.file_name for entry in came if entry.file.level > 0]
+        if lost:
+            raise ConflictError(
+                self._table.path,
+                found=f"files of a partition that was compacted or overwritten meanwhile: {', '.join(lost[:5])}",
+                expected="only records that are added",
+                action="Rescale again.",
+            )
