@@ -2,22 +2,24 @@
 
 In: the snapshots after one up to another one, both kept. Out: files by bucket, and the keys in them. Compactions touch
 nothing: they only bring rows together; but one that let rows go because they are too old, or may have, touches all keys
-that it read. That needs no changelog, and knows what stands at level 0 too. Keys that were
+that it read. Nor does a rescaling of ours, which only moves rows to other buckets; then one key may be in files of two.
+That needs no changelog, and knows what stands at level 0 too. Keys that were
 written with the values that they had count as touched. Raises NotFoundError for a snapshot of the range that has
 expired, and what reading manifests and data files raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.commit.committed import EXPIRED_ROWS, ROWS
+from widetable.commit.committed import EXPIRED_ROWS, RESCALED, ROWS
 from widetable.commit.live_files import LiveFiles
+from widetable.commit.schema_store import SchemaStore
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.bucket_id import BucketId
@@ -59,6 +61,8 @@ def touched_files(
 
 def _touches(snapshot: Snapshot, state: TableState) -> bool:
     """Of a compaction: whether rows went. Only ours say so."""
+    if RESCALED in snapshot.properties:
+        return False
     if snapshot.commit_kind != COMMIT_KIND_COMPACT:
         return True
     if ROWS in snapshot.properties:
@@ -66,12 +70,29 @@ def _touches(snapshot: Snapshot, state: TableState) -> bool:
     return expires_records(state.schema_of(snapshot.schema_id))
 
 
-def distinct_keys(
-    state: TableState, bucket: BucketId, files: Iterable[DataFileMeta]
-) -> pa.RecordBatch:
-    """The keys in files of one bucket, as a key batch (lsm.file_rows)."""
+def touched_groups(state: TableState, touched: TouchedFiles) -> list[TouchedFiles]:
+    """Touched files so that no two groups share a key: by bucket, and by partition where one may have been rescaled."""
+    if not _is_ever_rescaled(state):
+        return [{bucket: files} for bucket, files in touched.items()]
+    groups: dict[bytes, dict[BucketId, Sequence[DataFileMeta]]] = {}
+    for bucket, files in touched.items():
+        groups.setdefault(bucket.partition, {})[bucket] = files
+    return list(groups.values())
+
+
+def _is_ever_rescaled(state: TableState) -> bool:
+    return SchemaStore(state.file_io, state.paths).is_rescaled()
+
+
+def distinct_keys(state: TableState, files: TouchedFiles) -> pa.RecordBatch:
+    """The keys in files of one partition, as a key batch (lsm.file_rows)."""
     names = list(state.schema.trimmed_primary_key)
-    batches = [batch.select(names) for file in files for batch in key_batches(state, bucket, file)]
+    batches = [
+        batch.select(names)
+        for bucket, members in files.items()
+        for file in members
+        for batch in key_batches(state, bucket, file)
+    ]
     keys = pa.Table.from_batches(batches, state.schema.arrow_schema(names)).combine_chunks()
     lanes = key_lanes(keys.columns)
     order = sort_order(lanes, np.zeros(len(lanes), np.int64))
@@ -80,17 +101,27 @@ def distinct_keys(
     return pa.RecordBatch.from_arrays(columns, schema=keys.schema)
 
 
+def touched_near(state: TableState, touched: TouchedFiles, bucket: BucketId) -> TouchedFiles:
+    """Those that may have keys of one bucket: its own, and where it may have been rescaled those of its partition."""
+    if touched and _is_ever_rescaled(state):
+        return {one: each for one, each in touched.items() if one.partition == bucket.partition}
+    return {bucket: touched[bucket]} if bucket in touched else {}
+
+
 def touched_among(
-    state: TableState, bucket: BucketId, keys: pa.RecordBatch, files: Sequence[DataFileMeta]
+    state: TableState, keys: pa.RecordBatch, files: TouchedFiles
 ) -> npt.NDArray[np.int64]:
-    """Which keys of a key batch are in files of the bucket. Only files that may hold one of them are read."""
-    if not (keys.num_rows and files):
-        return np.empty(0, np.int64)
-    starts, ends = bounds_of_files(files, state.schema).slices(keys)
-    near = [file for file, low, high in zip(files, starts, ends, strict=True) if low < high]
-    if not near:
-        return np.empty(0, np.int64)
-    return match_keys(keys.columns, distinct_keys(state, bucket, near).columns)[0]
+    """Which keys of a key batch are in files of their partition. Only files that may hold one of them are read."""
+    found = [np.empty(0, np.int64)]
+    for bucket, members in files.items():
+        if not (keys.num_rows and members):
+            continue
+        starts, ends = bounds_of_files(members, state.schema).slices(keys)
+        near = [file for file, low, high in zip(members, starts, ends, strict=True) if low < high]
+        if near:
+            there = distinct_keys(state, {bucket: near})
+            found.append(match_keys(keys.columns, there.columns)[0])
+    return np.unique(np.concatenate(found))
 
 
 class Untouched:
@@ -116,10 +147,10 @@ class Untouched:
         files = touched_files(state, live_files, self._known_id, latest_id, self._user)
         count = 0
         for message in self._messages:
-            if message.bucket_id in files:
-                bucket = message.bucket_id
-                ours = distinct_keys(state, bucket, message.new_files)
-                count += len(touched_among(state, bucket, ours, files[bucket]))
+            near = touched_near(state, files, message.bucket_id)
+            if near:
+                ours = distinct_keys(state, {message.bucket_id: message.new_files})
+                count += len(touched_among(state, ours, near))
         if count:
             raise ConflictError(
                 state.paths.root,

@@ -5,7 +5,7 @@
 
 So nothing depends on a changelog, on what a commit has compacted yet, or on how often a key was written in between; a
 range that is asked for again gives the same. s0 = None: all rows of s, from nothing. Both snapshots must be kept: who
-asks holds them. Memory: the touched keys of a bucket, and the rows of a piece of them.
+asks holds them. Memory: the touched keys of a bucket, or of a rescaled partition, and the rows of a piece of them.
 
 Raises NotFoundError for snapshots that have expired, and what lookups and scans raise.
 """
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from widetable.commit.touched_keys import distinct_keys, touched_files
+from widetable.commit.touched_keys import distinct_keys, touched_files, touched_groups
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
 from widetable.format.plain_value import plain_column
@@ -52,8 +52,8 @@ def changed_rows(
         closing(view_at(table, after_id, columns)) as old,
         closing(view_at(table, until_id, columns)) as new,
     ):
-        for bucket, files in touched.items():
-            keys = distinct_keys(state, bucket, files)
+        for files in touched_groups(state, touched):
+            bucket, keys = next(iter(files)), distinct_keys(state, files)
             for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
                 asked = whole_keys(keys.slice(start, _KEYS_AT_ONCE), bucket, state.schema)
                 yield ChangedRows(old.lookup(asked), new.lookup(asked))

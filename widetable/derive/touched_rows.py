@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.commit.commit_identity import Identity
-from widetable.commit.touched_keys import touched_among, touched_files
+from widetable.commit.touched_keys import touched_among, touched_files, touched_near
 from widetable.errors import ConflictError, InvalidError
 from widetable.operations.asked_keys import asked_keys
 from widetable.operations.lookup_keys import key_rows
@@ -41,7 +41,8 @@ def untouched_rows(
     is_touched = np.zeros(asked.keys.num_rows, np.bool_)
     for bucket, first, end in zip(asked.buckets, asked.starts[:-1], asked.starts[1:], strict=True):
         keys = asked.keys.slice(int(first), int(end - first))
-        is_touched[first + touched_among(state, bucket, keys, files.get(bucket, ()))] = True
+        near = touched_near(state, files, bucket)
+        is_touched[first + touched_among(state, keys, near)] = True
     return rows.filter(pa.array(~is_touched[asked.places]))
 
 

@@ -95,7 +95,7 @@ def _touched(fact: OpenTable, after_id: int, until_id: int) -> pa.Table:
     committer, state = fact._committer, fact._state()
     files = touched_files(state, committer.live_files, after_id, until_id)
     batches = [
-        whole_keys(distinct_keys(state, bucket, members), bucket, state.schema)
+        whole_keys(distinct_keys(state, {bucket: members}), bucket, state.schema)
         for bucket, members in files.items()
     ]
     return pa.Table.from_batches(batches, _nullable_keys(fact))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from widetable import options as opt
 from widetable.arguments import flag, items
@@ -15,6 +16,7 @@ from widetable.commit.committer import CommitResult
 from widetable.operations import compaction_threads
 from widetable.operations.compaction_after_commit import compact_after_append, compact_after_replay
 from widetable.operations.open_table import OpenTable
+from widetable.operations.placed_messages import committed_where_they_belong
 from widetable.operations.supported import check_given_rows, check_writable
 from widetable.operations.unattended import warn_unattended
 from widetable.schema import TableSchema
@@ -64,13 +66,14 @@ def append_messages(
 ) -> CommitResult:
     """Commit the files of writers in one snapshot, and compact the buckets where that is due."""
     messages = items(messages, CommitMessage, "messages")
-    result = table._committer.append(
-        messages,
-        by,
+    commit = partial(
+        table._committer.append,
+        by=by,
         watermark=watermark,
         properties=properties,
         read_snapshot_id=read_snapshot_id,
     )
+    result, messages = committed_where_they_belong(table, messages, commit)
     if not messages:
         return result
     schema = table._committer.schemas.known()  # nothing that follows the commit may fail it
@@ -129,9 +132,10 @@ def overwrite_by(
         opt.DYNAMIC_PARTITION_OVERWRITE
     )
     scope = None if whole_table or not dynamic else {message.partition for message in messages}
-    return table._committer.overwrite(
-        scope, messages, by, watermark=watermark, properties=properties
+    commit = partial(
+        table._committer.overwrite, scope, by=by, watermark=watermark, properties=properties
     )
+    return committed_where_they_belong(table, messages, commit)[0]
 
 
 def _without_changelog(

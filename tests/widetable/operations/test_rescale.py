@@ -13,7 +13,9 @@ import pytest
 import widetable as wt
 from tests.random_table import live_files
 from widetable.cli.app import main
+from widetable.commit.committer import Committer
 from widetable.operations import rescale
+from widetable.operations.partition_move import PartitionMove
 
 COLUMNS = {"p": "INT", "k": "BIGINT", "v": "BIGINT"}
 Model = dict[tuple[int, int], int]
@@ -106,17 +108,151 @@ def test_readers_of_a_lookup_changelog_see_no_change(tmp_path: Path) -> None:
     assert changed["v"].to_pylist() == [7, 8]
 
 
-def test_a_writer_of_the_old_buckets_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("producer", ["none", "lookup", "input"])
+def test_rows_of_a_writer_of_the_old_buckets_go_to_the_new_ones(
+    tmp_path: Path, producer: str
+) -> None:
+    table, model = (
+        create(tmp_path, True, **{"changelog-producer": producer}),
+        dict[tuple[int, int], int](),
+    )
+    write(table, model, random.Random(2))
+    last = table.snapshots()[-1].id
+    writer = table.new_writer(["p", "k", "v"])
+    # A partition that is rescaled, and one that is made meanwhile with the new number.
+    writer.write({"p": [1] * 9 + [7], "k": [*range(9), 1], "v": [5] * 10})
+    messages = writer.finish()
+    table.rescale(5)
+    table.write({"p": [7], "k": [0], "v": [4]})
+    done = table.commit_append(messages, "u", 1)
+    assert (done.committed, done.rows) == (True, 10)
+    again = table.commit_append(messages, "u", 1)
+    assert (again.committed, again.snapshot_id) == (False, done.snapshot_id)
+    model |= {(1, k): 5 for k in range(9)} | {(7, 0): 4, (7, 1): 5}
+    check(table.path, model)
+    assert {place.number for place in live_files(table.path)} > {0, 1}
+    found = table.changes(last, table.snapshots()[-1].id).to_pylist()
+    kinds = ("+I", "+U")
+    after = [(row["p"], row["k"], row["v"]) for row in found if row["_row_kind"] in kinds]
+    expected = [(1, k, 5) for k in range(9)] + [(7, 0, 4), (7, 1, 5)]
+    assert sorted(after) == expected
+    assert table.remove_orphan_files(older_than_millis=0, dry_run=True).paths == ()
+
+
+def test_a_commit_that_fails_leaves_nothing_of_what_it_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rescaled again whenever the rows have been moved: given up in the end, with the files that the caller has."""
     table, model = create(tmp_path), dict[tuple[int, int], int]()
     write(table, model, random.Random(2))
     writer = table.new_writer(["p", "k", "v"])
     writer.write({"p": [1, 1, 1], "k": [1, 2, 3], "v": [5, 5, 5]})
-    messages = writer.finish()
-    table.rescale(5)
-    with pytest.raises(wt.ConflictError, match="buckets were rescaled"):
+    messages, calls = writer.finish(), list[int]()
+    append = Committer.append
+
+    def racing(self: Committer, *given: Any, **named: Any) -> Any:
+        calls.append(1)
+        table.rescale(3 + len(calls) % 2)
+        return append(self, *given, **named)
+
+    monkeypatch.setattr(Committer, "append", racing)
+    with pytest.raises(wt.ConflictError, match="buckets"):
         table.commit_append(messages)
-    table.discard(messages)
+    monkeypatch.undo()
+    assert len(calls) == 10
+    orphans = table.remove_orphan_files(older_than_millis=0, dry_run=True).paths
+    names = {file.file_name for message in messages for file in message.new_files}
+    assert {Path(path).name for path in orphans} == names
+    assert table.commit_append(messages).rows == 3
+    check(table.path, model | {(1, k): 5 for k in (1, 2, 3)})
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_changes_that_are_yet_to_be_emitted_are_emitted_after_it(
+    tmp_path: Path, producer: str
+) -> None:
+    options = {"changelog-producer": producer, "write-only": "true"}
+    table, model, rng = (
+        create(tmp_path, True, **options),
+        dict[tuple[int, int], int](),
+        random.Random(9),
+    )
+    for buckets in (3, 1, 4):
+        start = table.snapshots()[-1].id if table.snapshots() else 0
+        before = dict(model)
+        for _ in range(2):
+            write(table, model, rng)
+        table.rescale(buckets)
+        assert table.changes(start, table.snapshots()[-1].id).num_rows == 0
+        table.compact(full=True)
+        folded = before
+        for row in table.changes(start, table.snapshots()[-1].id).to_pylist():
+            key = row["p"], row["k"]
+            if row["_row_kind"] in ("-U", "-D"):
+                assert folded.pop(key) == row["v"]
+            else:
+                assert key not in folded
+                folded[key] = row["v"]
+        assert folded == model
+    report = table.audit(start=0)
+    assert report.ok, report.findings
+
+
+def test_only_the_partitions_that_are_named(tmp_path: Path) -> None:
+    table, model, rng = create(tmp_path), dict[tuple[int, int], int](), random.Random(10)
+    write(table, model, rng)
+    assert len(table.rescale(8, [{"p": 1}])) == 1
+    assert table.rescale(8, [{"p": 1}]) == []
+    for _ in range(3):
+        write(table, model, rng)
     check(table.path, model)
+    table.write({"p": [9] * 20, "k": list(range(20)), "v": [1] * 20})
+    counts = {r["partition"]: r["total_buckets"] for r in table.inspect.buckets().to_pylist()}
+    assert sorted(counts.values()) == [2, 2, 2, 8]
+    with pytest.raises(wt.InvalidError, match="no partitions"):
+        create(tmp_path / "other", partitioned=False).rescale(8, [{"p": 1}])
+
+
+def test_a_partition_that_is_rescaled_is_not_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what is moved would have gone again and again; its changes are emitted as soon as it is done."""
+    table, model = (
+        create(tmp_path, True, **{"changelog-producer": "lookup"}),
+        dict[tuple[int, int], int](),
+    )
+    write(table, model, random.Random(11))
+    last, follow = table.snapshots()[-1].id, PartitionMove.follow
+
+    def slow(self: PartitionMove, *given: Any) -> int:
+        moved = follow(self, *given)
+        if self._partition not in seen:
+            seen.append(self._partition)
+            other = wt.Table.open(table.path)
+            other.write({"p": [0, 1, 2], "k": [60] * 3, "v": [len(seen)] * 3})
+            other.compact(full=True)
+            levels = [
+                file.level
+                for place, files in live_files(table.path).items()
+                for file in files
+                if place.partition == self._partition
+            ]
+            assert 0 in levels
+        return moved
+
+    seen: list[bytes] = []
+    monkeypatch.setattr(PartitionMove, "follow", slow)
+    done = table.rescale(3)
+    assert [result.committed for result in done] == [True] * 3
+    monkeypatch.undo()
+    model |= {(p, 60): 3 for p in range(3)}
+    check(table.path, model)
+    level0 = [file for files in live_files(table.path).values() for file in files if not file.level]
+    assert level0 == []
+    changes = table.changes(last, table.snapshots()[-1].id).to_pylist()
+    kinds = [row["_row_kind"] for row in changes if (row["p"], row["k"]) == (1, 60)]
+    assert kinds[0] == "+I"
+    assert table.audit(start=0).ok
 
 
 def test_partitions_keep_their_buckets_where_only_the_option_changed(tmp_path: Path) -> None:
@@ -145,11 +281,11 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     write(table, model, random.Random(4))
     attempt, done = rescale._attempt, list[object]()
 
-    def once(*given: object) -> object:
+    def once(*given: Any, **named: Any) -> object:
         if done:
             raise KeyboardInterrupt
         done.append(1)
-        return attempt(*given)  # type: ignore[arg-type]
+        return attempt(*given, **named)
 
     monkeypatch.setattr(rescale, "_attempt", once)
     with pytest.raises(KeyboardInterrupt):
@@ -184,16 +320,16 @@ def test_a_column_that_is_added_meanwhile_keeps_its_values(
 ) -> None:
     table = create(tmp_path)
     table.write({"p": [1, 2], "k": [1, 1], "v": [1, 2]})
-    written = rescale._written
+    follow = PartitionMove.follow
 
     def slow(*given: Any) -> Any:
-        found = written(*given)
+        found = follow(*given)
         monkeypatch.undo()
         wt.Catalog(str(tmp_path)).alter_table("db.t", add_columns=[pa.field("n", pa.int64())])
         wt.Table.open(table.path).write({"p": [1, 2], "k": [1, 1], "v": [5, 6], "n": [76, 77]})
         return found
 
-    monkeypatch.setattr(rescale, "_written", slow)
+    monkeypatch.setattr(PartitionMove, "follow", slow)
     table.rescale(3)
     found = wt.Table.open(table.path).scan().to_arrow().to_pylist()
     assert found == [{"p": 1, "k": 1, "v": 5, "n": 76}, {"p": 2, "k": 1, "v": 6, "n": 77}]
@@ -263,11 +399,11 @@ def test_of_two_rescalings_the_later_one_is_done(
     write(table, model, random.Random(7))
     attempt, calls = rescale._attempt, list[object]()
 
-    def second(*given: Any) -> Any:
+    def second(*given: Any, **named: Any) -> Any:
         calls.append(1)
         if len(calls) == 2:
             assert len(wt.Table.open(table.path).rescale(8)) == 3
-        return attempt(*given)
+        return attempt(*given, **named)
 
     monkeypatch.setattr(rescale, "_attempt", second)
     with pytest.raises(wt.ConflictError, match="another rescaling, to 8 buckets"):

@@ -1,0 +1,92 @@
+"""Commits of files whose partition got another number of buckets since they were written.
+
+The commit refuses them (`conflicts`, kind buckets). Their rows, which nobody else may hold any more, are moved to the
+buckets that the partition has now, with their kinds and sequence numbers, and the commit is made again: a writer does
+not fail because somebody rescaled (decision 0039). In: messages, and how they are committed. Out: the result; the files
+of messages that were moved are deleted once the others are in. Raises what the commit and moving rows raise; then the
+given messages are as they were, and no others are left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from widetable.commit.committer import CommitResult
+from widetable.errors import ConflictError, InvalidError
+from widetable.lsm.moved_rows import moved
+from widetable.operations.open_table import OpenTable
+from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard
+
+# Somebody rescales the same partition again and again.
+_MOST_MOVES: Final = 10
+_log = logging.getLogger("widetable")
+
+
+def committed_where_they_belong(
+    table: OpenTable,
+    messages: Sequence[CommitMessage],
+    commit: Callable[[Sequence[CommitMessage]], CommitResult],
+) -> tuple[CommitResult, Sequence[CommitMessage]]:
+    """The result of the commit, and the messages that it was made of in the end."""
+    placed: Sequence[CommitMessage] = messages
+    for tries_left in reversed(range(_MOST_MOVES)):
+        try:
+            result = commit(placed)
+        except (ConflictError, InvalidError) as error:
+            # Certainly not in, whoever made them.
+            again = _placed_anew(table, messages) if isinstance(error, ConflictError) else None
+            _discard_moved(table, placed, messages)
+            if again is None or not tries_left:
+                if again is not None:
+                    _discard_moved(table, again, messages)
+                raise
+            _log.info("rows of a commit to %s go to other buckets: %s", table.path, error)
+            placed = again
+            continue
+        # When a commit of the same identifier was in first, it may have been of the given files.
+        unused = (messages, placed) if result.committed else (placed, messages)
+        _discard_moved(table, *unused)
+        return result, placed
+    raise AssertionError("the last try returns or raises")
+
+
+def _placed_anew(table: OpenTable, messages: Sequence[CommitMessage]) -> list[CommitMessage] | None:
+    """The messages, those with another number of buckets than their partition moved; None when all have it."""
+    by_partition: dict[bytes, list[CommitMessage]] = defaultdict(list)
+    for message in messages:
+        by_partition[message.partition].append(message)
+    committer = table._committer
+    latest, state = committer.snapshots.latest(), table._state(committer.schemas.latest())
+    if state.schema.num_buckets < 1:
+        return None
+    found: list[CommitMessage] = []
+    has_moved = False
+    try:
+        for partition, members in by_partition.items():
+            # Without files it has the number of the table, as the next writer says.
+            count = committer.live_files.bucket_count(latest, partition) or state.schema.num_buckets
+            old = [message for message in members if message.total_buckets != count]
+            has_moved = has_moved or bool(old)
+            found += (message for message in members if message.total_buckets == count)
+            files = [(m.bucket_id, file) for m in old for file in m.new_files]
+            emitted = [(m.bucket_id, file) for m in old for file in m.changelog_files]
+            found += moved(state, count, files, emitted)
+    except BaseException:
+        _discard_moved(table, found, messages)
+        raise
+    return found if has_moved else None
+
+
+def _discard_moved(
+    table: OpenTable, placed: Sequence[CommitMessage], kept: Sequence[CommitMessage]
+) -> None:
+    """Delete the files of messages that are not among others."""
+    if placed is kept:
+        return
+    others = {id(message) for message in kept}
+    state = table._state(table._committer.schemas.latest())
+    discard(state, [message for message in placed if id(message) not in others])
