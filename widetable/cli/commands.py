@@ -239,7 +239,14 @@ _COMMANDS: Final = (
         "keep it up",
         "upkeep",
         "Give a table another number of buckets, while others read and write.",
-        (PATH, number("buckets", "Buckets per partition.", "BUCKETS"), *FORMATS),
+        (
+            PATH,
+            number("buckets", "Buckets per partition.", "BUCKETS"),
+            many(
+                "--partition", "Only this one: each column of the partition once.", "COLUMN=VALUE"
+            ),
+            *FORMATS,
+        ),
         (f"widetable rescale {EXAMPLE} 16",),
     ),
     Command(

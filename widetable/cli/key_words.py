@@ -21,7 +21,17 @@ from widetable.schema import TableSchema
 def key_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
     """Columns in the order of the words."""
     check_has_key(schema)
-    names = schema.primary_keys
+    return _row_of(words, schema, schema.primary_keys, "KEY")
+
+
+def partition_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
+    """The same of the partition columns."""
+    return _row_of(words, schema, schema.partition_keys, "--partition")
+
+
+def _row_of(
+    words: Sequence[str], schema: TableSchema, names: Sequence[str], subject: str
+) -> pa.Table:
     pairs = [word.partition("=") for word in words]
     if len(words) == len(names) == 1 and pairs[0][0] not in names:
         pairs = [(names[0], "=", words[0])]
@@ -30,10 +40,12 @@ def key_of_words(words: Sequence[str], schema: TableSchema) -> pa.Table:
         if not sign or name not in names or name in key:
             what = f"the column {name!r}" if sign else f"{name!r} without a column"
             raise InvalidError(
-                "KEY",
+                subject,
                 found=what + (" twice" if sign and name in key else ""),
-                expected=f"a value for each of {', '.join(names)}, as in {names[0]}=7",
-                action="Correct the key.",
+                expected=f"a value for each of {', '.join(names)}, as in {''.join(names[:1]) or 'no'}=7",
+                action=f"Correct {subject}."
+                if names
+                else "Leave it out: the table has no such columns.",
             )
         try:
             key[name] = parsed_texts(

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from widetable.cli.command import DONE
 from widetable.cli.console import write_result
 from widetable.cli.duration import millis_of
+from widetable.cli.key_words import partition_of_words
 from widetable.cli.log_output import logged
 from widetable.cli.stop_signals import stop_on_signals
 from widetable.errors import InvalidError
@@ -112,9 +113,11 @@ def _expired(done: ExpiryResult, *, is_dry: bool) -> Iterator[str]:
     yield from (f"tag {tag} {would_be}deleted" for tag in done.tags)
 
 
-def rescale(path: str, buckets: int, format: str) -> int:
+def rescale(path: str, buckets: int, partition: list[str] | None, format: str) -> int:
     """Prints what was rewritten."""
-    done = Table.open(path).rescale(buckets)
+    table = Table.open(path)
+    only = partition_of_words(partition, table.schema) if partition else None
+    done = table.rescale(buckets, only)
     rows = sum(each.rows for each in done)
     said = f"{len(done)} partitions of {rows} rows now have {buckets} buckets"
     write_result(format, {"buckets": buckets, "partitions": len(done), "rows": rows}, [said])

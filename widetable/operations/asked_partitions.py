@@ -1,14 +1,18 @@
-"""Partitions that a caller names: rows of the partition columns. Raises InvalidError for a table without, and for rows
-that are none.
+"""Partitions that a caller names: rows of the partition columns, or words on a command line, `day=2026-01-31`. Raises
+InvalidError for a table without, and for rows that are none.
 """
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from widetable.errors import InvalidError
+from widetable.format.binary_row import decode_row
+from widetable.format.plain_value import plain_column
 from widetable.operations.lookup_keys import rows_of
 from widetable.operations.open_table import OpenTable
+from widetable.schema import TableSchema
 from widetable.write.partition_rows import partition_of
 
 
@@ -25,3 +29,18 @@ def asked_partitions(table: OpenTable, partitions: Any, instead: str) -> frozens
     names = schema.partition_keys
     rows = rows_of(partitions, schema, names, lambda given: names)
     return frozenset(partition_of(rows, row, schema) for row in range(rows.num_rows))
+
+
+def partition_words(partition: bytes, schema: TableSchema) -> list[str] | None:
+    """A partition as the command line takes it; None for values that have no such words."""
+    types = [schema.field(name).type for name in schema.partition_keys]
+    words: list[str] = []
+    for name, kind, plain in zip(
+        schema.partition_keys, types, decode_row(partition, types), strict=True
+    ):
+        value = plain_column([plain], kind)[0].as_py()
+        if not isinstance(value, bool | int | str | date):
+            return None
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        words += ["--partition", f"{name}={text}"]
+    return words

@@ -1,5 +1,5 @@
 """What is unwise about a table that is sound: nobody compacts it, too many files, a consumer that holds expiry,
-buckets too large or too many. Each as a finding with the command that mends it.
+buckets too large, too many or skewed (`bucket_advice`). Each as a finding with the command that mends it.
 
 In: what waits (`backlog`), consumers, live files. Sizes are those of files. Raises what reading these
 raises.
@@ -8,14 +8,14 @@ raises.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from widetable import options as opt
 from widetable.commit.committer import Committer
 from widetable.commit.lease import holder
 from widetable.errors import DamagedError
-from widetable.format.human_units import size_text
+from widetable.format.bucket_id import by_bucket
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.operations.asked_partitions import partition_words
 from widetable.operations.backlog import (
     Backlog,
     ConsumerLag,
@@ -29,16 +29,11 @@ from widetable.operations.backlog import (
     since_compaction,
     unattended_by,
 )
+from widetable.operations.bucket_advice import BucketSize, bucket_advice
 from widetable.operations.doctor_report import DoctorFinding, command_line
 from widetable.operations.newest_snapshot import newest_files
+from widetable.operations.snapshot_audit import partition_text
 from widetable.write.table_state import TableState
-
-# A bucket is compacted and merged by one task: it should fit one.
-_LARGE_BYTES: Final = 2 << 30
-_WANTED_BYTES: Final = 1 << 30
-# Many small buckets are many small files in every commit.
-_MANY_BUCKETS: Final = 256
-_SMALL_BYTES: Final = 1 << 20
 
 
 def upkeep_findings(state: TableState, committer: Committer) -> Iterator[DoctorFinding]:
@@ -108,35 +103,32 @@ def _consumers(
 
 
 def _bucket_sizes(state: TableState, entries: Sequence[ManifestEntry]) -> Iterator[DoctorFinding]:
-    buckets: dict[tuple[bytes, int], int] = {}
-    partitions: dict[bytes, int] = {}
-    for entry in entries:
-        size = entry.file.file_size
-        buckets[entry.partition, entry.bucket] = (
-            buckets.get((entry.partition, entry.bucket), 0) + size
+    counts = {entry.partition: entry.total_buckets for entry in entries}
+    sizes = {
+        bucket: BucketSize(
+            sum(entry.file.file_size for entry in members),
+            sum(entry.file.row_count for entry in members),
         )
-        partitions[entry.partition] = partitions.get(entry.partition, 0) + size
-    if not buckets:
+        for bucket, members in by_bucket(entries).items()
+    }
+    advice = bucket_advice(sizes, counts)
+    if advice is None:
         return
-    number, root = state.schema.num_buckets, state.paths.root
-    wanted = -(-max(partitions.values()) // _WANTED_BYTES)
-    largest, total = max(buckets.values()), sum(buckets.values())
-    if largest > _LARGE_BYTES and wanted > number:
-        found, concerned = (
-            f"a bucket of {size_text(largest)}",
-            "compactions, which rewrite a bucket at once",
-        )
-    elif len(buckets) >= _MANY_BUCKETS and total < _SMALL_BYTES * len(buckets) and wanted < number:
-        found = f"{len(buckets)} buckets with {size_text(total)} together"
-        concerned = "commits, which write a file for each bucket"
-    else:
-        return
+    root = state.paths.root
+    words: list[str] | None = []
+    subject = f"option {opt.BUCKET.key!r} of {root}"
+    if advice.partition is not None and state.schema.partition_keys:
+        subject = f"partition {partition_text(advice.partition, state.schema)!r} of {root}"
+        words = partition_words(advice.partition, state.schema)
+    command = ""
+    if advice.buckets is not None and words is not None:
+        command = command_line("rescale", root, str(advice.buckets), *words)
     yield DoctorFinding(
         "upkeep",
-        f"option {opt.BUCKET.key!r} of {root}",
-        f"{found}, {number} in each partition",
-        f"up to {size_text(_WANTED_BYTES)} in a bucket, and not many more buckets than that needs",
-        concerned,
-        "Give the table another number of buckets; it is rewritten.",
-        command_line("rescale", root, str(wanted)),
+        subject,
+        advice.found,
+        advice.expected,
+        advice.concerned,
+        advice.action,
+        command,
     )

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.branched import create, put
 from tests.command_line import run
 from widetable.cli.command_parser import parsed
 from widetable.cli.commands import COMMANDS
-from widetable.operations import upkeep_check
+from widetable.operations import bucket_advice
 
 
 def torn_consumer(table: wt.Table) -> None:
@@ -128,8 +129,8 @@ def test_a_finding_names_a_command_that_mends_it(
 @pytest.mark.parametrize(
     ("limits", "buckets", "wanted"),
     [
-        ({"_LARGE_BYTES": 100, "_WANTED_BYTES": 500}, 1, None),
-        ({"_MANY_BUCKETS": 4, "_SMALL_BYTES": 1 << 30}, 8, 1),
+        ({"LARGE_BYTES": 100, "WANTED_BYTES": 500}, 1, None),
+        ({"MANY_BUCKETS": 4, "SMALL_BYTES": 1 << 30}, 8, 1),
     ],
     ids=["large", "small"],
 )
@@ -144,15 +145,38 @@ def test_sizes_of_buckets_that_do_not_fit(
     put(table, dict.fromkeys(range(100), "a"))
     assert findings(table.path) == []
     for name, value in limits.items():
-        monkeypatch.setattr(upkeep_check, name, value)
+        monkeypatch.setattr(bucket_advice, name, value)
     size = sum(table.inspect.files()["size_bytes"].to_pylist())
     (found,) = findings(table.path)
     assert " bytes" not in found["found"] + found["expected"]
-    number = wanted or -(-size // limits["_WANTED_BYTES"])
+    number = wanted or -(-size // limits["WANTED_BYTES"])
     assert shlex.split(found["command"]) == ["widetable", "rescale", table.path, str(number)]
     assert run(*shlex.split(found["command"])[1:]).exit_code == 0
     assert {row["total_buckets"] for row in table.inspect.buckets().to_pylist()} == {number}
     assert table.scan().count() == 100
+
+
+def test_one_large_partition_is_rescaled_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = wt.Catalog(tmp_path).create_table(
+        "db.t",
+        {"day": "DATE", "k": "BIGINT", "v": "STRING"},
+        primary_key=["day", "k"],
+        partition_by=["day"],
+        options={"bucket": "1", "widetable.fsync": "false"},
+    )
+    days = [date(2026, 1, 1)] * 1 + [date(2026, 1, 2)] * 1 + [date(2026, 1, 3)] * 500
+    table.write({"day": days, "k": list(range(502)), "v": [str(k) * 9 for k in range(502)]})
+    largest = max(table.inspect.files()["size_bytes"].to_pylist())
+    monkeypatch.setattr(bucket_advice, "LARGE_BYTES", largest - 1)
+    monkeypatch.setattr(bucket_advice, "WANTED_BYTES", largest // 3 + 1)
+    (found,) = findings(table.path)
+    words = shlex.split(found["command"])
+    assert words[1:] == ["rescale", table.path, "3", "--partition", "day=2026-01-03"]
+    assert run(*words[1:]).exit_code == 0
+    assert sorted(row["total_buckets"] for row in table.inspect.buckets().to_pylist())[:2] == [1, 1]
+    assert findings(table.path) == []
 
 
 @pytest.fixture
