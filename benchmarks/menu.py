@@ -21,6 +21,7 @@ from benchmarks import (
     bench_lookup_session,
     bench_merge,
     bench_planning,
+    bench_requests,
     bench_scan,
     bench_start,
     bench_stream,
@@ -70,6 +71,9 @@ MENU: dict[str, Workload] = {
     "planning": _full(
         "Plan a scan of 100,000 live files, in a fresh process and again in the same.",
         bench_planning.run,
+    ),
+    "requests": Workload(
+        "Requests to an object store by operation, with their price.", bench_requests.run
     ),
     "compact": _full(
         "Peak memory of compacting a bucket four times larger than its budget.", bench_compact.run
