@@ -19,6 +19,7 @@ from benchmarks import (
     bench_lookup_changelog,
     bench_lookup_join,
     bench_lookup_session,
+    bench_many_buckets,
     bench_merge,
     bench_planning,
     bench_requests,
@@ -74,6 +75,10 @@ MENU: dict[str, Workload] = {
     ),
     "requests": Workload(
         "Requests to an object store by operation, with their price.", bench_requests.run
+    ),
+    "many_buckets": _full(
+        "Plan and maintain a table of 10,000 buckets; commit on top of 1,000 to 100,000 snapshots.",
+        bench_many_buckets.run,
     ),
     "compact": _full(
         "Peak memory of compacting a bucket four times larger than its budget.", bench_compact.run

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-SCRIPTS = ("writer", "compactor", "reader", "expirer", "widener", "joiner")
+SCRIPTS = ("writer", "compactor", "reader", "rescaler", "expirer", "widener", "joiner")
 
 
 def start(

@@ -27,7 +27,7 @@ from widetable.format.index_manifest import (
 )
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction import compact_bucket
-from widetable.operations import rescale
+from widetable.operations.partition_move import PartitionMove
 from widetable.operations.compaction import due_plans, newest_entries
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -253,17 +253,17 @@ def test_rows_deleted_while_a_table_is_rescaled_stay_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = rows_of_ten(tmp_path)
-    written = rescale._written
+    follow = PartitionMove.follow
 
     def slow(*given: Any) -> Any:
-        found = written(*given)
+        found = follow(*given)
         monkeypatch.undo()
         other = wt.Table.open(table.path)
         other.delete_keys([3])
         other.compact()
         return found
 
-    monkeypatch.setattr(rescale, "_written", slow)
+    monkeypatch.setattr(PartitionMove, "follow", slow)
     table.rescale(3)
     assert sorted(values(table)) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 

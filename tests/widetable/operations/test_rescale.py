@@ -198,6 +198,32 @@ def test_changes_that_are_yet_to_be_emitted_are_emitted_after_it(
     assert report.ok, report.findings
 
 
+@pytest.mark.parametrize("written", [(), (1,), (7,)])
+def test_a_conditional_commit_sees_who_wrote_its_keys_before_and_after(
+    tmp_path: Path, written: tuple[int, ...]
+) -> None:
+    """A rescaling in between writes no key, and hides nobody who does."""
+    table, model = create(tmp_path), dict[tuple[int, int], int]()
+    write(table, model, random.Random(12))
+    read = table.snapshots()[-1].id
+    writer = table.new_writer(["p", "k", "v"])
+    writer.write({"p": [1] * 5, "k": list(range(5)), "v": [5] * 5})
+    messages = writer.finish()
+    for buckets in (5, 3):
+        for key in written if buckets == 5 else ():
+            table.write({"p": [1], "k": [key], "v": [3]})
+            model[1, key] = 3
+        table.rescale(buckets)
+    if 1 in written:
+        with pytest.raises(wt.ConflictError, match="1 keys"):
+            table.commit_append(messages, read_snapshot=read)
+        table.discard(messages)
+    else:
+        assert table.commit_append(messages, read_snapshot=read).committed
+        model |= {(1, k): 5 for k in range(5)}
+    check(table.path, model)
+
+
 def test_only_the_partitions_that_are_named(tmp_path: Path) -> None:
     table, model, rng = create(tmp_path), dict[tuple[int, int], int](), random.Random(10)
     write(table, model, rng)
