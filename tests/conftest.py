@@ -20,7 +20,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import tiers
+from tests import spark_home, tiers
 from tests.tallies import Note, lines, note_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,30 +104,13 @@ def tally(record_property: Note) -> Note:
 
 
 @pytest.fixture(scope="session")
-def java_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """JAVA_HOME for Spark, set for as long as the session lasts. Everything that starts Spark asks for it.
-
-    Spark is made to start fast: tests start it often and run it shortly.
-    """
+def java_home() -> Iterator[str]:
+    """JAVA_HOME for Spark, set for as long as the session lasts. Everything that starts Spark asks for it."""
     home: str = _load_alone(ROOT / "spark/widetable_spark/java_home.py").find_java_home()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAVA_HOME", home)
-        patch.setenv("SPARK_HOME", str(_spark_home(tmp_path_factory.mktemp("spark"))))
-        # Code of a short run is not worth optimising, nor a few cores threads that collect garbage.
-        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        for name, value in spark_home.variables(home).items():
+            patch.setenv(name, value)
         yield home
-
-
-def _spark_home(folder: Path) -> Path:
-    """The installed Spark without python/lib/pyspark.zip, out of which every Python process of Spark would compile
-    pyspark anew, in 0.9 s.
-    """
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    for part in ("bin", "jars"):
-        (folder / part).symlink_to(Path(found.origin).parent / part)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -23,10 +23,13 @@ import widetable_spark
 def session(archive: str, worker_bin: str) -> SparkSession:
     """One executor in a process of its own. `python3` is another interpreter there than here."""
     builder = SparkSession.builder.master("local-cluster[1,1,1024]")
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "").split()
     for key, value in {
         "spark.submit.pyFiles": archive,
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", ""),
+        "spark.executor.extraJavaOptions": " ".join(
+            o for o in options if not o.startswith("-Dspark.")
+        ),
         "spark.executorEnv.PATH": f"{worker_bin}:/usr/bin:/bin",
         "spark.pyspark.python": "python3",
         "spark.sql.shuffle.partitions": "1",
