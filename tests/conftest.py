@@ -55,8 +55,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests that share a Spark session come first: of two processes one runs them all, and only one starts it."""
-    items.sort(key=lambda item: item.path.parent != ROOT / "tests/spark")
+    """The tests that share a Spark session come first: of two processes one runs them all, and only one starts it.
+
+    Then those that are slow, for neither to run one while the other has nothing left.
+    """
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.path.parent == ROOT / "tests/spark":
+        return 0
+    return 1 if item.get_closest_marker("slow") else 2
 
 
 def pytest_report_header() -> str:
