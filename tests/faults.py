@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from widetable.errors import StorageError
+from widetable.errors import NotFoundError, StorageError
 from widetable.storage.file_io import FileIO, FileStatus
 
 T = TypeVar("T")
@@ -130,6 +130,17 @@ class FaultyFileIO:
 
     def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
         self._do("replace", path, lambda: self.inner.replace(path, data, durable=durable))
+
+    def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
+        """In the steps of a disk."""
+        try:
+            is_there = self.read(path) == held
+        except NotFoundError:
+            return False
+        if not is_there:
+            return False
+        self.delete(path)
+        return self.publish(path, data)
 
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
         """Named by its target."""

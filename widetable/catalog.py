@@ -43,21 +43,30 @@ from widetable.paths import (
     table_root,
 )
 from widetable.schema import TableSchema
-from widetable.storage.file_io import FileIO, checked_file_io
+from widetable.storage.file_io import FileIO
+from widetable.storage.given_storage import given_storage
 from widetable.storage.locate import locate
 from widetable.table import Table
 
 
 class Catalog:
-    """Tables below one directory. warehouse: path or file: URL; it need not exist yet. Holds
-    nothing open; picklable.
+    """Tables below one directory. warehouse: path or URL; it need not exist yet. Holds nothing open; picklable.
+
+    storage_options: of an object store, by Paimon's names, such as `s3.endpoint` (docs/object-stores.md); what they do
+    not say is said by the environment. Tables of the catalog have them, and so has a pickle; no repr, error or file.
     """
 
     __module__ = "widetable"
 
-    def __init__(self, warehouse: str | os.PathLike[str], *, file_io: FileIO | None = None) -> None:
-        located, self._root = locate(warehouse)
-        self._given_file_io = checked_file_io(file_io)
+    def __init__(
+        self,
+        warehouse: str | os.PathLike[str],
+        *,
+        file_io: FileIO | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._given_file_io, self._options = given_storage(file_io, storage_options)
+        located, self._root = locate(warehouse, options=self._options)
         self._file_io = located if self._given_file_io is None else self._given_file_io
 
     @property
@@ -265,11 +274,13 @@ class Catalog:
 
     def _schemas(self, root: str, schema: TableSchema) -> SchemaStore:
         fsync = schema.typed_options.get(opt.FSYNC)
-        file_io = self._given_file_io or locate(self._root, fsync=fsync)[0]
+        located, _ = locate(self._root, fsync=fsync, options=self._options)
+        file_io = self._given_file_io or located
         return SchemaStore(file_io, TablePaths(root))
 
     def _open(self, root: str) -> Table:
-        return Table.open(root, file_io=self._given_file_io)
+        options = None if self._options is None else self._options.to_dict()
+        return Table.open(root, file_io=self._given_file_io, storage_options=options)
 
 
 def _texts(given: Any, argument: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ UnsupportedError for tables that need what this version does not honour, Conflic
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -64,7 +65,8 @@ from widetable.operations.table_write import (
     sequence_base,
     write,
 )
-from widetable.storage.file_io import FileIO, checked_file_io
+from widetable.storage.file_io import FileIO
+from widetable.storage.given_storage import given_storage
 from widetable.storage.locate import locate
 
 
@@ -82,19 +84,21 @@ class Table(OpenTable):
         *,
         branch: str | None = None,
         file_io: FileIO | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> Table:
-        """The table at a path or file: URL. Raises NotFoundError when the directory is no table.
+        """The table at a path or URL. Raises NotFoundError when the directory is no table.
 
         branch: another one than main; the directory of a branch opens it as well. Everything of the table is then the
-        branch's: schemas, snapshots, tags, consumers. file_io: another storage than the one that the path names.
+        branch's: schemas, snapshots, tags, consumers. storage_options: of an object store, as in `Catalog`. file_io:
+        another storage than the one that the path names.
         """
-        located, root = locate_branch(path, branch)
-        file_io = checked_file_io(file_io)
+        file_io, options = given_storage(file_io, storage_options)
+        located, root = locate_branch(path, branch, options=options)
         table = cls(root, located if file_io is None else file_io)
         check_there(table._file_io, table._paths)
         schema = table._committer.schemas.known()
         if file_io is None and not schema.typed_options.get(opt.FSYNC):
-            table = cls(root, locate(path, fsync=False)[0])
+            table = cls(root, locate(path, fsync=False, options=options)[0])
         return table
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.object_stores.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.object_stores.s3_server import BUCKET, environment, s3_server
-from widetable.storage import object_store
+from widetable.storage import store_client
 from widetable.storage.object_store import ObjectStoreFileIO
 
 ROOT = f"s3://{BUCKET}"
@@ -27,8 +27,8 @@ def proxy(server: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]
     with faulty_proxy(server) as found:
         for name, value in environment(found.server_port).items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(object_store, "_CLIENTS", {})
-        monkeypatch.setattr(object_store, "_USERS", {})
+        monkeypatch.setattr(store_client, "_CLIENTS", {})
+        monkeypatch.setattr(store_client, "_USERS", {})
         yield found
 
 

@@ -1,12 +1,12 @@
 """Stands in front of an HTTP server on loopback and does to some requests what networks and stores do.
 
-    Fault.REFUSED       503 SlowDown, nothing reaches the server
+    Fault.REFUSED       `refusal`, 503 SlowDown unless a test says another, and nothing reaches the server
     Fault.BROKEN        the connection ends before the server hears of it
     Fault.LOST_ANSWER   the server carries it out, the connection ends without an answer
     Fault.CUT           half of the answer's body, then the end of the connection
     Fault.LAX           the request goes on without its conditions, as to a store that does not know them
 
-`plan`: asked for each request with its method and path; None: nothing happens to it. `seen`: all that were asked.
+`plan`: asked for each request with its method and path; None: nothing happens to it. `heard`: all that were asked.
 """
 
 from __future__ import annotations
@@ -17,20 +17,30 @@ import threading
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 Fault = enum.Enum("Fault", "REFUSED BROKEN LOST_ANSWER CUT LAX")
 Plan = Callable[[str, str], Fault | None]
 
 
+class Heard(NamedTuple):
+    """A request; names of headers in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
 class FaultyProxy(ThreadingHTTPServer):
     daemon_threads = True
     plan: Plan = staticmethod(lambda method, path: None)
+    refusal = (503, b"<Error><Code>SlowDown</Code></Error>")
 
     def __init__(self, server_port: int) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.server_port_behind = server_port
-        self.seen: list[tuple[str, str]] = []
+        self.heard: list[Heard] = []
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Connections that we end are no news."""
@@ -58,13 +68,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.server.seen.append((self.command, self.path))
+        told = {name.lower(): value for name, value in self.headers.items()}
+        self.server.heard.append(Heard(self.command, self.path, told, body))
         fault = self.server.plan(self.command, self.path)
         if fault is Fault.BROKEN:
             self.close_connection = True
             return
         if fault is Fault.REFUSED:
-            self._answer(503, {}, b"<Error><Code>SlowDown</Code></Error>")
+            status, answered = self.server.refusal
+            self._answer(status, {}, answered)
             return
         headers = dict(self.headers.items())
         if fault is Fault.LAX:

@@ -25,7 +25,8 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema
-from widetable.storage.locate import locate
+from widetable.storage.file_io import FileIO
+from widetable.storage.locate import locate_beside
 
 JOIN: Final = "_lookup_join"
 BATCH: Final = "_lookup_batch"
@@ -44,9 +45,17 @@ class LateTable:
 
 
 def late_table(
-    left: pa.Schema, retry_batches: Any, pending: Any, pending_key: Any, *, is_synced: bool
+    left: pa.Schema,
+    retry_batches: Any,
+    pending: Any,
+    pending_key: Any,
+    *,
+    beside: FileIO,
+    is_synced: bool,
 ) -> LateTable | None:
-    """None where no row waits. is_synced: whether a table that is made syncs its files."""
+    """None where no row waits. beside: the storage of the dim. is_synced: whether a table that is made syncs its
+    files.
+    """
     batches = whole_number(retry_batches, "retry_batches", least=0)
     given = [n for n, v in (("pending", pending), ("pending_key", pending_key)) if v is not None]
     if not batches:
@@ -65,7 +74,7 @@ def late_table(
             action="Correct pending_key=.",
         )
     schema = _schema(left, key, is_synced)
-    located, root = locate(path(pending, "pending"))
+    located, root = locate_beside(beside, path(pending, "pending"))
     store = SchemaStore(located, TablePaths(root))
     if not store.ids():
         store.publish(schema)

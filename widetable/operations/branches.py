@@ -30,6 +30,7 @@ from widetable.paths import MAIN_BRANCH, TablePaths, branch_name, check_branch
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.locate import locate
+from widetable.storage.storage_options import StorageOptions
 
 
 def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> None:
@@ -98,9 +99,16 @@ def _removed(file_io: FileIO, paths: TablePaths) -> bool:
     return file_io.delete_dir(paths.root)
 
 
-def locate_branch(path: str | os.PathLike[str], branch: str | None = None) -> tuple[FileIO, str]:
-    """The storage of a table's path or URL, and the path on it of one of its branches (None: as the path says)."""
-    file_io, root = locate(path)
+def locate_branch(
+    path: str | os.PathLike[str],
+    branch: str | None = None,
+    *,
+    options: StorageOptions | None = None,
+) -> tuple[FileIO, str]:
+    """The storage of a table's path or URL, and the path on it of one of its branches (None: as the path says).
+    options: of an object store.
+    """
+    file_io, root = locate(path, options=options)
     if branch is None:
         return file_io, root
     name = text(branch, "branch")

@@ -54,7 +54,7 @@ from widetable.paths import TablePaths
 from widetable.read.expired import files_of
 from widetable.schema import UUID_KEY
 from widetable.storage.file_io import FileIO
-from widetable.storage.locate import locate
+from widetable.storage.locate import locate_beside
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -88,13 +88,14 @@ def copy_table(
     tag: str | None = None,
     file_io: FileIO | None = None,
 ) -> CopyResult:
-    """Make the table `root`: see `Catalog.copy_table`. file_io: of the copy; None: the local disk."""
+    """Make the table `root`: see `Catalog.copy_table`. file_io: of the copy; None: what its path names."""
     with contextlib.ExitStack() as stack:
         # First: what is chosen as the newest one is held then.
         stack.enter_context(held_newest(source._state(), source._committer))
         snapshot, state, _ = chosen_state(source, snapshot_id, timestamp, tag)
         check_stands_alone(state.schema, source.path)
-        file_io = file_io or locate(root, fsync=state.options.get(opt.FSYNC))[0]
+        fsync = state.options.get(opt.FSYNC)
+        file_io = file_io or locate_beside(state.file_io, root, fsync=fsync)[0]
         live_files = source._committer.live_files
         entries, indexes = live_files.live_entries(snapshot), live_files.index(snapshot)
         _check_copyable(source.path, entries, indexes)

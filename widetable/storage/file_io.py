@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Protocol
 
 import pyarrow as pa
-
-from widetable.arguments import refused
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,13 @@ class FileIO(Protocol):
         """
         ...
 
+    def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
+        """Make `path` hold `data` if it holds `held`; False when it holds something else, or is not there. An object
+        store does it in one step: of several who find the same, one gets True. A disk looks, removes and publishes,
+        and two at the same moment may both get True: not for what must be safe.
+        """
+        ...
+
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
         """Make `target` another name of the bytes of `source`, durable when the call returns; it takes no room where
         the storage can do so. False when `target` exists, which with `replace` goes in the same instant.
@@ -111,15 +116,3 @@ class FileIO(Protocol):
         Raises nothing.
         """
         ...
-
-
-_METHODS: Final = tuple(name for name in vars(FileIO) if not name.startswith("_"))
-
-
-def checked_file_io(value: Any) -> FileIO | None:
-    """The argument `file_io`. Raises InvalidError for what is no storage."""
-    missing = [name for name in _METHODS if not callable(getattr(value, name, None))]
-    if value is not None and missing:
-        raise refused(value, "file_io", f"a FileIO, with {', '.join(missing)}")
-    storage: FileIO | None = value
-    return storage

@@ -71,6 +71,16 @@ class LocalFileIO:
             if durable:
                 self._sync_dir(path)
 
+    def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
+        try:
+            is_there = self.read(path) == held
+        except NotFoundError:
+            return False
+        if not is_there:
+            return False
+        self.delete(path)  # or another has, meanwhile: of those who publish then, one can
+        return self.publish(path, data)
+
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
         """Where the system refuses it (a file of another user, too many names), the bytes are copied."""
         try:

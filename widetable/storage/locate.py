@@ -13,22 +13,41 @@ from urllib.parse import unquote, urlsplit
 from widetable.arguments import path as checked
 from widetable.arguments import refused
 from widetable.errors import NotFoundError, UnsupportedError
+from widetable.storage.bucket import SCHEMES, bucket_of
 from widetable.storage.file_io import FileIO
 from widetable.storage.local import LocalFileIO
-from widetable.storage.object_store import SCHEMES, ObjectStoreFileIO
+from widetable.storage.object_store import ObjectStoreFileIO
+from widetable.storage.storage_options import StorageOptions
 
+_WHY_NOT: Final = {
+    "hdfs": ", whose rename was never run by this version",
+    "oss": ", whose puts know no If-None-Match",
+}
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
-def locate(where: str | os.PathLike[str], *, fsync: bool = True) -> tuple[FileIO, str]:
-    """The storage of a path or URL, and the path on it without a trailing slash. Raises
-    UnsupportedError for other schemes, InvalidError for what is none of both, NotFoundError for a relative one in a
-    working directory that has gone.
+def locate(
+    where: str | os.PathLike[str], *, fsync: bool = True, options: StorageOptions | None = None
+) -> tuple[FileIO, str]:
+    """The storage of a path or URL, and the path on it without a trailing slash. options: of an object store; None: as
+    the environment says. Raises UnsupportedError for other schemes, InvalidError for what is none of both,
+    NotFoundError for a relative one in a working directory that has gone.
     """
     url = checked(where, "path")
     if url.partition("://")[0].lower() in SCHEMES:
-        return _in_store(url)
+        bucket, path = bucket_of(url)
+        return ObjectStoreFileIO(bucket.root, options), path
     return LocalFileIO(fsync=fsync), local_path(url)
+
+
+def locate_beside(
+    known: FileIO, where: str | os.PathLike[str], *, fsync: bool = True
+) -> tuple[FileIO, str]:
+    """As `locate`, from a table on the storage `known`: what lies in the same bucket is asked by the same options."""
+    located, path = locate(where, fsync=fsync)
+    if isinstance(known, ObjectStoreFileIO) and isinstance(located, ObjectStoreFileIO):
+        located = known if known.root == located.root else located
+    return located, path
 
 
 def local_path(where: str | os.PathLike[str]) -> str:
@@ -44,7 +63,7 @@ def local_path(where: str | os.PathLike[str]) -> str:
         if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
             raise UnsupportedError(
                 f"path {url!r}",
-                found=f"the storage {parts.scheme!r}",
+                found=f"the storage {parts.scheme!r}{_WHY_NOT.get(parts.scheme.lower(), '')}",
                 expected=f"a local path or a file: URL; a table may be in a bucket ({', '.join(SCHEMES)})",
                 action="Use a place that is served.",
             )
@@ -58,14 +77,3 @@ def local_path(where: str | os.PathLike[str]) -> str:
             expected="one that it is relative to",
             action="Go to a directory that is there, or give a whole path.",
         ) from cause
-
-
-def _in_store(url: str) -> tuple[FileIO, str]:
-    """The path is the URL itself, as Paimon has it: nothing in it is encoded."""
-    scheme, _, rest = url.partition("://")
-    bucket, _, key = rest.partition("/")
-    names = [name for name in key.split("/") if name]
-    if not bucket or {".", ".."} & {*names}:
-        raise refused(url, "path", "a URL with a bucket, such as s3://bucket/warehouse")
-    root = f"{scheme.lower()}://{bucket}"
-    return ObjectStoreFileIO(root), "/".join([root, *names])

@@ -1,18 +1,20 @@
-"""FileIO on an object store, S3 and what speaks its protocol: s3://bucket/key, or s3a://. By obstore.
+"""FileIO on an object store, by obstore: S3 and what speaks its protocol, Google Cloud Storage, Azure Blob (`bucket`).
 
 A path is the whole URL, a key what stands behind the bucket, byte by byte as Paimon's Java names it. An object appears
 whole or not at all, and is durable when its put is answered. A commit is a put on the condition that nobody has the key
 (`If-None-Match: *`); a store that takes no such puts cannot hold a table, and is refused by name at the first try.
 
-    answers that got lost   the put may have been carried out, also before a retry of the client, which then finds
-                            "somebody" there: it is read back, and what holds our bytes is ours
+    answers that got lost   a put on condition may have been carried out: it is tried again, and where "somebody" has
+                            the key then, or the tries are over, it is read back: what holds our bytes is ours. After
+                            a first answer that says no nothing is read
     directories             those that have objects below them; an empty one is never there
     links                   copies in the store; small ones are put on condition, so that nothing is written over
     moves of directories    refused by name
     turns                   of the processes of this machine, at a file among the temporary ones
 
-Credentials and the endpoint come from the environment, as the store's own tools take them (`AWS_ACCESS_KEY_ID`,
-`AWS_ENDPOINT_URL`, …). They are in no error, and no pickle: tasks elsewhere take those of their machines.
+Credentials and the endpoint come from `storage_options`, else from the environment, as the store's own tools take
+them (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …). They are in no error and no repr. A pickle has the options, and not
+the environment: tasks elsewhere take that of their machines.
 
 Source: format.md section 11. Raises as `file_io` says, UnsupportedError where obstore is not installed.
 """
@@ -23,42 +25,51 @@ import contextlib
 import hashlib
 import io
 import os
-import re
+import random
 import tempfile
+import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from importlib import import_module
 from typing import Any, Final, cast
 
 import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.storage.bucket import bucket_of
 from widetable.storage.file_io import FileStatus
 from widetable.storage.local_turn import turn
 from widetable.storage.ranged_input import RangedInput
+from widetable.storage.storage_options import StorageOptions, options_of_the_file
+from widetable.storage.store_client import store_client
 
-SCHEMES: Final = ("s3", "s3a")
 # Of one object that is written: what is longer goes up in parts.
 _PART_BYTES: Final = 8 << 20
 # Up to here bytes are put on condition; what is longer is copied by the store, under a name that is new.
 _SMALL_BYTES: Final = 8 << 20
-_LONGEST_REASON: Final = 300
+# Between the tries of a put on condition, at most.
+_PAUSES_SECONDS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 
 
 class ObjectStoreFileIO:
-    """Of one bucket. root: its URL, such as `s3://bucket`. Picklable."""
+    """Of one bucket. root: its URL, such as `s3://bucket`. options: None: as the environment says. Picklable."""
 
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._client = _client(root)
+    def __init__(self, root: str, options: StorageOptions | None = None) -> None:
+        bucket, self._root = bucket_of(root)
+        self._options = options
+        self._client = store_client(bucket, options_of_the_file() if options is None else options)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return ObjectStoreFileIO, (self._root,)
+        return ObjectStoreFileIO, (self._root, self._options)
 
     def __repr__(self) -> str:
         return f"ObjectStoreFileIO({self._root!r})"
+
+    @property
+    def root(self) -> str:
+        """Of the bucket."""
+        return self._root
 
     def read(self, path: str) -> bytes:
         with self._mapped_errors(path):
@@ -93,21 +104,27 @@ class ObjectStoreFileIO:
             )
 
     def publish(self, path: str, data: bytes) -> bool:
+        self._key(path)  # first: what is refused for its place says nothing of the store
         if not self._client.is_exclusive:
             self._check_exclusive(f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp")
-        try:
-            self._put_new(path, data)
-            return True
-        except InvalidError:
-            return self._is(path, data)  # or a retry met what its first try had put there
-        except StorageError:
-            if self._is(path, data):
-                return True
-            raise
+        return self._put_if(path, data, "create")
 
     def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
         with self._mapped_errors(path):
             self._client.obs.put(self._client.store, self._key(path), data)
+
+    def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
+        """On the condition that it has not changed since the look (`If-Match`)."""
+        try:
+            with self._mapped_errors(path):
+                found = self._client.obs.get(self._client.store, self._key(path))
+                is_there, meta = bytes(found.bytes()) == held, found.meta
+            if not is_there:
+                return False
+            version = {name: meta[name] for name in ("e_tag", "version") if meta[name]}
+            return self._put_if(path, data, version)
+        except NotFoundError:
+            return False
 
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
         if replace or self.size(source) > _SMALL_BYTES:
@@ -187,21 +204,34 @@ class ObjectStoreFileIO:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         return turn(os.path.join(folder, hashlib.sha256(path.encode()).hexdigest()))
 
-    def _put_new(self, path: str, data: bytes) -> None:
-        """Raises InvalidError when there is an object."""
-        obs, key = self._client.obs, self._key(path)
-        with self._mapped_errors(path):
-            obs.put(self._client.store, key, data, mode="create", use_multipart=False)
+    def _put_if(self, path: str, data: bytes, mode: Any) -> bool:
+        """Put on a condition (obstore's PutMode); False when it does not hold."""
+        client, key, is_certain = self._client, self._key(path), True
+        for pause_seconds in (*_PAUSES_SECONDS, None):
+            try:
+                with self._mapped_errors(path):
+                    client.obs.put(client.store_once, key, data, mode=mode, use_multipart=False)
+                return True
+            except InvalidError:  # somebody was there; after a try without an answer, perhaps we
+                return not is_certain and self._is(path, data)
+            except StorageError as refusal:
+                may_pass = client.is_transient(refusal)
+                is_certain = is_certain and not may_pass
+                if may_pass and pause_seconds is not None:
+                    time.sleep(random.uniform(0.5, 1) * pause_seconds)
+                elif is_certain or not self._is(path, data):
+                    raise
+                else:
+                    return True
+        raise AssertionError("the last try returns or raises")
 
     def _check_exclusive(self, path: str) -> None:
         """Once per process, before the first commit: some stores pass the condition over and write over what is there.
         path: of a new name.
         """
         try:
-            self._put_new(path, b"one")
-            self._put_new(path, b"two")
-        except InvalidError:
-            self._client.is_exclusive = True
+            is_first = self._put_if(path, b"one", "create")
+            self._client.is_exclusive = is_first and not self._put_if(path, b"two", "create")
         finally:
             self.delete(path)
         if not self._client.is_exclusive:
@@ -234,77 +264,8 @@ class ObjectStoreFileIO:
             )
         return path[len(self._root) + 1 :]
 
-    @contextlib.contextmanager
-    def _mapped_errors(self, path: str) -> Iterator[None]:
-        """Turn the errors of obstore and Python into ours, naming the path."""
-        errors = self._client.errors
-        try:
-            yield
-        except (errors.NotFoundError, FileNotFoundError) as cause:
-            raise NotFoundError(
-                path,
-                found="no such object",
-                expected="an object",
-                action="Check the path; the snapshot may have expired.",
-            ) from cause
-        except (errors.AlreadyExistsError, errors.PreconditionError) as cause:
-            raise InvalidError(
-                path, found="an object", expected="none yet", action="Use a new name."
-            ) from cause
-        except errors.NotSupportedError as cause:
-            raise UnsupportedError(
-                path,
-                found=_reason(cause),
-                expected="a store that takes puts on the condition that nobody has the key",
-                action="Use a store that does, such as S3 itself, or a local disk.",
-            ) from cause
-        except (errors.BaseError, OSError, pa.ArrowException) as cause:
-            raise StorageError(
-                path,
-                found=_reason(cause),
-                expected="a store that takes the operation",
-                action="Check the store, its endpoint and credentials, then retry.",
-            ) from cause
-
-
-class _Client:
-    """obstore and a store of it, opened when it is first used."""
-
-    def __init__(self, root: str) -> None:
-        """is_exclusive: known to honour conditional puts."""
-        self._root = root
-        self._store: Any = None
-        self.is_exclusive = False
-        self.obs: Any = _obstore("obstore")
-        self.errors: Any = _obstore("obstore.exceptions")
-
-    @property
-    def store(self) -> Any:
-        """Raises StorageError in a child that was forked after the first use: obstore's threads are gone there, and
-        whoever waits for them waits for ever.
-        """
-        if _USERS.setdefault("process", os.getpid()) != os.getpid():
-            raise StorageError(
-                self._root,
-                found="a process that was forked from one that had used an object store",
-                expected="a process that was not, or that was forked before",
-                action="Start it anew (multiprocessing's 'spawn' or 'forkserver').",
-            )
-        if self._store is None:
-            self._store = _obstore("obstore.store").from_url(self._root)
-        return self._store
-
-
-# Which process has obstore's threads.
-_USERS: Final[dict[str, int]] = {}
-_CLIENTS: Final[dict[str, _Client]] = {}
-
-
-def _client(root: str) -> _Client:
-    """One for all tables of a bucket: its connections stay."""
-    if root not in _CLIENTS:
-        _CLIENTS[root] = _Client(root)
-    return _CLIENTS[root]
+    def _mapped_errors(self, path: str) -> AbstractContextManager[None]:
+        return self._client.mapped_errors(path)
 
 
 class _Output(io.RawIOBase):
@@ -329,23 +290,5 @@ class _Output(io.RawIOBase):
                 self._writer.close()
 
 
-def _obstore(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as cause:
-        raise UnsupportedError(
-            "object store",
-            found=f"no obstore ({cause})",
-            expected="the package that reads and writes object stores",
-            action="pip install 'widetable[object-store]'",
-        ) from cause
-
-
 def _millis(time: datetime) -> int:
     return int(time.timestamp() * 1000)
-
-
-def _reason(cause: Exception) -> str:
-    """Short, and without what the store says for programs."""
-    text = re.sub(r"<[^>]*>", " ", str(cause))
-    return " ".join(text.split())[:_LONGEST_REASON] or type(cause).__name__

@@ -37,7 +37,7 @@ def test_local_paths(url: str, path: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["oss://b/k", "hdfs://n/p", "gs://b/k", "abfss://c@a/p", "file://host/share", "http://x/y"],
+    ["oss://b/k", "hdfs://n/p", "az://c/p", "cosn://b/p", "file://host/share", "http://x/y"],
 )
 def test_other_storages_are_refused_by_name(url: str) -> None:
     with pytest.raises(UnsupportedError, match=url.split(":")[0]):

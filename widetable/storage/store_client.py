@@ -1,0 +1,169 @@
+"""obstore's side of a bucket: the stores that ask it, and its errors as ours, without secrets.
+
+One client for all tables of a bucket that have the same options: its connections stay. Raises StorageError,
+UnsupportedError where obstore is not installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.storage.bucket import StoreBucket, open_store
+from widetable.storage.storage_options import StorageOptions
+
+_LONGEST_REASON: Final = 300
+_SHORTEST_SECRET: Final = 4
+# Of the environment: what may be credentials of a store.
+_SECRET_VARIABLE: Final = re.compile(
+    r"(AWS|AZURE|GOOGLE|GCP|GCS)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD)"
+)
+# Of an answer that a retry will not change.
+_FINAL_STATUS: Final = re.compile(r"status code: 4(?!08|29)\d\d")
+
+
+class StoreClient:
+    """Its stores are opened when they are first used. is_exclusive: known to honour conditional puts."""
+
+    def __init__(self, bucket: StoreBucket, options: StorageOptions) -> None:
+        self._bucket = bucket
+        self._options = options
+        self._stores: dict[bool, Any] = {}
+        self.is_exclusive = False
+        self.obs: Any = _obstore("obstore")
+        self._errors: Any = _obstore("obstore.exceptions")
+
+    @property
+    def store(self) -> Any:
+        """It tries again what failed. Raises StorageError in a child that was forked after the first use: obstore's
+        threads are gone there, and whoever waits for them waits for ever.
+        """
+        return self._store(retries=True)
+
+    @property
+    def store_once(self) -> Any:
+        """It tries nothing again: who puts on condition must know which try has failed."""
+        return self._store(retries=False)
+
+    def _store(self, *, retries: bool) -> Any:
+        if _USERS.setdefault("process", os.getpid()) != os.getpid():
+            raise StorageError(
+                self._bucket.root,
+                found="a process that was forked from one that had used an object store",
+                expected="a process that was not, or that was forked before",
+                action="Start it anew (multiprocessing's 'spawn' or 'forkserver').",
+            )
+        if retries not in self._stores:
+            module = _obstore("obstore.store")
+            self._stores[retries] = open_store(module, self._bucket, self._options, retries=retries)
+        return self._stores[retries]
+
+    def is_transient(self, refusal: StorageError) -> bool:
+        """Whether another try may get another answer."""
+        cause = refusal.__cause__
+        return isinstance(cause, self._errors.GenericError) and not _FINAL_STATUS.search(str(cause))
+
+    @contextlib.contextmanager
+    def mapped_errors(self, path: str) -> Iterator[None]:
+        """Turn the errors of obstore and Python into ours, naming the path. A condition that does not hold is an
+        InvalidError.
+        """
+        errors = self._errors
+        try:
+            yield
+        except (errors.NotFoundError, FileNotFoundError) as cause:
+            self._told(cause)
+            raise NotFoundError(
+                path,
+                found="no such object",
+                expected="an object",
+                action="Check the path; the snapshot may have expired.",
+            ) from cause
+        except (errors.AlreadyExistsError, errors.PreconditionError) as cause:
+            self._told(cause)
+            raise InvalidError(
+                path, found="an object", expected="none yet", action="Use a new name."
+            ) from cause
+        except errors.NotSupportedError as cause:
+            raise UnsupportedError(
+                path,
+                found=self._told(cause),
+                expected="a store that takes puts on the condition that nobody has the key",
+                action="Use a store that does, such as S3 itself, or a local disk.",
+            ) from cause
+        except errors.InvalidPathError as cause:
+            raise StorageError(
+                path,
+                found=self._told(cause),
+                expected="keys without empty, '.' and '..' parts and without control characters",
+                action="Delete or move that object with the store's own tools; no table has such names.",
+            ) from cause
+        except (errors.BaseError, OSError, pa.ArrowException) as cause:
+            raise StorageError(
+                path,
+                found=self._told(cause),
+                expected="a store that takes the operation",
+                action="Check the store, its endpoint and credentials, then retry.",
+            ) from cause
+
+    def _told(self, cause: Exception) -> str:
+        """What an error says, short and without secrets; from then on it says no more itself, as it is in tracebacks,
+        too.
+        """
+        text = _short(str(cause))
+        for secret in (*self._options.secrets, *_secrets_of_environment()):
+            if len(secret) >= _SHORTEST_SECRET:
+                for form in (secret, quote(secret, safe="")):
+                    text = text.replace(form, "***")
+        if not isinstance(cause, OSError) or cause.errno is None:
+            cause.args = (text,)
+        return text[:_LONGEST_REASON] or type(cause).__name__
+
+
+# Which process has obstore's threads.
+_USERS: Final[dict[str, int]] = {}
+_CLIENTS: Final[dict[tuple[str, StorageOptions], StoreClient]] = {}
+
+
+def store_client(bucket: StoreBucket, options: StorageOptions) -> StoreClient:
+    """The one of this process."""
+    key = bucket.root, options
+    if key not in _CLIENTS:
+        _CLIENTS[key] = StoreClient(bucket, options)
+    return _CLIENTS[key]
+
+
+def _short(text: str) -> str:
+    """Without what is said for programs, parameters of URLs and users in them: signatures stand there."""
+    text = text.partition("\n\nDebug source")[0]
+    head, sign, body = text.partition("<")
+    if sign:
+        said = re.findall(r"<(?:Code|Message)>([^<]*)", sign + body)
+        text = f"{head} {' '.join(said)}"
+    text = re.sub(r"//[^/\s]*@", "//", text)
+    text = re.sub(r"\?\S*", "", text)
+    return " ".join(text.split())
+
+
+def _secrets_of_environment() -> list[str]:
+    return [value for name, value in os.environ.items() if _SECRET_VARIABLE.match(name.upper())]
+
+
+def _obstore(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as cause:
+        raise UnsupportedError(
+            "object store",
+            found=f"no obstore ({cause})",
+            expected="the package that reads and writes object stores",
+            action="pip install 'widetable[object-store]'",
+        ) from cause
