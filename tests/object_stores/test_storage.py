@@ -15,7 +15,9 @@ import pytest
 from tests.object_stores.conftest import ROOT
 from tests.object_stores.faulty_proxy import Fault, FaultyProxy
 from tests.object_stores.s3_server import BUCKET
+from widetable.commit.lease import try_lease
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.paths import TablePaths
 from widetable.storage.locate import locate
 from widetable.storage.object_store import ObjectStoreFileIO
 
@@ -218,7 +220,23 @@ def test_urls(proxy: FaultyProxy) -> None:
     for url in ("s3://bucket/wh/", "s3://bucket//wh", "S3://bucket/wh"):
         file_io, path = locate(url)
         assert (repr(file_io), path) == ("ObjectStoreFileIO('s3://bucket')", "s3://bucket/wh")
-    for url in ("s3://", "s3:///wh", "s3://bucket/../wh"):
+    azure = "c@a.dfs.core.windows.net"
+    for root in (
+        "s3a://b",
+        "gs://b.x_y-z",
+        f"abfs://{azure}",
+        f"wasbs://{azure}",
+        f"abfss://{azure}",
+    ):
+        assert locate(f"{root}/wh")[1] == f"{root}/wh"
+    for url in (
+        "s3://",
+        "s3:///wh",
+        "s3://bucket/../wh",
+        "gs://b c/wh",
+        "abfss://a/wh",
+        "wasb://c@a.b/wh",
+    ):
         with pytest.raises(InvalidError, match="a URL with a bucket"):
             locate(url)
     with pytest.raises(InvalidError, match="below s3://bucket"):
@@ -236,3 +254,105 @@ def test_without_the_package_it_is_named() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert found.stdout == "pip install 'widetable[object-store]'\n"
+
+
+def test_one_of_many_takers_of_what_a_file_holds_gets_it(
+    file_io: ObjectStoreFileIO, place: str
+) -> None:
+    """As of a lease that has run out."""
+    path = f"{place}/lease"
+    for _ in range(5):
+        file_io.replace(path, b"over")
+        barrier = threading.Barrier(8)
+        won: list[bytes] = []
+
+        def take(number: int, barrier: threading.Barrier = barrier, won: list[bytes] = won) -> None:
+            barrier.wait()
+            if file_io.replace_if(path, b"over", str(number).encode()):
+                won.append(str(number).encode())
+
+        threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [file_io.read(path)] == won
+    assert not file_io.replace_if(path, b"over", b"late")
+    assert not file_io.replace_if(f"{place}/none", b"", b"x")
+    assert not file_io.exists(f"{place}/none")
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.BROKEN, Fault.LOST_ANSWER])
+def test_a_takeover_whose_answer_fails_is_ours_once(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str, fault: Fault
+) -> None:
+    file_io.replace(f"{place}/lease", b"over")
+    left = [fault]
+    proxy.plan = lambda method, path: left.pop() if method == "PUT" and left else None
+    assert file_io.replace_if(f"{place}/lease", b"over", b"ours")
+    assert left == []
+    assert not file_io.replace_if(f"{place}/lease", b"over", b"theirs")
+    assert file_io.read(f"{place}/lease") == b"ours"
+
+
+def test_two_takers_of_a_lease_that_has_run_out_do_not_both_have_it(
+    file_io: ObjectStoreFileIO, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each looks while the old one is there, whatever they do then."""
+    paths = TablePaths(place)
+    file_io.publish(paths.lease, b'{"owner": "gone", "expires_millis": 1, "process": null}')
+    looked = threading.Barrier(2)
+    read = ObjectStoreFileIO.read
+
+    def read_together(self: ObjectStoreFileIO, path: str) -> bytes:
+        found = read(self, path)
+        if path == paths.lease:
+            looked.wait()
+        return found
+
+    monkeypatch.setattr(ObjectStoreFileIO, "read", read_together)
+    found: list[object] = []
+
+    def take(owner: str) -> None:
+        found.append(try_lease(file_io, paths, owner, 60_000))
+
+    takers = [threading.Thread(target=take, args=(owner,)) for owner in ("a", "b")]
+    for taker in takers:
+        taker.start()
+    for taker in takers:
+        taker.join()
+    assert [lease is None for lease in found].count(False) == 1
+
+
+def test_a_publish_that_is_refused_at_once_is_not_ours_whatever_is_there(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str
+) -> None:
+    """Another may have put the same bytes there; nothing is read back."""
+    assert file_io.publish(f"{place}/schema-0", b"same")
+    proxy.heard.clear()
+    assert not file_io.publish(f"{place}/schema-0", b"same")
+    assert [each.method for each in proxy.heard] == ["PUT"]
+    assert file_io.link(f"{place}/schema-0", f"{place}/copy")
+    assert not file_io.link(f"{place}/schema-0", f"{place}/copy")
+
+
+def test_what_is_denied_is_not_asked_again(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str
+) -> None:
+    assert file_io.publish(f"{place}/before", b"")
+    proxy.heard.clear()
+    proxy.refusal = (403, b"<Error><Code>AccessDenied</Code><Message>not you</Message></Error>")
+    proxy.plan = lambda method, path: Fault.REFUSED
+    with pytest.raises(StorageError, match="AccessDenied not you"):
+        file_io.publish(f"{place}/snapshot-1", b"ours")
+    assert [each.method for each in proxy.heard] == ["PUT"]
+
+
+def test_a_path_elsewhere_is_no_proof_of_an_honest_store(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str
+) -> None:
+    with pytest.raises(InvalidError, match="below s3://bucket"):
+        file_io.publish("s3://bucketeer/wh/snapshot-1", b"ours")
+    proxy.plan = lambda method, path: Fault.LAX
+    with pytest.raises(UnsupportedError, match="If-None-Match"):
+        file_io.publish(f"{place}/snapshot-1", b"ours")

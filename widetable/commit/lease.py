@@ -6,8 +6,9 @@ for a partition that gets other buckets `service/widetable-rescale-lease` (other
     lease = JSON object {"owner": text, "expires_millis": wall clock since the epoch, "process": identity, or null}
 
 It is taken by publishing the file, which one of many can. One that is not in force (`lease_term`) or cannot be read is
-removed and taken over; two that do so at the same moment may both believe to have it, and then one of their commits
-loses (`conflicts`). An owner that was late finds out when it renews. Raises StorageError.
+taken over by putting another in its place (`replace_if`): in an object store one of many can, too; on a disk two that
+do so at the same moment may both believe to have it, and then one of their commits loses (`conflicts`). An owner that
+was late finds out when it renews. Raises StorageError.
 """
 
 from __future__ import annotations
@@ -75,6 +76,12 @@ class Lease:
     def _publish(self) -> bool:
         return self.file_io.publish(self.path, self._from_now())
 
+    def _take_over(self, held: bytes | None) -> bool:
+        """From one that has let it go since, or of which this was read."""
+        if held is None:
+            return self._publish()
+        return self.file_io.replace_if(self.path, held, self._from_now())
+
     def _from_now(self) -> bytes:
         expires_millis = self.clock.now_nanos() // 1_000_000 + self.duration_millis
         held = {
@@ -104,13 +111,13 @@ def try_lease(
     lease = Lease(file_io, path, owner, duration_millis, clock, LeaseFile(file_io, path))
     if lease._publish():
         return lease
-    held = _read(file_io, lease.path)
+    found = _bytes(file_io, path)
+    held = None if found is None else _held(found, path)
     if held is not None and held.owner == owner:
         return lease if lease.renew() else None
     if held is not None and held.is_in_force(path, clock):
         return None
-    file_io.delete(lease.path)
-    return lease if lease._publish() else None
+    return lease if lease._take_over(found) else None
 
 
 def holder(
@@ -148,7 +155,7 @@ def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     found = []
     for path in (paths.lease, paths.old_levels_lease, paths.join_lease, paths.rescale_lease):
         try:
-            _parsed(file_io, path)
+            _parsed(file_io.read(path), path)
         except NotFoundError:
             continue
         except DamagedError as damage:
@@ -158,16 +165,27 @@ def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
 
 def _read(file_io: FileIO, path: str) -> _HeldLease | None:
     """None for a lease that is not there or cannot be read: it protects nobody."""
+    found = _bytes(file_io, path)
+    return None if found is None else _held(found, path)
+
+
+def _bytes(file_io: FileIO, path: str) -> bytes | None:
     try:
-        return _parsed(file_io, path)
+        return file_io.read(path)
     except NotFoundError:
         return None
+
+
+def _held(found: bytes, path: str) -> _HeldLease | None:
+    """None for one that cannot be read."""
+    try:
+        return _parsed(found, path)
     except DamagedError as damage:
         pass_over(damage)
         return None
 
 
-def _parsed(file_io: FileIO, path: str) -> _HeldLease:
-    values = _NOTE.from_json(file_io.read(path), path)
+def _parsed(found: bytes, path: str) -> _HeldLease:
+    values = _NOTE.from_json(found, path)
     process = values["process"] if isinstance(values["process"], str) else None
     return _HeldLease(values["owner"], LeaseTerm(values["expires_millis"], process))
