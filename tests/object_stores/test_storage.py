@@ -65,7 +65,7 @@ def test_new_objects_are_not_written_over(file_io: ObjectStoreFileIO, place: str
     assert file_io.read(f"{place}/manifest-1") == b"a"
 
 
-@pytest.mark.parametrize("size", [1, 10, 1 << 20, (1 << 20) + 1, 20_000_000])
+@pytest.mark.parametrize("size", [0, 1, 10, 1 << 20, (1 << 20) + 1, 20_000_000])
 def test_streams(file_io: ObjectStoreFileIO, place: str, size: int, rng: random.Random) -> None:
     data = rng.randbytes(size)
     path = f"{place}/data-1.parquet"
@@ -79,7 +79,7 @@ def test_streams(file_io: ObjectStoreFileIO, place: str, size: int, rng: random.
     with file_io.open_input(path) as source:
         assert source.size() == size
         for _ in range(30):
-            start, length = rng.randrange(size), rng.choice([1, 100, 2_000_000])
+            start, length = rng.randrange(size + 1), rng.choice([1, 100, 2_000_000])
             source.seek(start)
             assert source.read(length) == data[start : start + length]
         source.seek(0)

@@ -41,7 +41,7 @@ from widetable.storage.bucket import bucket_of
 from widetable.storage.file_io import FileStatus
 from widetable.storage.local_turn import turn
 from widetable.storage.ranged_input import RangedInput
-from widetable.storage.storage_options import StorageOptions, options_of_the_file
+from widetable.storage.storage_options import AZURE, StorageOptions, options_of_the_file
 from widetable.storage.store_client import store_client
 
 # Of one object that is written: what is longer goes up in parts.
@@ -58,6 +58,7 @@ class ObjectStoreFileIO:
     def __init__(self, root: str, options: StorageOptions | None = None) -> None:
         bucket, self._root = bucket_of(root)
         self._options = options
+        self._has_no_tails = bucket.store == AZURE  # ranges that are counted from the end
         self._client = store_client(bucket, options_of_the_file() if options is None else options)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -79,9 +80,16 @@ class ObjectStoreFileIO:
         obs, key = self._client.obs, self._key(path)
 
         def tail(size: int) -> tuple[bytes, int]:
-            with self._mapped_errors(path):
-                found = obs.get(self._client.store, key, options={"range": {"suffix": size}})
-                return bytes(found.bytes()), int(found.meta["size"])
+            start = max(0, self.size(path) - size) if self._has_no_tails else None
+            try:
+                with self._mapped_errors(path):
+                    of = {"suffix": size} if start is None else {"offset": start}
+                    found = obs.get(self._client.store, key, options={"range": of})
+                    return bytes(found.bytes()), int(found.meta["size"])
+            except StorageError:
+                if self.size(path):
+                    raise
+                return b"", 0  # stores have no range of an empty object
 
         def range_of(start: int, end: int) -> bytes:
             with self._mapped_errors(path):
@@ -183,8 +191,7 @@ class ObjectStoreFileIO:
             was_there = False
             for page in found:
                 was_there = True
-                keys = [one["path"] for one in cast("Sequence[dict[str, Any]]", page)]
-                self._client.obs.delete(self._client.store, keys)
+                self._delete_all([one["path"] for one in cast("Sequence[dict[str, Any]]", page)])
         return was_there
 
     def delete_empty_dir(self, path: str) -> bool:
@@ -203,6 +210,15 @@ class ObjectStoreFileIO:
         with contextlib.suppress(OSError):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         return turn(os.path.join(folder, hashlib.sha256(path.encode()).hexdigest()))
+
+    def _delete_all(self, keys: Sequence[str]) -> None:
+        """S3 takes them at once; other stores mind those that somebody else has deleted."""
+        try:
+            with self._mapped_errors(self._root):
+                self._client.obs.delete(self._client.store, keys)
+        except NotFoundError:
+            for key in keys:
+                self.delete(f"{self._root}/{key}")
 
     def _put_if(self, path: str, data: bytes, mode: Any) -> bool:
         """Put on a condition (obstore's PutMode); False when it does not hold."""
