@@ -24,14 +24,16 @@ _NOT_IN_NAMES: Final = frozenset("/\\")
 # Not in names of databases and tables: they mean something in Paimon's own names.
 _NOT_IN_TABLE_NAMES: Final = frozenset("$@:.")
 DATABASE_SUFFIX: Final = ".db"
-_SNAPSHOT: Final = re.compile(r"^snapshot-(\d+)$")
-_SCHEMA: Final = re.compile(r"^schema-(\d+)$")
-_CHANGELOG: Final = re.compile(r"^changelog-(\d+)$")
-_RETIRED: Final = re.compile(r"^widetable-retired-snapshot-(\d+)(?:-[0-9a-f]+)?$")
-_LOOKUP_PIN: Final = re.compile(r"^widetable-lookup-pin-(.+)-(\d+)$")
+# As numbers are written in names: `snapshot-01` is not that of snapshot 1, but somebody else's.
+_NUMBER: Final = "(0|[1-9][0-9]*)"
+_SNAPSHOT: Final = re.compile(rf"snapshot-{_NUMBER}\Z")
+_SCHEMA: Final = re.compile(rf"schema-{_NUMBER}\Z")
+_CHANGELOG: Final = re.compile(rf"changelog-{_NUMBER}\Z")
+_RETIRED: Final = re.compile(rf"widetable-retired-snapshot-{_NUMBER}(?:-[0-9a-f]+)?\Z")
+_LOOKUP_PIN: Final = re.compile(rf"widetable-lookup-pin-(.+)-{_NUMBER}\Z")
 # Instead of its number in the name of its directory.
 _POSTPONED: Final = "postpone"
-_BUCKET: Final = rf"bucket-(\d+|{_POSTPONED})"
+_BUCKET: Final = rf"bucket-({_NUMBER[1:-1]}|{_POSTPONED})"
 _BUCKET_DIR: Final = re.compile(rf"^{_BUCKET}$")
 _DATA_FILE: Final = re.compile(rf"^((?:/[^/]+=[^/]*)*)/{_BUCKET}/[^/]+$")
 # The number of the bucket of rows that wait for one: readers and compactions pass over it.
@@ -40,6 +42,7 @@ _CONTENT: Final = re.compile(
     r"-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})-0$"
 )
 TAG_PREFIX: Final = "tag-"
+CONSUMER_PREFIX: Final = "consumer-"
 MAIN_BRANCH: Final = "main"
 BRANCHES: Final = "branch"
 BRANCH_PREFIX: Final = "branch-"
@@ -122,7 +125,7 @@ def changelog_id(name: str) -> int | None:
 
 def tag_name(name: str) -> str | None:
     """The tag in the name of a file in `tag_dir`, None for other names."""
-    return name.removeprefix(TAG_PREFIX) if name.startswith(TAG_PREFIX) else None
+    return _named(name, TAG_PREFIX)
 
 
 def is_bucket(name: str) -> bool:
@@ -144,7 +147,22 @@ def lookup_pin_of(name: str) -> tuple[str, int] | None:
 
 def branch_name(name: str) -> str | None:
     """The branch in the name of a directory in `branch_dir`, None for other names."""
-    return name.removeprefix(BRANCH_PREFIX) if name.startswith(BRANCH_PREFIX) else None
+    return _named(name, BRANCH_PREFIX)
+
+
+def consumer_name(name: str) -> str | None:
+    """The consumer in the name of a file in `consumer_dir`, None for other names."""
+    return _named(name, CONSUMER_PREFIX)
+
+
+def _named(name: str, prefix: str) -> str | None:
+    """What stands behind it; None for what could not be asked for by that name, and so was put there by nobody."""
+    if not name.startswith(prefix):
+        return None
+    try:
+        return check_name(name.removeprefix(prefix), prefix, len(prefix))
+    except InvalidError:
+        return None
 
 
 def check_branch(value: Any) -> str:
@@ -255,7 +273,7 @@ class TablePaths:
         return f"{self.root}/consumer"
 
     def consumer(self, consumer_id: str) -> str:
-        return f"{self.consumer_dir}/consumer-{self._plain(consumer_id)}"
+        return f"{self.consumer_dir}/{CONSUMER_PREFIX}{self._plain(consumer_id)}"
 
     @property
     def lease(self) -> str:

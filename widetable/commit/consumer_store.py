@@ -15,10 +15,15 @@ from typing import Final
 from widetable.commit.json_note import JsonNote, is_id
 from widetable.commit.passed_over import pass_over, readable
 from widetable.errors import DamagedError, NotFoundError
-from widetable.paths import TEMPORARY_BYTES, TablePaths, check_name
+from widetable.paths import (
+    CONSUMER_PREFIX,
+    TEMPORARY_BYTES,
+    TablePaths,
+    check_name,
+    consumer_name,
+)
 from widetable.storage.file_io import FileIO
 
-_PREFIX: Final = "consumer-"
 _NOTE: Final = JsonNote(
     "consumer file",
     {"nextSnapshot": is_id},
@@ -51,7 +56,7 @@ class ConsumerStore:
 
     def check_new(self, consumer_id: str) -> None:
         """Raises InvalidError for a name that a consumer cannot have, before it has made progress."""
-        check_name(consumer_id, "consumer", len(_PREFIX) + TEMPORARY_BYTES)
+        check_name(consumer_id, "consumer", len(CONSUMER_PREFIX) + TEMPORARY_BYTES)
 
     def delete(self, consumer_id: str, *, dry_run: bool = False) -> bool:
         """Forget a consumer; whether there was one. dry_run: only look."""
@@ -60,16 +65,11 @@ class ConsumerStore:
 
     def idle(self, before_millis: int) -> list[str]:
         """Consumers whose last progress was recorded before that time (epoch), sorted by name."""
-        entries = self._file_io.list(self._paths.consumer_dir)
-        idle = [entry.name for entry in entries if entry.modified_millis < before_millis]
-        return [name[len(_PREFIX) :] for name in idle if name.startswith(_PREFIX)]
+        return [name for name, millis in self._entries() if millis < before_millis]
 
     def times(self) -> dict[str, int]:
         """When each consumer has last recorded progress, epoch milliseconds, by name."""
-        entries = self._file_io.list(self._paths.consumer_dir)
-        return {
-            e.name[len(_PREFIX) :]: e.modified_millis for e in entries if e.name.startswith(_PREFIX)
-        }
+        return dict(self._entries())
 
     def all(self) -> dict[str, int]:
         """Consumer to its next snapshot, sorted by name. One that cannot be read has none, and is logged."""
@@ -83,8 +83,13 @@ class ConsumerStore:
         return readable(self._names(), self.next_snapshot)[1]
 
     def _names(self) -> list[str]:
+        return [name for name, _ in self._entries()]
+
+    def _entries(self) -> list[tuple[str, int]]:
+        """(name, time of the last progress), by name; nothing of files that can be no consumer's."""
         entries = self._file_io.list(self._paths.consumer_dir)
-        return [e.name[len(_PREFIX) :] for e in entries if e.name.startswith(_PREFIX)]
+        named = ((consumer_name(entry.name), entry.modified_millis) for entry in entries)
+        return [(name, millis) for name, millis in named if name is not None]
 
     def _path(self, consumer_id: str) -> str:
-        return self._paths.consumer(check_name(consumer_id, "consumer", len(_PREFIX)))
+        return self._paths.consumer(check_name(consumer_id, "consumer", len(CONSUMER_PREFIX)))
