@@ -17,9 +17,9 @@ from typing import Final
 import widetable as wt
 from benchmarks.scale.costs import RequestCosts, Requests
 from benchmarks.scale.trial import TrialResult, TrialShape, batches, create, write
-from tests.object_stores.faulty_proxy import Fault, FaultyProxy, faulty_proxy
+from tests.object_stores.faulty_proxy import Fault, FaultyProxy, Heard, faulty_proxy
 from tests.object_stores.s3_server import BUCKET, environment, s3_server
-from widetable.storage import object_store
+from widetable.storage import store_client
 from widetable.storage.object_store import ObjectStoreFileIO
 
 _SNAPSHOT: Final = re.compile(r"/snapshot/snapshot-\d+$")
@@ -45,16 +45,16 @@ class CountingProxy:
 
     def counted(self, call: Callable[[], object]) -> Requests:
         """The requests that the call makes."""
-        begun = len(self._proxy.seen)
+        begun = len(self._proxy.heard)
         call()
-        return _sum(self._proxy.seen[begun:])
+        return _sum(self._proxy.heard[begun:])
 
     def deleted(self, call: Callable[[], object]) -> tuple[Requests, int]:
         """The same, and how many data files and changelog files it deleted: each is asked for before."""
-        begun = len(self._proxy.seen)
+        begun = len(self._proxy.heard)
         asked = self.counted(call)
-        seen = self._proxy.seen[begun:]
-        return asked, sum(method == "HEAD" and "/bucket-" in path for method, path in seen)
+        seen = self._proxy.heard[begun:]
+        return asked, sum(method == "HEAD" and "/bucket-" in path for method, path, *_ in seen)
 
     def before(self, hook: Callable[[str, str], None] | None) -> None:
         def plan(method: str, path: str) -> Fault | None:
@@ -76,15 +76,15 @@ def counting_store() -> Iterator[CountingProxy]:
 def _environment(port: int) -> Iterator[None]:
     before = dict(os.environ)
     os.environ.update(environment(port))
-    object_store._CLIENTS.clear()
-    object_store._USERS.clear()
+    store_client._CLIENTS.clear()
+    store_client._USERS.clear()
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-        object_store._CLIENTS.clear()
-        object_store._USERS.clear()
+        store_client._CLIENTS.clear()
+        store_client._USERS.clear()
 
 
 def asked_round(counter: CountingProxy, name: str, shape: TrialShape, seed: int) -> AskedRound:
@@ -183,9 +183,9 @@ def _difference(more: Requests, less: Requests, count: float) -> Requests:
     )
 
 
-def _sum(seen: list[tuple[str, str]]) -> Requests:
+def _sum(seen: list[Heard]) -> Requests:
     found = Requests()
-    for method, path in seen:
+    for method, path, *_ in seen:
         query = path.partition("?")[2]
         if method == "GET" and "list-type" in query:
             found = found.plus(Requests(lists=1))

@@ -23,7 +23,7 @@ from tests.cluster.standalone import Cluster, kill_tree, standalone
 from tests.object_stores.s3_server import BUCKET, environment, s3_server
 from tests.patience import PATIENCE_SECONDS, wait_for
 from widetable.format.snapshot import Snapshot
-from widetable.storage import object_store
+from widetable.storage import store_client
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITERS = int(os.environ.get("WIDETABLE_CLUSTER_WRITERS", "3"))
@@ -52,8 +52,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store() -> Iterator[dict[str, str]]:
     """The environment that opens it, which this process has, too."""
     with s3_server() as port, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(object_store, "_CLIENTS", {})
-        patch.setattr(object_store, "_USERS", {})
+        patch.setattr(store_client, "_CLIENTS", {})
+        patch.setattr(store_client, "_USERS", {})
         for name, value in environment(port).items():
             patch.setenv(name, value)
         yield environment(port)

@@ -37,9 +37,9 @@ class Requests(Counter[tuple[str, str]]):
 @contextlib.contextmanager
 def counted(proxy: FaultyProxy) -> Iterator[Requests]:
     found = Requests()
-    proxy.seen.clear()
+    proxy.heard.clear()
     yield found
-    for method, path in proxy.seen:
+    for method, path, *_ in proxy.heard:
         kind = "list" if "list-type" in path else re.split(r"[-?]", path.rsplit("/", 1)[-1])[0]
         found[method, kind] += 1
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from widetable.commit import committed, committer, replay
+from widetable.commit import commit_warnings, committed, replay
 
 
 def create(folder: Path, options: Mapping[str, str] | None = None) -> wt.Table:
@@ -99,7 +99,7 @@ def test_many_commit_users_are_reported_and_stay_while_they_are_young(
 ) -> None:
     for module in (committed, replay):
         monkeypatch.setattr(module, "MAX_USERS", 10)
-    monkeypatch.setattr(committer, "MANY_USERS", 8)
+    monkeypatch.setattr(commit_warnings, "MANY_USERS", 8)
     table = create(tmp_path)
     for number in range(8):
         table.write(keyed([number]), f"run-{number}", 0)

@@ -334,7 +334,7 @@ def test_a_tag_of_a_snapshot_that_expires_meanwhile_is_taken_back(
     faulty = FaultyFileIO(IO)
     where = "tag/tag-new" if operation == "publish" else "snapshot/snapshot-1"
     opened = through(table, faulty)
-    assert opened.schema
+    assert opened.schema.names
     faulty.run_before(operation, lambda: expire(table), where)
     with pytest.raises(wt.NotFoundError, match="expired"):
         opened.create_tag("new", 1)
