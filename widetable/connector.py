@@ -70,6 +70,11 @@ from widetable.read.stream_plan import (
 )
 from widetable.schema import TableSchema
 from widetable.storage.locate import local_path, locate
+from widetable.storage.storage_options import (
+    StorageOptions,
+    checked_storage_options,
+    split_storage_options,
+)
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -101,6 +106,7 @@ __all__ = [
     "Scope",
     "SplitRead",
     "Start",
+    "StorageOptions",
     "StreamProgress",
     "StreamRead",
     "TableSchema",
@@ -111,6 +117,7 @@ __all__ = [
     "called",
     "change_schema",
     "check_join",
+    "checked_storage_options",
     "commit_times",
     "compact_all",
     "derived_value",
@@ -131,6 +138,7 @@ __all__ = [
     "pieces_between",
     "refused",
     "schema_of_form",
+    "split_storage_options",
     "start_of",
     "start_stream",
     "text",

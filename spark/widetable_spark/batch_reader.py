@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from widetable import Table
 from widetable.connector import BATCH_BYTES, pieces
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, cast_batch
@@ -30,7 +29,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        scan = Table.open(options.path).scan(
+        scan = options.table().scan(
             columns=[field.name for field in self._schema],
             snapshot_id=options.snapshot_id,
             timestamp=options.timestamp_millis,

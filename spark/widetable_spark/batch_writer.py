@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from widetable import Table
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.task_writer import (
     check_nulls,
@@ -34,7 +33,7 @@ class BatchWriter(DataSourceArrowWriter):
         return self._tasks.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        table = Table.open(self._options.path)
+        table = self._options.table()
         check_nulls(table, messages)
         commit = table.commit_overwrite if self._overwrite else table.commit_append
         commit(
@@ -44,4 +43,4 @@ class BatchWriter(DataSourceArrowWriter):
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        discard_failed(self._options.path, messages)
+        discard_failed(self._options, messages)

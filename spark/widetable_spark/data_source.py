@@ -50,7 +50,7 @@ class WidetableDataSource(DataSource):
             path = created_path(self.options)
             return with_path(spark_schema(_created(path).arrow_schema), path)
         options = parse_options(self.options)
-        schema = Table.open(options.path).schema
+        schema = options.table().schema
         columns = schema.arrow_schema()
         if options.read_changelog:
             columns = schema_of_form(change_schema(schema, schema.names), options.change_form)

@@ -7,6 +7,7 @@ The driver reads them when this is called; they have as many rows as the table h
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -24,14 +25,16 @@ def inspect(
     snapshot_id: int | None = None,
     tag: str | None = None,
     branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """What `Table.inspect` gives by that name (`files`, `snapshots`, `buckets`, ..), with the same columns.
 
     snapshot_id, tag: of files, manifests, partitions and buckets; by default of the newest snapshot. branch: another
-    one than main.
+    one than main. storage_options: of an object store, as in `widetable.Catalog`.
     """
     session = session_of(spark)
-    found = Table.open(path, branch=branch).inspect.frame(name, snapshot_id=snapshot_id, tag=tag)
+    table = Table.open(path, branch=branch, storage_options=storage_options)
+    found = table.inspect.frame(name, snapshot_id=snapshot_id, tag=tag)
     target = spark_schema(found.schema)
     expected = arrow_schema(target)
     batches = [cast_batch(batch, expected) for batch in found.combine_chunks().to_batches()]

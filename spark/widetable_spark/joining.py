@@ -73,19 +73,20 @@ def lookup_join(
 ) -> DataFrame:
     """The rows of `df` with columns of the rows of `dim` that have their keys, in the order of each partition.
 
-    df: streaming or not. dim: a table, or its path. on: the columns of df that hold its primary key, as a list where
-    the names are the same, else as a dict of left to dim columns. Leading columns of the key will do, if they have its
-    bucket key, and so do the columns of an index (option `index.<columns>`): then a row of df is there once for each
-    match, in key order. Types are taken as writes take them; a key with a null is not found. columns: of dim, by
-    default all that are not in its primary key, or with several matches in `on`; they come after those of df, each
-    named prefix + name, and may be null. how: "left": rows whose key is not found have nulls there; "inner": they are
-    left out. partitions: "max_pt()" reads the newest partition of dim only, "max_two_pt()" the two newest, "dt=1;dt=2"
-    these; then `on` is the primary key without the partition columns, and of a key that is in two the newer one's row
-    counts. retractions: a df with a column `_row_kind` is refused; "key-only" hands its -U and -D on, with nulls in
-    dim's columns. retry_batches, in a stream: rows without a match wait in a table at the path `pending`, which is made
-    where it is missing, are tried again in the next so many batches that have rows, and then are misses; each comes out
-    once. pending_key: a column that tells the rows of df apart, with the same values in a replay. Then a union or
-    coalesce needs a shuffle between it and the join, or the query fails. Rows with a null in `on` do not wait.
+    df: streaming or not. dim: a table, or its path; tasks get what it was opened with. on: the columns of df that
+    hold its primary key, as a list where the names are the same, else as a dict of left to dim columns. Leading
+    columns of the key will do, if they have its bucket key, and so do the columns of an index (option
+    `index.<columns>`): then a row of df is there once for each match, in key order. Types are taken as writes take
+    them; a key with a null is not found. columns: of dim, by default all that are not in its primary key, or with
+    several matches in `on`; they come after those of df, each named prefix + name, and may be null. how: "left": rows
+    whose key is not found have nulls there; "inner": they are left out. partitions: "max_pt()" reads the newest
+    partition of dim only, "max_two_pt()" the two newest, "dt=1;dt=2" these; then `on` is the primary key without the
+    partition columns, and of a key that is in two the newer one's row counts. retractions: a df with a column
+    `_row_kind` is refused; "key-only" hands its -U and -D on, with nulls in dim's columns. retry_batches, in a
+    stream: rows without a match wait in a table at the path `pending`, which is made where it is missing, are tried
+    again in the next so many batches that have rows, and then are misses; each comes out once. pending_key: a
+    column that tells the rows of df apart, with the same values in a replay. Then a union or coalesce needs a shuffle
+    between it and the join, or the query fails. Rows with a null in `on` do not wait.
 
     In a stream every micro-batch joins one snapshot, the newest when its first task begins; by an index the one that
     the newest of the index fits. It is pinned in the directory of dim, and kept from expiry for

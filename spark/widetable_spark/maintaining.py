@@ -22,7 +22,7 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
@@ -68,20 +68,22 @@ def maintain(
     expire: bool = True,
     orphans_older_than_millis: int | None = None,
     name: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> StreamingQuery:
     """Keep the table at `path` in order until the query is stopped.
 
     checkpoint: a directory for the query's progress; None: a temporary one, nothing is lost with it. trigger_millis:
     between two looks at the table. full_compaction_interval_millis, expire, orphans_older_than_millis: as in
-    `Table.maintain`. name: of the query. The query fails only with what the user must mend; other errors are logged
-    and tried again. It waits while another maintainer has the lease. Raises NotFoundError when there is no table,
-    InvalidError, UnsupportedError for Spark Connect.
+    `Table.maintain`. name: of the query. storage_options: of an object store, as in `widetable.Catalog`. The query
+    fails only with what the user must mend; other errors are logged and tried again. It waits while another
+    maintainer has the lease. Raises NotFoundError when there is no table, InvalidError, UnsupportedError for Spark
+    Connect.
     """
     session_of(spark)
     trigger_millis = whole_number(trigger_millis, "trigger_millis", least=0, most=LONGEST_MILLIS)
     checkpoint = None if checkpoint is None else checked_path(checkpoint, "checkpoint")
     name = None if name is None else text(name, "name")
-    table = Table.open(path)
+    table = Table.open(path, storage_options=storage_options)
     executors = _Executors(_context(spark), table.schema.num_buckets)
     upkeep = Upkeep(
         trigger_millis, full_compaction_interval_millis, expire, orphans_older_than_millis

@@ -10,7 +10,7 @@ of a table in an object store for whose URLs Hadoop has no connector.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 from numbers import Integral
@@ -38,6 +38,8 @@ def read(
     columns: Sequence[str] | None = None,
     where: str | None = None,
     as_of: int | str | datetime | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """A DataFrame of one snapshot of the table at `path`.
 
@@ -45,11 +47,12 @@ def read(
     rows for which it is null are left out.
     as_of: a snapshot id (int), a tag (str) or a point in time (datetime; the newest snapshot not
     younger than it); None: the latest.
+    storage_options: of an object store, as in `widetable.Catalog`; tasks get them.
     The snapshot is fixed when this is called. Raises NotFoundError for a table, column, snapshot or
     tag that is not there.
     """
     session_of(spark)
-    table = Table.open(path)
+    table = Table.open(path, storage_options=storage_options)
     columns = None if columns is None else names(columns, "columns")
     where = None if where is None else text(where, "where")
     scan = table.scan(columns=columns, filter=where, **_snapshot(as_of))

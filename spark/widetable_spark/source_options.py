@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from widetable import InvalidError
+from widetable import InvalidError, Table
 from widetable.connector import (
     DEFAULT,
     FORMS,
@@ -19,9 +19,12 @@ from widetable.connector import (
     Limits,
     Option,
     Start,
+    StorageOptions,
+    checked_storage_options,
     locate_branch,
     one_of,
     parse_value,
+    split_storage_options,
     start_of,
 )
 
@@ -203,11 +206,12 @@ class WatermarkOptions:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Typed options of one read or write. path: of the table, or of its branch's directory. given: the keys that were
-    set. checkpoint: Spark's option of that name.
+    """Typed options of one read or write. path: of the table, or of its branch's directory. storage: of its object
+    store, whose values no repr has. given: the keys that were set. checkpoint: Spark's option of that name.
     """
 
     path: str
+    storage: StorageOptions | None
     snapshot_id: int | None
     timestamp_millis: int | None
     tag: str | None
@@ -220,6 +224,11 @@ class SourceOptions:
     watermark: WatermarkOptions | None
     stream: StreamOptions
     given: tuple[str, ...]
+
+    def table(self) -> Table:
+        """Opened."""
+        storage = None if self.storage is None else self.storage.to_dict()
+        return Table.open(self.path, storage_options=storage)
 
     @property
     def change_form(self) -> str:
@@ -247,7 +256,7 @@ class SourceOptions:
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
     """Raises InvalidError for a missing path, an unknown option, or a value that is not of its kind."""
-    texts = {key.lower(): text for key, text in options.items()}
+    storage, texts = split_storage_options({key.lower(): options[key] for key in options})
     for key in texts:
         if key not in _BY_KEY and key not in _OF_SPARK and not key.startswith("spark."):
             raise InvalidError(
@@ -268,6 +277,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     columns, branch = _value(texts, COLUMNS, str), _value(texts, BRANCH, str)
     return SourceOptions(
         path=path if branch is None else locate_branch(path, branch)[1],
+        storage=checked_storage_options(storage) if storage else None,
         snapshot_id=_value(texts, SNAPSHOT_ID, int),
         timestamp_millis=_value(texts, TIMESTAMP, int),
         tag=_value(texts, TAG, str),

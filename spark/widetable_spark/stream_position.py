@@ -37,9 +37,9 @@ _OPENING_BYTES: Final = 4 << 20
 class StreamPosition:
     """Of one query. Not thread-safe. Close it."""
 
-    def __init__(self, path: str, options: StreamOptions, columns: Sequence[str]) -> None:
+    def __init__(self, table: Table, options: StreamOptions, columns: Sequence[str]) -> None:
         self._options = options
-        self._source = Table.open(path).change_source(columns)
+        self._source = table.change_source(columns)
         state = self._source.table
         self._progress = StreamProgress(state.file_io, state.paths, options.consumer_id)
         self._initial: Offset | None = None

@@ -77,7 +77,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _position(self) -> StreamPosition:
         added = names_of_form(self._options.change_form) if self._options.read_changelog else ()
         columns = [name for name in self._schema.names if name not in added]
-        return StreamPosition(self._options.path, self._options.stream, columns)
+        return StreamPosition(self._options.table(), self._options.stream, columns)
 
     def initialOffset(self) -> dict[str, Any]:
         return self._position.initial()

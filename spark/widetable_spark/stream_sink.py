@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from widetable import InvalidError, Table
+from widetable import InvalidError
 from widetable_spark.batch_digest import batch_digest
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_version import StreamArrowWriter
@@ -43,7 +43,7 @@ class StreamSink(StreamArrowWriter):
         return self._tasks.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        table, files = Table.open(self._options.path), files_of(messages)
+        table, files = self._options.table(), files_of(messages)
         query_ids = _query_ids(messages)
         if self._overwrite:
             commit = partial(table.commit_overwrite, files, whole_table=True)
@@ -66,7 +66,7 @@ class StreamSink(StreamArrowWriter):
             ) from error
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        discard_failed(self._options.path, messages)
+        discard_failed(self._options, messages)
 
 
 def _query_ids(messages: list[WriterCommitMessage | None]) -> set[str]:

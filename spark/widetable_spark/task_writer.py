@@ -43,7 +43,7 @@ class TaskMessage(WriterCommitMessage):
 class TaskWriter:
     """Writes the batches of one task; picklable."""
 
-    path: str
+    table: Table
     columns: tuple[str, ...]
     row_kind: str
     sequence_base: int
@@ -54,8 +54,7 @@ class TaskWriter:
         context = TaskContext.get()
         task = context.partitionId() if context else 0
         query_id = context.getLocalProperty(QUERY_ID_PROPERTY) if context else None
-        table = Table.open(self.path)
-        writer = table.new_writer(
+        writer = self.table.new_writer(
             self.columns,
             row_kind=self.row_kind,
             task=task,
@@ -100,7 +99,7 @@ def plan_writer(options: SourceOptions, schema: StructType) -> TaskWriter:
             expected="each column once",
             action="Drop or rename one.",
         )
-    table = Table.open(options.path)
+    table = options.table()
     given = StructType([schema[name] for name in columns if name in schema.names])
     if len(given) < len(columns):
         raise InvalidError(
@@ -113,7 +112,7 @@ def plan_writer(options: SourceOptions, schema: StructType) -> TaskWriter:
     if options.watermark is not None:
         check_event_time(arrow_schema(schema), options.watermark.column)
     return TaskWriter(
-        options.path,
+        table,
         columns,
         options.row_kind,
         table.sequence_base(),
@@ -160,7 +159,7 @@ def watermark_of(
     return max(times) - options.watermark.delay_millis
 
 
-def discard_failed(path: str, messages: Sequence[WriterCommitMessage | None]) -> None:
+def discard_failed(options: SourceOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Called by abort. Files are deleted only when commit cannot have been called: then a task's message is missing.
 
     After a commit that raised, Spark calls abort with all messages, and the commit may have gone
@@ -168,4 +167,4 @@ def discard_failed(path: str, messages: Sequence[WriterCommitMessage | None]) ->
     those files are left to orphan cleaning.
     """
     if any(message is None for message in messages):
-        Table.open(path).discard(files_of(messages))
+        options.table().discard(files_of(messages))

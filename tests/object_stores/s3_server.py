@@ -18,6 +18,8 @@ from typing import Final
 from tests.patience import wait_for
 
 BUCKET: Final = "bucket"
+ACCESS_KEY: Final = "nobody-known"
+SECRET_KEY: Final = "secret-of-nobody"
 
 
 def free_port() -> int:
@@ -29,8 +31,8 @@ def free_port() -> int:
 def environment(port: int) -> dict[str, str]:
     """What a process must be told to open the buckets of that server."""
     return {
-        "AWS_ACCESS_KEY_ID": "nobody",
-        "AWS_SECRET_ACCESS_KEY": "secret-of-nobody",
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_REGION": "us-east-1",
         "AWS_ENDPOINT": f"http://127.0.0.1:{port}",
         "AWS_ALLOW_HTTP": "true",

@@ -36,11 +36,25 @@ def calls(path: str) -> dict[str, tuple[Callable[..., object], dict[str, Any]]]:
     return {
         "read": (
             widetable_spark.read,
-            {"spark": Session(), "path": path, "columns": ["no"], "where": None, "as_of": 99},
+            {
+                "spark": Session(),
+                "path": path,
+                "columns": ["no"],
+                "where": None,
+                "as_of": 99,
+                "storage_options": {},
+            },
         ),
         "inspect": (
             widetable_spark.inspect,
-            {"spark": Session(), "path": path, "name": "no", "snapshot_id": 99, "tag": "no"},
+            {
+                "spark": Session(),
+                "path": path,
+                "name": "no",
+                "snapshot_id": 99,
+                "tag": "no",
+                "storage_options": {},
+            },
         ),
         "maintain": (
             widetable_spark.maintain,
@@ -50,6 +64,7 @@ def calls(path: str) -> dict[str, tuple[Callable[..., object], dict[str, Any]]]:
                 "checkpoint": None,
                 "trigger_millis": 1,
                 "name": None,
+                "storage_options": {},
             },
         ),
         "register_changes": (widetable_spark.register_changes, {"spark": None, "name": "f"}),

@@ -108,3 +108,14 @@ def test_an_option_is_refused_where_it_would_do_nothing(option: SourceOption) ->
         else:
             with pytest.raises(InvalidError, match="found it in " + use):
                 found.check_use(use)
+
+
+def test_options_of_a_store_are_taken_and_shown_to_nobody() -> None:
+    found = parse_options({"path": "s3://b/t", "s3.access-key": "key", "S3.Secret-Key": "hidden"})
+    assert found.storage is not None
+    assert found.storage.to_dict() == {"s3.access-key": "key", "s3.secret-key": "hidden"}
+    assert "hidden" not in repr(found)
+    assert "s3" not in found.given
+    with pytest.raises(InvalidError, match=r"s3\.acess-key") as refused:
+        parse_options({"path": "s3://b/t", "s3.acess-key": "hidden"})
+    assert "hidden" not in str(refused.value)

@@ -29,7 +29,7 @@ def test_a_partition_may_have_any_number(
             partitionId=lambda task=task: task, getLocalProperty=lambda _: None
         )
         monkeypatch.setattr(TaskContext, "get", lambda context=context: context)
-        writer = TaskWriter(table.path, ("k", "v"), "_row_kind", base, None, False)
+        writer = TaskWriter(table, ("k", "v"), "_row_kind", base, None, False)
         batch = pa.record_batch({"k": [1, 2], "v": [task, task]}, SCHEMA)
         table.commit_append(writer.write(iter([batch])).files)
     files = [file for split in table.scan().splits() for file in split.files]
