@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from dataclasses import dataclass
+from unittest.mock import patch
 
 from widetable.cli.app import main
+from widetable.kernels.jit import Kernel
 
 
 @dataclass(frozen=True)
@@ -17,9 +20,17 @@ class Ran:
 
 
 def run(*arguments: str) -> Ran:
-    """As `widetable <arguments>`. What the command line raises is raised here, but the end of the process."""
+    """As `widetable <arguments>`. What the command line raises is raised here, but the end of the process.
+
+    A warm-up, which has a process of its own there, leaves neither its variables nor its tier of kernels behind.
+    """
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        patch.dict(os.environ),
+        patch.object(Kernel, "interprets", Kernel.interprets),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         try:
             exit_code = main(arguments)
         except SystemExit as end:  # after help
