@@ -142,6 +142,8 @@ def hostile_values() -> Iterator[Any]:
     )
     yield from (
         {"bucket": 2**70},
+        {"s3.endpoint": "http://["},
+        {"s3.access-key": "\ud800", "s3.secret-key": "a"},
         {"bucket": "1" * 5000},
         {"k": Unprintable()},
         [{"k": 1}],

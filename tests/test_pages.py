@@ -32,6 +32,14 @@ TAKEN = {
         "docs/enrich-a-stream.md",
         "python",
     ): "tests/test_enrich_a_stream.py::test_the_example_runs_in_workers_that_start_warm",
+    (
+        "docs/object-stores.md",
+        "python",
+    ): "tests/object_stores/test_page.py::test_the_page_does_what_it_says",
+    (
+        "docs/object-stores.md",
+        "bash",
+    ): "tests/object_stores/test_page.py::test_the_page_does_what_it_says",
 }
 # Lines of shell that set up, or run tests and benchmarks themselves.
 COMMANDS = {

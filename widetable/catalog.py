@@ -69,6 +69,9 @@ class Catalog:
         located, self._root = locate(warehouse, options=self._options)
         self._file_io = located if self._given_file_io is None else self._given_file_io
 
+    def __repr__(self) -> str:
+        return f"Catalog({self._root!r})"
+
     @property
     def warehouse(self) -> str:
         """The absolute path of the warehouse."""
