@@ -16,7 +16,7 @@ import widetable as wt
 from benchmarks.harness import PeakMemory, Row, child_json, scratch
 
 BUCKETS, ROWS = 10_000, 100_000
-PLAN_SECONDS, PLAN_MIB, ROUND_MIB = 1.0, 256, 512
+PLAN_SECONDS, PLAN_MIB, ROUND_MIB = 2.0, 256, 512
 SNAPSHOTS, SAMPLES, GROWTH = (1_000, 10_000, 100_000), 50, 1.5
 _COLUMNS = {"k": "BIGINT", "v": "BIGINT"}
 _OPTIONS = {

@@ -87,8 +87,7 @@ def next_snapshot(
             ROWS: str(sum(entry.file.row_count for entry in asked.adds)),
             FILES: str(len(asked.adds)),
             RETRIES: str(retries),
-            **_expired(asked),
-            **({} if asked.rescaled is None else {RESCALED: str(asked.rescaled)}),
+            **_of_rows(asked),
         },
     )
 
@@ -100,9 +99,11 @@ def _remembered(asked: CommitRequest, id: int, time_millis: int) -> LastCommit |
     return LastCommit(asked.by.identifier, id, time_millis, asked.by.digest)
 
 
-def _expired(asked: CommitRequest) -> dict[str, str]:
+def _of_rows(asked: CommitRequest) -> dict[str, str]:
+    """Whether rows went that nobody deleted, or were only moved."""
     rows = sum(message.expired_rows for message in asked.messages)
-    return {EXPIRED_ROWS: str(rows)} if rows else {}
+    expired = {EXPIRED_ROWS: str(rows)} if rows else {}
+    return expired if asked.rescaled is None else {**expired, RESCALED: str(asked.rescaled)}
 
 
 def _larger(a: int | None, b: int | None) -> int | None:
