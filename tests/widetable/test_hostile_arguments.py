@@ -129,7 +129,7 @@ class Ground:
             "Table.repair": ({"dry_run": True}, table.repair),
             "Table.rollback": ({"dry_run": True, "snapshot_id": 1}, table.rollback),
             "Table.alter_options": ({}, self._alter_options),
-            "Table.rescale": ({}, table.rescale),
+            "Table.rescale": ({"buckets": 2}, table.rescale),
             "Table.maintain": ({"stop": stop}, self._maintain),
             "Table.maintainer": ({"upkeep": Upkeep()}, lambda **of: table.maintainer(**of).close()),
             "Table.changes": ({"start": 0, "end": 1}, table.changes),

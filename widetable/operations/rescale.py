@@ -58,9 +58,8 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     schemas = table._committer.schemas
     rescaled(schemas, count)
     if only is not None:
-        rescaled(
-            schemas, schema.num_buckets
-        )  # that there were others is noted: writers ask each partition from now on
+        # Set back, and noted: who writes asks each partition for its number from now on.
+        rescaled(schemas, schema.num_buckets)
     wait_for_compactions(table.path)
     done: list[CommitResult] = []
     for _ in range(_MOST_TRIES):

@@ -105,7 +105,7 @@ def test_changes_that_are_yet_to_be_emitted_are_emitted_after_it(
     assert report.ok, report.findings
 
 
-@pytest.mark.parametrize("written", [(), (1,), (7,)])
+@pytest.mark.parametrize("written", [(), (1,), (45,)])
 def test_a_conditional_commit_sees_who_wrote_its_keys_before_and_after(
     tmp_path: Path, written: tuple[int, ...]
 ) -> None:
@@ -114,7 +114,7 @@ def test_a_conditional_commit_sees_who_wrote_its_keys_before_and_after(
     write(table, model, random.Random(12))
     read = table.snapshots()[-1].id
     writer = table.new_writer(["p", "k", "v"])
-    writer.write({"p": [1] * 5, "k": list(range(5)), "v": [5] * 5})
+    writer.write({"p": [1] * 40, "k": list(range(40)), "v": [5] * 40})
     messages = writer.finish()
     for buckets in (5, 3):
         for key in written if buckets == 5 else ():
@@ -127,7 +127,7 @@ def test_a_conditional_commit_sees_who_wrote_its_keys_before_and_after(
         table.discard(messages)
     else:
         assert table.commit_append(messages, read_snapshot=read).committed
-        model |= {(1, k): 5 for k in range(5)}
+        model |= {(1, k): 5 for k in range(40)}
     check(table.path, model)
 
 
