@@ -13,6 +13,7 @@ readers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -68,9 +69,11 @@ class _BufferedBucket:
         return added
 
     def _join_small(self) -> None:
+        """Neighbours of the same columns: what is moved may be of several writers."""
         joined = self.batches[-_MAX_SMALL_BATCHES:]
         if sum(batch.num_rows for batch in joined) <= _SMALL_BATCH_ROWS:
-            self.batches[-_MAX_SMALL_BATCHES:] = [pa.concat_batches(joined)]
+            alike = groupby(joined, key=lambda batch: batch.schema)
+            self.batches[-_MAX_SMALL_BATCHES:] = [pa.concat_batches(each) for _, each in alike]
 
 
 class WriteBuffer:

@@ -121,6 +121,28 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     check(table.path, model)
 
 
+def test_many_records_of_writers_of_different_columns(tmp_path: Path) -> None:
+    """More than a write buffer keeps apart before it joins small batches."""
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.wide",
+        {"k": "BIGINT", "a": "BIGINT", "b": "BIGINT"},
+        primary_key=["k"],
+        options={
+            "bucket": "1",
+            "merge-engine": "partial-update",
+            "write-only": "true",
+            "widetable.fsync": "false",
+        },
+    )
+    for number in range(140):
+        table.write({"k": [number % 5], "ab"[number % 2]: [number]})
+    before = table.scan().to_arrow().sort_by("k")
+    table.rescale(2)
+    assert table.scan().to_arrow().sort_by("k").equals(before)
+    table.compact(full=True)
+    assert table.scan().to_arrow().sort_by("k").equals(before)
+
+
 def test_dynamic_buckets_are_not_rescaled(tmp_path: Path) -> None:
     with pytest.raises(wt.UnsupportedError, match="bucket"):
         create(tmp_path, bucket="-1").rescale(3)
