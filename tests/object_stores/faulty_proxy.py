@@ -5,6 +5,8 @@
     Fault.LOST_ANSWER   the server carries it out, the connection ends without an answer
     Fault.CUT           half of the answer's body, then the end of the connection
     Fault.LAX           the request goes on without its conditions, as to a store that does not know them
+    Fault.LATE          the answer takes its time
+    Fault.STALE         a list is answered as it was when it was last asked for; others go on
 
 `plan`: asked for each request with its method and path; None: nothing happens to it. `heard`: all that were asked.
 """
@@ -14,12 +16,14 @@ from __future__ import annotations
 import contextlib
 import enum
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-Fault = enum.Enum("Fault", "REFUSED BROKEN LOST_ANSWER CUT LAX")
+Fault = enum.Enum("Fault", "REFUSED BROKEN LOST_ANSWER CUT LAX LATE STALE")
+_LATE_SECONDS = 0.2
 Plan = Callable[[str, str], Fault | None]
 
 
@@ -41,6 +45,7 @@ class FaultyProxy(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.server_port_behind = server_port
         self.heard: list[Heard] = []
+        self.lists: dict[str, bytes] = {}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Connections that we end are no news."""
@@ -89,7 +94,15 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is Fault.LOST_ANSWER:
             self.close_connection = True
             return
+        if fault is Fault.LATE:
+            time.sleep(_LATE_SECONDS)
         kept = {n: v for n, v in answer.getheaders() if n.lower() not in _OWN}
+        if "list-type=" in self.path:
+            before = self.server.lists.get(self.path, data)
+            self.server.lists[self.path] = data
+            if fault is Fault.STALE:
+                data = before
+                kept = {n: v for n, v in kept.items() if n.lower() != "content-length"}
         self._answer(answer.status, kept, data, cut=fault is Fault.CUT)
 
     def _answer(
