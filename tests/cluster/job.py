@@ -120,6 +120,7 @@ def main() -> None:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.task.maxFailures", "10")
+        .config("spark.python.daemon.module", "widetable_spark.warm_daemon")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("WARN")

@@ -27,7 +27,7 @@ import pytest
 from tests.patience import wait_for
 
 _DAEMONS = "org.apache.spark.deploy"
-_CORES = 8
+_CORES = 4
 
 
 def kill_tree(pid: int) -> None:
@@ -78,8 +78,8 @@ class Cluster:
     url: str = ""
     workers: list[Worker] = field(default_factory=list)
 
-    def start_worker(self) -> Worker:
-        """One more."""
+    def start_worker(self) -> None:
+        """One more; `wait` until it is there."""
         number = len(self.workers) + 1
         folder = self.folder / f"worker{number}"
         for name in ("cache", "tmp", "work"):
@@ -97,10 +97,13 @@ class Cluster:
         process = _start(
             folder, environment, *command, "--work-dir", str(folder / "work"), self.url
         )
-        worker = Worker(folder, process)
-        self.workers.append(worker)
-        _said(worker.process, folder / "log", "Successfully registered with master")
-        return worker
+        self.workers.append(Worker(folder, process))
+
+    def wait(self) -> None:
+        """Until all workers that are alive are there."""
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                _said(worker.process, worker.folder / "log", "Successfully registered with master")
 
 
 @contextlib.contextmanager
@@ -117,6 +120,7 @@ def standalone(
         cluster.url = line[1]
         for _ in range(workers):
             cluster.start_worker()
+        cluster.wait()
         yield cluster
     finally:
         for worker in cluster.workers:

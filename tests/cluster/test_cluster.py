@@ -26,7 +26,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.storage import store_client
 
 ROOT = Path(__file__).resolve().parents[2]
-WRITERS = int(os.environ.get("WIDETABLE_CLUSTER_WRITERS", "3"))
+WRITERS = int(os.environ.get("WIDETABLE_CLUSTER_WRITERS", "2"))
 BATCHES = int(os.environ.get("WIDETABLE_CLUSTER_BATCHES", "6"))
 ROWS = int(os.environ.get("WIDETABLE_CLUSTER_ROWS", "150"))
 KILLS = int(os.environ.get("WIDETABLE_CLUSTER_KILLS", "1"))
