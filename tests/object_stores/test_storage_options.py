@@ -108,7 +108,13 @@ def secrets_in(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"<Error><Code>Slow</Code><StringToSign>%s</StringToSign></Error>"]
+    "body",
+    [
+        b"",
+        b"<Error><Code>Slow</Code><StringToSign>%s</StringToSign></Error>",
+        b"<Error><Code>Slow</Code><Message>%s</Message></Error>",
+        b'{"error": "%s"}',
+    ],
 )
 def test_no_value_is_in_what_is_written_or_said(
     given: dict[str, str],
@@ -218,3 +224,24 @@ def test_what_an_engine_was_given_is_split_whatever_its_case() -> None:
 def test_a_storage_and_options_are_not_given_both(tmp_path: Path) -> None:
     with pytest.raises(wt.InvalidError, match="storage_options"):
         wt.Catalog(tmp_path, file_io=LocalFileIO(), storage_options={})
+
+
+def test_a_shared_access_signature_is_in_no_error(
+    proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands in the URL that is asked, which the client tells."""
+    options = {
+        "fs.azure.sas.fixed.token": "?sv=2021-08-06&sp=rw&sig=secret%2Bsignature%3D",
+        "azure.endpoint": f"http://127.0.0.1:{proxy.server_port}/account",
+    }
+    proxy.refusal = (403, b"<Error><Code>AuthenticationFailed</Code></Error>")
+    proxy.plan = lambda method, path: Fault.REFUSED
+    catalog = wt.Catalog(
+        "abfss://container@account.dfs.core.windows.net/wh", storage_options=options
+    )
+    with pytest.raises(wt.StorageError, match="AuthenticationFailed") as refused:
+        catalog.create_table("db.t", COLUMNS, primary_key=["k"])
+    assert any("sig=secret" in each.path for each in proxy.heard)
+    told = "".join(traceback.format_exception(refused.value))
+    assert "sig=" not in told
+    assert "sp=rw" not in told
