@@ -231,7 +231,7 @@ def test_a_shared_access_signature_is_in_no_error(
 ) -> None:
     """It stands in the URL that is asked, which the client tells."""
     options = {
-        "fs.azure.sas.fixed.token": "?sv=2021-08-06&sp=rw&sig=secret%2Bsignature%3D",
+        "fs.azure.sas.fixed.token": "?sv=2021-08-06&sp=rw&sig=secret%2bsignature%3d",
         "azure.endpoint": f"http://127.0.0.1:{proxy.server_port}/account",
     }
     proxy.refusal = (403, b"<Error><Code>AuthenticationFailed</Code></Error>")
@@ -245,3 +245,17 @@ def test_a_shared_access_signature_is_in_no_error(
     told = "".join(traceback.format_exception(refused.value))
     assert "sig=" not in told
     assert "sp=rw" not in told
+
+
+def test_a_user_in_the_endpoint_of_the_environment_is_in_no_error(
+    proxy: FaultyProxy, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As options it is refused."""
+    monkeypatch.setenv("AWS_ENDPOINT", f"http://user:hidden@127.0.0.1:{proxy.server_port}")
+    proxy.refusal = (403, b"<Error><Code>AccessDenied</Code></Error>")
+    proxy.plan = lambda method, path: Fault.REFUSED
+    with pytest.raises(wt.StorageError, match="AccessDenied") as refused:
+        wt.Catalog(place).list_tables()
+    told = "".join(traceback.format_exception(refused.value))
+    assert f"//127.0.0.1:{proxy.server_port}" in told
+    assert "hidden@" not in told
