@@ -33,8 +33,8 @@ class PartitionMove:
         self._read: dict[Identity, ManifestEntry] = {}
         self._made: list[CommitMessage] = []
 
-    def follow(self, latest: Snapshot | None) -> int:
-        """Move what the snapshot has and was not moved yet; how many bytes of files that were."""
+    def follow(self, latest: Snapshot | None) -> None:
+        """Move what the snapshot has and was not moved yet."""
         live_files = self._table._committer.live_files
         live = live_files.live_entries(latest, frozenset([self._partition]))
         came = [entry for entry in live if entry.identity not in self._read]
@@ -43,7 +43,6 @@ class PartitionMove:
         state = self._table._state(self._table._committer.schemas.latest())
         self._made += moved(state, self._count, [(e.bucket_id, e.file) for e in came])
         self._read |= {entry.identity: entry for entry in came}
-        return sum(entry.file.file_size for entry in came)
 
     def messages(self, latest: Snapshot | None) -> list[CommitMessage]:
         """Of a commit behind the snapshot: what was read goes, what was made comes."""

@@ -17,11 +17,14 @@ again and again.
 from __future__ import annotations
 
 import logging
+import math
+import time
 from typing import Any, Final
 
 from widetable.arguments import whole_number
-from widetable.commit.committer import CommitResult
+from widetable.commit.committer import CommitResult, Committer
 from widetable.errors import ConflictError
+from widetable.format.snapshot import Snapshot
 from widetable.operations.alteration import rescaled
 from widetable.operations.asked_partitions import asked_partitions
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -34,9 +37,11 @@ from widetable.operations.table_commit import finish_replayed
 from widetable.schema_rules import check_fixed_buckets
 
 _MOST_TRIES: Final = 10
-# Rounds behind the bulk, each with what came in the one before; less than so much is left to the commit's own turn.
+# Rounds behind the bulk, each with what came in the one before. What is left to the commit's own turn, in which others
+# wait, takes about as long as the last round: it is short, or does not get shorter.
 _MOST_CATCH_UPS: Final = 8
-_FEW_BYTES: Final = 4 << 20
+_SHORT_SECONDS: Final = 0.1
+_SHRINKING: Final = 0.8
 _log = logging.getLogger("widetable")
 
 
@@ -95,10 +100,7 @@ def _attempt(
         if is_whole:
             _check_still_asked(table, count)
         try:
-            move.follow(latest)
-            for _ in range(_MOST_CATCH_UPS):
-                if move.follow(committer.snapshots.latest()) < _FEW_BYTES:
-                    break
+            _follow_up(move, committer, latest)
         except BaseException as error:
             move.discard()
             if not isinstance(error, ConflictError):
@@ -114,6 +116,18 @@ def _attempt(
     # What came meanwhile and waits for its changelog.
     finish_replayed(table, table.schema)
     return result
+
+
+def _follow_up(move: PartitionMove, committer: Committer, latest: Snapshot | None) -> None:
+    """All of a snapshot, then what came meanwhile."""
+    last_seconds = math.inf
+    for _ in range(1 + _MOST_CATCH_UPS):
+        began = time.monotonic()
+        move.follow(latest)
+        took_seconds = time.monotonic() - began
+        if took_seconds < _SHORT_SECONDS or took_seconds > _SHRINKING * last_seconds:
+            return
+        last_seconds, latest = took_seconds, committer.snapshots.latest()
 
 
 def _say_lost(table: OpenTable, error: ConflictError) -> None:

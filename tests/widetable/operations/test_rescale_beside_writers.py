@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import widetable as wt
+from tests.patience import wait_for
 from tests.random_table import live_files
 from tests.rescaled import check, create, write
 from widetable.commit.committer import Committer
@@ -142,8 +145,8 @@ def test_a_partition_that_is_rescaled_is_not_compacted(
     write(table, model, random.Random(11))
     last, follow = table.snapshots()[-1].id, PartitionMove.follow
 
-    def slow(self: PartitionMove, *given: Any) -> int:
-        moved = follow(self, *given)
+    def slow(self: PartitionMove, *given: Any) -> None:
+        follow(self, *given)
         if self._partition not in seen:
             seen.append(self._partition)
             other = wt.Table.open(table.path)
@@ -156,7 +159,6 @@ def test_a_partition_that_is_rescaled_is_not_compacted(
                 if place.partition == self._partition
             ]
             assert 0 in levels
-        return moved
 
     seen: list[bytes] = []
     monkeypatch.setattr(PartitionMove, "follow", slow)
@@ -171,3 +173,48 @@ def test_a_partition_that_is_rescaled_is_not_compacted(
     kinds = [row["_row_kind"] for row in changes if (row["p"], row["k"]) == (1, 60)]
     assert kinds[0] == "+I"
     assert table.audit(start=0).ok
+
+
+@pytest.mark.parametrize("write_only", ["true", "false"])
+def test_writers_that_never_pause_are_told_the_truth(tmp_path: Path, write_only: str) -> None:
+    options = {"changelog-producer": "lookup", "write-only": write_only}
+    table, stop = create(tmp_path, True, **options), threading.Event()
+    write(table, {}, random.Random(13))
+    told: list[list[wt.CommitResult]] = [[], []]
+    errors: list[BaseException] = []
+
+    def writing(number: int) -> None:
+        mine = wt.Table.open(table.path)
+        try:
+            while not stop.is_set():
+                at = len(told[number])
+                data = {"p": [0, 1, 2], "k": [100 + number] * 3, "v": [at] * 3}
+                told[number].append(mine.write(data, f"writer {number}", at))
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    threads = [threading.Thread(target=writing, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for buckets in (5, 1, 3):
+            before = [len(results) for results in told]
+            assert len(table.rescale(buckets)) == 3
+            wait_for(lambda: all(map(operator.lt, before, map(len, told))) or bool(errors))  # noqa: B023
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+    assert all(result.committed for results in told for result in results)
+    named = [(s.commit_user, s.commit_identifier) for s in table.snapshots()]
+    for number, results in enumerate(told):
+        of_user = [identifier for user, identifier in named if user == f"writer {number}"]
+        assert of_user == list(range(len(results)))
+    found = table.scan(filter="k >= 100").to_arrow().to_pylist()
+    assert {(row["p"], row["k"]): row["v"] for row in found} == {
+        (p, 100 + number): len(told[number]) - 1 for p in range(3) for number in range(2)
+    }
+    table.compact(full=True)
+    report = table.audit(start=0)
+    assert report.ok, report.findings
