@@ -15,7 +15,7 @@ import errno
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
@@ -160,6 +160,9 @@ class FaultyFileIO:
 
     def delete(self, path: str) -> bool:
         return self._do("delete", path, lambda: self.inner.delete(path))
+
+    def delete_all(self, paths: Iterable[str]) -> Sequence[str]:
+        return [path for path in paths if self.delete(path)]
 
     def delete_dir(self, path: str) -> bool:
         return self.inner.delete_dir(path)

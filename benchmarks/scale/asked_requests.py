@@ -50,11 +50,11 @@ class CountingProxy:
         return _sum(self._proxy.heard[begun:])
 
     def deleted(self, call: Callable[[], object]) -> tuple[Requests, int]:
-        """The same, and how many data files and changelog files it deleted: each is asked for before."""
+        """The same, and how many data files and changelog files it deleted, which the bodies name."""
         begun = len(self._proxy.heard)
         asked = self.counted(call)
-        seen = self._proxy.heard[begun:]
-        return asked, sum(method == "HEAD" and "/bucket-" in path for method, path, *_ in seen)
+        deletes = [each for each in self._proxy.heard[begun:] if each.method == "POST"]
+        return asked, sum(each.body.count(b"/bucket-") for each in deletes)
 
     def before(self, hook: Callable[[str, str], None] | None) -> None:
         def plan(method: str, path: str) -> Fault | None:

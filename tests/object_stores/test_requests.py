@@ -141,3 +141,19 @@ def test_what_lookups_keep_in_memory_has_a_bound(
             assert session.lookup([1, 2, 3, 4, 5, 6]).num_rows == 6
         assert requests.of_data >= 2  # in ranges, each time
     assert not kept_inputs.KEPT_FILES._files
+
+
+def test_expiry_deletes_many_files_at_once_and_asks_for_none(
+    proxy: FaultyProxy, table: wt.Table
+) -> None:
+    for number in range(5):
+        table.write(rows(number))
+    table.compact(full=True)
+    with counted(proxy) as requests:
+        gone = table.expire_snapshots(1, 1, 0)
+    assert gone.files > 12
+    assert (
+        0 < requests["POST", "bucket"] <= 3 + 2 * len(gone.ids)
+    )  # each snapshot and its note go alone
+    assert not requests.of_data
+    assert table.remove_orphan_files(older_than_millis=0).paths == ()

@@ -13,7 +13,7 @@ name, before anything is deleted; StorageError.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,14 +42,14 @@ class Swept:
 
 @dataclass(frozen=True)
 class _Waste:
-    """What nobody needs. data: entries of data and changelog files. sizes: bytes of metadata files, by path, in the
-    order in which they go.
+    """What nobody needs. data: entries of data and changelog files. metadata: bytes of metadata files, by path, in
+    groups that go one after the other.
     """
 
     snapshots: list[Snapshot] = field(default_factory=list)
     kept: Set[str] = frozenset()
     data: list[ManifestEntry] = field(default_factory=list)
-    sizes: dict[str, int] = field(default_factory=dict)
+    metadata: tuple[dict[str, int], ...] = ()
 
 
 class ExpirySweep:
@@ -68,6 +68,15 @@ class ExpirySweep:
     def run(self) -> Swept:
         """Delete what the notes name and nobody else; then the notes."""
         waste, swept = self._find(), Swept()
+        self._delete(self._data_files(waste), swept)
+        for sizes in waste.metadata:
+            self._delete(sizes, swept)
+        for snapshot in waste.snapshots:
+            self._retired.forget(snapshot.id)
+        return swept
+
+    def _data_files(self, waste: _Waste) -> dict[str, int]:
+        sizes: dict[str, int] = {}
         for entry in waste.data:
             if entry.file.external_path is not None:
                 _log.warning("%s is outside of the table and stays", entry.file.external_path)
@@ -75,13 +84,8 @@ class ExpirySweep:
             for name in file_names(entry):
                 if name not in waste.kept:
                     path = self._state.data_file(entry.bucket_id, name)
-                    size = entry.file.file_size if name == entry.file.file_name else 0
-                    self._delete(path, size, swept)
-        for path, size in waste.sizes.items():
-            self._delete(path, size, swept)
-        for snapshot in waste.snapshots:
-            self._retired.forget(snapshot.id)
-        return swept
+                    sizes[path] = entry.file.file_size if name == entry.file.file_name else 0
+        return sizes
 
     def _find(self) -> _Waste:
         for look in range(_LOOKS):
@@ -142,7 +146,9 @@ class ExpirySweep:
             )
         return kept
 
-    def _metadata(self, retired: list[Snapshot], kept: Set[str]) -> dict[str, int]:
+    def _metadata(
+        self, retired: list[Snapshot], kept: Set[str]
+    ) -> tuple[dict[str, int], dict[str, int]]:
         """Manifests first: a list that is there says which of them may be left."""
         manifests: dict[str, int] = {}
         last: dict[str, int] = {}
@@ -159,7 +165,7 @@ class ExpirySweep:
                 last[self._paths.manifest(snapshot.index_manifest)] = 0
             if snapshot.statistics is not None and snapshot.statistics not in kept:
                 last[self._paths.statistics(snapshot.statistics)] = 0
-        return manifests | last
+        return manifests, last
 
     def _manifests(self, name: str, snapshot: Snapshot) -> list[tuple[str, int]]:
         """Name and bytes of the manifests in a list; none when it is gone."""
@@ -176,7 +182,7 @@ class ExpirySweep:
             return []
         return [self._paths.index(name) for name in names if name not in kept]
 
-    def _delete(self, path: str, size_bytes: int, swept: Swept) -> None:
-        if self._file_io.delete(path):
-            swept.files += 1
-            swept.size_bytes += size_bytes
+    def _delete(self, sizes: Mapping[str, int], swept: Swept) -> None:
+        gone = self._file_io.delete_all(sizes)
+        swept.files += len(gone)
+        swept.size_bytes += sum(sizes[path] for path in gone)

@@ -109,9 +109,9 @@ def remove_orphans(
     if dry_run:
         orphans = sorted(orphans, key=lambda file: file.path)
     else:
+        gone = set(state.file_io.delete_all([file.path for file in orphans]))
         orphans = sorted(
-            (file for file in orphans if state.file_io.delete(file.path)),
-            key=lambda file: file.path,
+            (each for each in orphans if each.path in gone), key=lambda file: file.path
         )
         directories = [path for path in directories if state.file_io.delete_empty_dir(path)]
         forget_holds(state, older_than_millis, clock)

@@ -9,6 +9,7 @@ storage says is not there: a look that failed says nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -93,6 +94,10 @@ class FileIO(Protocol):
 
     def delete(self, path: str) -> bool:
         """Remove a file; False when it was not there."""
+        ...
+
+    def delete_all(self, paths: Iterable[str]) -> Sequence[str]:
+        """Remove files, in any order: those that were there, or all, where the storage does not say which were."""
         ...
 
     def delete_dir(self, path: str) -> bool:

@@ -13,7 +13,7 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -143,6 +143,9 @@ class LocalFileIO:
             except _ABSENT:
                 return False
             return True
+
+    def delete_all(self, paths: Iterable[str]) -> Sequence[str]:
+        return [path for path in paths if self.delete(path)]
 
     def delete_dir(self, path: str) -> bool:
         with _mapped_errors(path):
