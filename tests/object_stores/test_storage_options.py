@@ -6,8 +6,10 @@ import json
 import logging
 import pickle
 import traceback
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -259,3 +261,34 @@ def test_a_user_in_the_endpoint_of_the_environment_is_in_no_error(
     told = "".join(traceback.format_exception(refused.value))
     assert f"//127.0.0.1:{proxy.server_port}" in told
     assert "hidden@" not in told
+
+
+@pytest.mark.parametrize(
+    "secret", ["plain-secret-1", "with/slash+plus=secret", "<b>&secret", "%2b%2Fsecret"]
+)
+def test_a_secret_is_masked_however_a_store_writes_it(
+    proxy: FaultyProxy, place: str, secret: str
+) -> None:
+    """As it is, as XML and HTML write it, and as URLs do."""
+    written = [
+        secret,
+        escape(secret),
+        escape(secret, quote=False),
+        quote(secret),
+        quote(secret, safe=""),
+    ]
+    written += [each.lower() for each in written]
+    for form in written:
+        said = f"<Error><Code>No</Code><Message>key {form} is not known</Message></Error>"
+        proxy.refusal = (403, said.encode())
+        proxy.plan = lambda method, path: Fault.REFUSED
+        options = {
+            "s3.endpoint": f"http://127.0.0.1:{proxy.server_port}",
+            "s3.access-key": "somebody",
+            "s3.secret-key": secret,
+        }
+        with pytest.raises(wt.StorageError) as refused:
+            wt.Table.open(f"{place}/t", storage_options=options)
+        told = "".join(traceback.format_exception(refused.value))
+        assert "is not known" in told or "<b>" in secret
+        assert form not in told

@@ -52,6 +52,7 @@ from widetable.commit.snapshot_store import SnapshotStore
 from widetable.errors import (
     ConflictError,
     DamagedError,
+    InvalidError,
     NotFoundError,
     StorageError,
     WidetableError,
@@ -264,12 +265,14 @@ class Committer:
             if not (delta or run.asked.properties or run.asked.restores):
                 return self._not_committed(run, latest, None)
             snapshot = self._next_snapshot(run, look, delta)
-        except (NotFoundError, DamagedError):
+        except (NotFoundError, DamagedError, ConflictError, InvalidError) as error:
+            if not self._newest.may_follow(latest):
+                return None  # what was found does not hold
             # Expiry may have taken the files of a snapshot that is not the newest one any more.
-            is_newest = latest is None or self.snapshots.latest_id() == latest.id
-            if is_newest and self._newest.may_follow(latest):
-                raise
-            return None
+            is_gone = isinstance(error, (NotFoundError, DamagedError))
+            if latest and is_gone and self.snapshots.latest_id() != latest.id:
+                return None
+            raise
         if not self._publish(run, snapshot, latest):
             return None
         self._newest.remember(snapshot)

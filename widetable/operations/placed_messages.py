@@ -33,6 +33,7 @@ def committed_where_they_belong(
 ) -> tuple[CommitResult, Sequence[CommitMessage]]:
     """The result of the commit, and the messages that it was made of in the end."""
     placed: Sequence[CommitMessage] = messages
+    is_asked_again = False
     for tries_left in reversed(range(_MOST_MOVES)):
         try:
             result = commit(placed)
@@ -40,18 +41,29 @@ def committed_where_they_belong(
             # Certainly not in, whoever made them.
             again = _placed_anew(table, messages) if isinstance(error, ConflictError) else None
             _discard_moved(table, placed, messages)
+            if _may_be_back(table, error, again) and not is_asked_again and tries_left:
+                placed, is_asked_again = messages, True
+                continue
             if again is None or not tries_left:
                 if again is not None:
                     _discard_moved(table, again, messages)
                 raise
             _log.info("rows of a commit to %s go to other buckets: %s", table.path, error)
-            placed = again
+            placed, is_asked_again = again, False
             continue
         # When a commit of the same identifier was in first, it may have been of the given files.
         unused = (messages, placed) if result.committed else (placed, messages)
         _discard_moved(table, *unused)
         return result, placed
     raise AssertionError("the last try returns or raises")
+
+
+def _may_be_back(
+    table: OpenTable, error: ConflictError | InvalidError, again: list[CommitMessage] | None
+) -> bool:
+    """Whether the partitions may have the messages' buckets again since the commit was refused: somebody rescales."""
+    is_conflict = isinstance(error, ConflictError) and again is None
+    return is_conflict and table._committer.schemas.is_rescaled()
 
 
 def _placed_anew(table: OpenTable, messages: Sequence[CommitMessage]) -> list[CommitMessage] | None:

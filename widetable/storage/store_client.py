@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
+from html import escape
 from importlib import import_module
 from typing import Any, Final
 from urllib.parse import quote
@@ -118,11 +119,12 @@ class StoreClient:
         """What an error says, short and without secrets; from then on it says no more itself, as it is in tracebacks,
         too.
         """
-        text = _short(str(cause))
+        text = str(cause)
         for secret in (*self._options.secrets, *_secrets_of_environment()):
             if len(secret) >= _SHORTEST_SECRET:
-                for form in (secret, quote(secret, safe="")):
-                    text = text.replace(form, "***")
+                forms = "|".join(map(re.escape, _forms(secret)))
+                text = re.sub(forms, "***", text, flags=re.IGNORECASE)  # %2b is %2B
+        text = _short(text)
         if not isinstance(cause, OSError) or cause.errno is None:
             cause.args = (text,)
         return text[:_LONGEST_REASON] or type(cause).__name__
@@ -139,6 +141,18 @@ def store_client(bucket: StoreBucket, options: StorageOptions) -> StoreClient:
     if key not in _CLIENTS:
         _CLIENTS[key] = StoreClient(bucket, options)
     return _CLIENTS[key]
+
+
+def _forms(secret: str) -> list[str]:
+    """How it may be written in what a store or a proxy says."""
+    forms = {
+        secret,
+        quote(secret, safe=""),
+        quote(secret),
+        escape(secret),
+        escape(secret, quote=False),
+    }
+    return sorted(forms, key=len, reverse=True)
 
 
 def _short(text: str) -> str:

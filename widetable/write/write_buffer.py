@@ -12,6 +12,7 @@ readers.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -26,7 +27,7 @@ from widetable.merge.engine import MergeEngine, PartialMerge
 from widetable.merge.sorted_merge import collapse, merge_runs
 from widetable.row_kind import is_retraction
 from widetable.schema import VALUE_KIND, TableSchema
-from widetable.write.spill_space import SpilledRun, SpillSpace
+from widetable.write.spill_space import SpilledRun, SpillFile, SpillSpace
 
 _PARTS_OF_BUDGET: Final = 3
 _MERGE_PARTS_OF_BUDGET: Final = 8
@@ -168,15 +169,22 @@ class WriteBuffer:
             )
 
     def _spill(self) -> None:
-        """Write the largest buckets to disk until half of the limit is free."""
-        with self._space.new_file() as file:
+        """Write the largest buckets to disk until half of the limit is free. Rows of other columns, which are there
+        when what is moved is of several writers, are in another file.
+        """
+        files: dict[pa.Schema, SpillFile] = {}
+        with contextlib.ExitStack() as stack:
             while self._bytes > self._limit_bytes // 2:
                 held = max(self._buckets.values(), key=lambda bucket: bucket.bytes)
                 if not held.batches:
                     return
                 rows = self._chunk_rows(held)
                 layers = self._collapse(held)
-                held.spills.append([file.write(_pieces(layer, rows)) for layer in layers])
+                for layer in layers:
+                    if layer.schema not in files:
+                        files[layer.schema] = stack.enter_context(self._space.new_file())
+                spilled = [files[layer.schema].write(_pieces(layer, rows)) for layer in layers]
+                held.spills.append(spilled)
 
     def _chunk_rows(self, held: _BufferedBucket) -> int:
         """Rows of a batch so small that those of all merged runs take an eighth of the budget."""

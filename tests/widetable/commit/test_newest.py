@@ -19,6 +19,7 @@ from tests.widetable.commit.fake_table import (
 )
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import Committer
+from widetable.commit.manifest_cache import MANIFEST_CACHE
 from widetable.errors import InvalidError, NotFoundError
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
@@ -101,3 +102,64 @@ def test_a_table_that_was_made_again_gets_nothing_of_the_old_one(tmp_path: Path)
         table.append([written(data_file("b"))])
     assert live_names(other) == ["x", "y"]
     assert metadata_files(paths) == named_metadata_files(other)
+
+
+def test_a_refusal_by_what_was_rolled_back_does_not_hold(tmp_path: Path) -> None:
+    """Of a lower identifier: the commit that makes it a collision is not there any more."""
+    paths = make_table(tmp_path)
+    table = known(paths)
+    go_back(paths)
+    result = table.append([written(data_file("lower"))], Identity.of("user", 0, digest="d"))
+    assert result.committed
+    assert live_names(table) == ["a", "lower"]
+
+
+def forgetting(paths: TablePaths) -> FaultyFileIO:
+    """Another process has no manifests in memory."""
+    file_io = FaultyFileIO(IO)
+    file_io.run_before("exists", MANIFEST_CACHE.clear, "snapshot-3", times=-1)
+    return file_io
+
+
+@pytest.mark.parametrize("is_made_again", [True, False])
+def test_a_commit_that_reads_what_is_gone_ends(tmp_path: Path, *, is_made_again: bool) -> None:
+    """It reads manifests of the snapshot that it knows, which went with the table."""
+    paths = make_table(tmp_path / "t")
+    table = known(paths, forgetting(paths))
+    entries = table.live_files.live_entries(table.snapshots.latest())
+    shutil.rmtree(paths.root)
+    if is_made_again:
+        committer(make_table(tmp_path / "t")).append([written(data_file("x"))])
+    with pytest.raises(InvalidError if is_made_again else NotFoundError):
+        table.overwrite(None, [written(data_file("b"))])
+    assert len(entries) == 2
+
+
+def test_a_commit_that_reads_what_was_rolled_back_goes_again(tmp_path: Path) -> None:
+    paths = make_table(tmp_path)
+    table = known(paths, forgetting(paths))
+    newest = table.snapshots.latest()
+    assert newest is not None
+    go_back(paths)
+    for name in newest.list_bytes:
+        IO.delete(paths.manifest(name))
+    assert table.overwrite(None, [written(data_file("b"))]).snapshot_id == 2
+    assert live_names(table) == ["b"]
+
+
+def test_a_first_commit_that_slept_does_not_become_the_first_again(tmp_path: Path) -> None:
+    """Others have committed and expired their first ones since it looked."""
+    paths = make_table(tmp_path)
+    other = committer(paths)
+
+    def others_go_on() -> None:
+        for name in "xyz":
+            other.append([written(data_file(name))])
+        for id in (1, 2):
+            IO.delete(paths.snapshot(id))
+
+    file_io = FaultyFileIO(IO)
+    file_io.run_before("write_new", others_go_on, "/manifest/")
+    table = committer(paths, file_io)
+    assert table.append([written(data_file("mine"))]).snapshot_id == 4
+    assert live_names(table) == ["mine", "x", "y", "z"]
