@@ -72,7 +72,7 @@ class Newest:
         self.remember(None)
         if base is None:
             check_identity(self._file_io, self._paths, self.identity)
-            return self._snapshots.latest_id() is None
+            return not self._snapshots.ids()
         try:
             is_there = self._snapshots.load(base.id) == base
         except NotFoundError:
