@@ -44,7 +44,8 @@ def position(table: wt.Table, consumer: str | None = None, **start: Any) -> Stre
     chosen = start_of(
         start.get("mode", DEFAULT), start.get("snapshot_id"), start.get("timestamp_millis")
     )
-    return StreamPosition(table, StreamOptions(chosen, consumer, Limits()), ["k", "a"])
+    opened = wt.Table.open(table.path)  # as a query does that starts
+    return StreamPosition(opened, StreamOptions(chosen, consumer, Limits()), ["k", "a"])
 
 
 def rows_of(stream: StreamPosition, start: Offset, end: Offset) -> list[list[tuple[int, int]]]:

@@ -87,7 +87,7 @@ def test_dates_nulls_and_patterns(tmp_path: Path) -> None:
         options={
             "partition.expiration-time": "2 h",
             "partition.timestamp-pattern": "$d $h:00",
-            "partition.timestamp-formatter": "yyyyMMdd HH:mm",
+            "partition.timestamp-formatter": "yyyyMMdd H:mm",  # hours are numbers
         },
     )
     times = [NOW - timedelta(hours=age) for age in (50, 5, 0)]
