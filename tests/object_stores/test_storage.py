@@ -356,3 +356,13 @@ def test_a_path_elsewhere_is_no_proof_of_an_honest_store(
     proxy.plan = lambda method, path: Fault.LAX
     with pytest.raises(UnsupportedError, match="If-None-Match"):
         file_io.publish(f"{place}/snapshot-1", b"ours")
+
+
+def test_a_list_that_was_cut_is_asked_for_again(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str
+) -> None:
+    file_io.write_new(f"{place}/a", b"1")
+    left = [Fault.CUT, Fault.CUT]
+    proxy.plan = lambda method, path: left.pop() if left and "list-type" in path else None
+    assert [each.name for each in file_io.list(place)] == ["a"]
+    assert not left

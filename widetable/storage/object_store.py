@@ -21,6 +21,7 @@ Source: format.md section 11. Raises as `file_io` says, UnsupportedError where o
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import hashlib
 import io
@@ -44,6 +45,7 @@ from widetable.storage.ranged_input import RangedInput
 from widetable.storage.storage_options import AZURE, StorageOptions, options_of_the_file
 from widetable.storage.store_client import store_client
 
+_LIST_TRIES: Final = 4
 # Of one object that is written: what is longer goes up in parts.
 _PART_BYTES: Final = 8 << 20
 # Up to here bytes are put on condition; what is longer is copied by the store, under a name that is new.
@@ -158,6 +160,16 @@ class ObjectStoreFileIO:
         return int(self._head(path)["size"])
 
     def list(self, path: str) -> list[FileStatus]:
+        for tries_left in reversed(range(_LIST_TRIES)):
+            try:
+                return self._listed(path)
+            except StorageError as refusal:
+                # obstore asks again where there was no answer, and not where a list was cut.
+                if not tries_left or "response body" not in refusal.found:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _listed(self, path: str) -> builtins.list[FileStatus]:
         with self._mapped_errors(path):
             key = self._key(path)
             found = self._client.obs.list_with_delimiter(
