@@ -1,8 +1,7 @@
 """The wheel is whole: installed outside the checkout and shipped to Spark's workers, it writes and reads.
 
 Two virtual environments are made beside the wheel, one for the driver with the wheel installed, one for
-the workers without it. Both take third-party packages from the environment of the tests through a .pth
-file, which does not bring the checkout along: that is checked first.
+the workers without it.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-import sysconfig
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +19,7 @@ import pytest
 from tests.patience import PATIENCE_SECONDS
 from tests.test_readme import examples
 from tests.unprivileged import read_only, without_privileges
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.wheel_environment import ROOT, built_wheel, environment_without_checkout, succeed
 
 pytestmark = pytest.mark.wheel
 
@@ -48,29 +44,9 @@ def run(
     )
 
 
-def succeed(answer: subprocess.CompletedProcess[str]) -> str:
-    assert answer.returncode == 0, answer.stdout[-2000:] + answer.stderr[-6000:]
-    return answer.stdout
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
-    succeed(run(*build, cwd=folder))
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
-def environment_without_checkout(folder: Path) -> Path:
-    """A new virtual environment that sees the installed third-party packages; its python."""
-    succeed(run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent))
-    (site_packages,) = folder.glob("lib/python*/site-packages")
-    (site_packages / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    python = folder / "bin/python"
-    found = run(python, "-c", "import pyarrow, widetable", cwd=folder.parent)
-    assert "No module named 'widetable'" in found.stderr, "the checkout is in sight"
-    return python
+    return built_wheel(tmp_path_factory.mktemp("dist"))
 
 
 def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
@@ -106,9 +82,7 @@ def test_a_read_only_installation_without_a_home_runs_the_example(
     wheel: Path, tmp_path: Path
 ) -> None:
     installed, work = tmp_path / "installed", tmp_path / "work"
-    python = environment_without_checkout(installed)
-    install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", wheel)
-    succeed(run(sys.executable, "-m", "pip", "--python", python, *install, cwd=tmp_path))
+    python = environment_without_checkout(installed, wheel)
     work.mkdir()
     nowhere = str(installed / "home")
     with read_only(installed):
@@ -132,10 +106,8 @@ def test_a_read_only_installation_without_a_home_runs_the_example(
 def test_wheel_shipped_to_the_workers_writes_and_reads(
     wheel: Path, tmp_path: Path, java_home: str
 ) -> None:
-    driver = environment_without_checkout(tmp_path / "driver")
+    driver = environment_without_checkout(tmp_path / "driver", wheel)
     worker = environment_without_checkout(tmp_path / "worker")
-    install = ("install", "--quiet", "--no-deps", "--no-index", wheel)
-    succeed(run(sys.executable, "-m", "pip", "--python", driver, *install, cwd=tmp_path))
     # Spark ships archives named .zip; under another name they do not reach the workers' path.
     archive = shutil.copy(wheel, tmp_path / "widetable.zip")
     program = shutil.copy(ROOT / "tests/wheel_driver.py", tmp_path / "application.py")

@@ -15,8 +15,6 @@ import contextlib
 import os
 import re
 import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +23,7 @@ import psutil
 import pytest
 
 from tests.patience import wait_for
+from tests.wheel_environment import environment_without_checkout
 
 _DAEMONS = "org.apache.spark.deploy"
 _CORES = 4
@@ -37,17 +36,6 @@ def kill_tree(pid: int) -> None:
         for process in (first, *first.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-
-
-def python_with(wheel: Path, folder: Path) -> Path:
-    """A new virtual environment that has the wheel, and the third-party packages of this one; its bin folder."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    (site_packages,) = folder.glob("lib/python*/site-packages")
-    (site_packages / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    python = str(folder / "bin/python")
-    install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel))
-    subprocess.run([sys.executable, "-m", "pip", "--python", python, *install], check=True)
-    return folder / "bin"
 
 
 @dataclass
@@ -84,7 +72,7 @@ class Cluster:
         folder = self.folder / f"worker{number}"
         for name in ("cache", "tmp", "work"):
             (folder / name).mkdir(parents=True)
-        bin_folder = python_with(self.wheel, folder / "python")
+        bin_folder = environment_without_checkout(folder / "python", self.wheel).parent
         environment = {
             **self.environment,
             "PATH": f"{bin_folder}:/usr/bin:/bin",

@@ -22,10 +22,10 @@ from tests.cluster.job import ENOUGH, KEYS, value_of
 from tests.cluster.standalone import Cluster, kill_tree, standalone
 from tests.object_stores.s3_server import BUCKET, environment, s3_server
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.wheel_environment import ROOT, built_wheel
 from widetable.format.snapshot import Snapshot
 from widetable.storage import store_client
 
-ROOT = Path(__file__).resolve().parents[2]
 WRITERS = int(os.environ.get("WIDETABLE_CLUSTER_WRITERS", "2"))
 BATCHES = int(os.environ.get("WIDETABLE_CLUSTER_BATCHES", "6"))
 ROWS = int(os.environ.get("WIDETABLE_CLUSTER_ROWS", "150"))
@@ -41,11 +41,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
-    subprocess.run([*build, str(ROOT)], check=True, capture_output=True, cwd=folder)
-    (found,) = folder.glob("*.whl")
-    return found
+    return built_wheel(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")

@@ -362,7 +362,14 @@ def test_a_list_that_was_cut_is_asked_for_again(
     file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str
 ) -> None:
     file_io.write_new(f"{place}/a", b"1")
-    left = [Fault.CUT, Fault.CUT]
+    left: list[Fault] = []
     proxy.plan = lambda method, path: left.pop() if left and "list-type" in path else None
+    left += [Fault.CUT] * 2
     assert [each.name for each in file_io.list(place)] == ["a"]
+    left += [Fault.CUT] * 2
+    assert file_io.delete_dir(place)
     assert not left
+    assert file_io.list(place) == []
+    left += [Fault.CUT] * 9
+    with pytest.raises(StorageError, match="response body"):
+        file_io.list(place)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import widetable as wt
 import widetable_spark
+from widetable_spark.reading import hadoop_serves
 
 
 @pytest.fixture
@@ -115,3 +116,18 @@ def test_an_empty_table_has_no_rows_and_its_columns(spark: SparkSession, tmp_pat
     assert frame.columns == ["k", "v"]
     assert frame.collect() == []
     assert spark.read.format("widetable").load(table.path).collect() == []
+
+
+def test_files_in_a_store_are_left_to_spark_where_hadoop_has_a_connector(
+    spark: SparkSession,
+) -> None:
+    for path in ("/tmp/t", "file:///tmp/t"):
+        assert hadoop_serves(spark, path)
+    configuration = spark._jsc.hadoopConfiguration()
+    for scheme in ("s3", "abfss"):
+        assert not hadoop_serves(spark, f"{scheme}://bucket/t")
+        configuration.set(f"fs.{scheme}.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+        try:
+            assert hadoop_serves(spark, f"{scheme}://bucket/t")
+        finally:
+            configuration.unset(f"fs.{scheme}.impl")

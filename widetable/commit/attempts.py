@@ -12,8 +12,8 @@ from widetable.commit.touched_keys import Untouched
 
 
 class Attempts:
-    """Of one commit. files: None before the
-    first. may_be_in: it is not known how a publish that was tried ended.
+    """Of one commit. files: None before the first attempt. may_be_in: it is not known how a publish that was tried
+    ended.
     """
 
     def __init__(

@@ -3,9 +3,9 @@
 In: the snapshots after one up to another one, both kept. Out: files by bucket, and the keys in them. Compactions touch
 nothing: they only bring rows together; but one that let rows go because they are too old, or may have, touches all keys
 that it read. Nor does a rescaling of ours, which only moves rows to other buckets; then one key may be in files of two.
-That needs no changelog, and knows what stands at level 0 too. Keys that were
-written with the values that they had count as touched. Raises NotFoundError for a snapshot of the range that has
-expired, and what reading manifests and data files raises.
+That needs no changelog, and knows what stands at level 0 too. Keys that were written with the values that they had
+count as touched. Raises NotFoundError for a snapshot of the range that has expired, and what reading manifests and data
+files raises.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 Times are CPU time per row and column, measured (docs/facts/engine.md section A: 1 M rows of 60 columns), and what an
 object store lets one wait. Only ratios matter. A cache that is there is always used: its mapped rows cost less than
-Parquet even where every row is asked for.
-Building one costs more than any single scan, so it pays only when lookups come again, which nobody knows. So it is
-built when scans of the file have cost as much as it would: then at most twice the time is spent that the best choice
-would have taken, whatever comes. It is not built for a batch that is a large part of the file: the file is merged into
-another one soon.
+Parquet even where every row is asked for. Building one costs more than any single scan, so it pays only when lookups
+come again, which nobody knows. So it is built when scans of the file have cost as much as it would: then at most twice
+the time is spent that the best choice would have taken, whatever comes. It is not built for a batch that is a large
+part of the file: the file is merged into another one soon.
 """
 
 from __future__ import annotations

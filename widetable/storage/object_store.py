@@ -21,7 +21,6 @@ Source: format.md section 11. Raises as `file_io` says, UnsupportedError where o
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import hashlib
 import io
@@ -33,7 +32,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
 
@@ -44,6 +43,8 @@ from widetable.storage.local_turn import turn
 from widetable.storage.ranged_input import RangedInput
 from widetable.storage.storage_options import AZURE, StorageOptions, options_of_the_file
 from widetable.storage.store_client import store_client
+
+T = TypeVar("T")
 
 _LIST_TRIES: Final = 4
 # Of one object that is written: what is longer goes up in parts.
@@ -160,21 +161,11 @@ class ObjectStoreFileIO:
         return int(self._head(path)["size"])
 
     def list(self, path: str) -> list[FileStatus]:
-        for tries_left in reversed(range(_LIST_TRIES)):
-            try:
-                return self._listed(path)
-            except StorageError as refusal:
-                # obstore asks again where there was no answer, and not where a list was cut.
-                if not tries_left or "response body" not in refusal.found:
-                    raise
-        raise AssertionError("the last try returns or raises")
-
-    def _listed(self, path: str) -> builtins.list[FileStatus]:
-        with self._mapped_errors(path):
-            key = self._key(path)
-            found = self._client.obs.list_with_delimiter(
-                self._client.store, prefix=f"{key}/" if key else None
-            )
+        key, client = self._key(path), self._client
+        prefix = f"{key}/" if key else None
+        found = self._whole_list(
+            path, lambda: client.obs.list_with_delimiter(client.store, prefix=prefix)
+        )
         below = len(key) + 1 if key else 0
         entries = [
             FileStatus(prefix[below:].rstrip("/"), True, 0, 0, 0)
@@ -205,12 +196,15 @@ class ObjectStoreFileIO:
         return asked
 
     def delete_dir(self, path: str) -> bool:
-        with self._mapped_errors(path):
-            found = self._client.obs.list(self._client.store, prefix=f"{self._key(path)}/")
-            was_there = False
-            for page in found:
+        prefix, client, was_there = f"{self._key(path)}/", self._client, False
+
+        def delete_pages() -> None:
+            nonlocal was_there
+            for page in client.obs.list(client.store, prefix=prefix):
                 was_there = True
                 self._delete_all([one["path"] for one in cast("Sequence[dict[str, Any]]", page)])
+
+        self._whole_list(path, delete_pages)
         return was_there
 
     def delete_empty_dir(self, path: str) -> bool:
@@ -229,6 +223,17 @@ class ObjectStoreFileIO:
         with contextlib.suppress(OSError):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         return turn(os.path.join(folder, hashlib.sha256(path.encode()).hexdigest()))
+
+    def _whole_list(self, path: str, read: Callable[[], T]) -> T:
+        """What reads lists, begun anew: obstore asks again where there was no answer, and not where a list was cut."""
+        for tries_left in reversed(range(_LIST_TRIES)):
+            try:
+                with self._mapped_errors(path):
+                    return read()
+            except StorageError as refusal:
+                if not tries_left or "response body" not in refusal.found:
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     def _delete_all(self, keys: Sequence[str]) -> None:
         """S3 takes them at once; other stores mind those that somebody else has deleted."""
