@@ -66,6 +66,9 @@ def faulty_proxy(server_port: int) -> Iterator[FaultyProxy]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = (
+        True  # a body is sent behind its head: it would wait 40 ms for an answer
+    )
     server: FaultyProxy
 
     def log_message(self, format: str, *args: Any) -> None:
