@@ -27,6 +27,7 @@ STAGES = (
         "join_options",
         "retention_options",
         "tag_options",
+        "barrier_options",
         "options",
         "tag_rule",
         "partition_time",

@@ -23,6 +23,7 @@ if typing.TYPE_CHECKING:
         WidetableError,
     )
     from widetable.operations.audit_report import AuditReport
+    from widetable.operations.barrier_writer import BarrierWriter
     from widetable.operations.doctor_report import DoctorFinding, DoctorReport
     from widetable.operations.expiry import ExpiryResult
     from widetable.operations.explanation import (
@@ -43,6 +44,7 @@ if typing.TYPE_CHECKING:
     from widetable.operations.repair import RepairedFile, RepairResult
     from widetable.operations.rollback import RollbackResult
     from widetable.operations.salvage import LostRows
+    from widetable.operations.session import Session, SessionTable
     from widetable.read.arrow_rows import ArrowRows
     from widetable.read.scan import TableScan
     from widetable.table import Table
@@ -55,6 +57,7 @@ else:
 __all__ = [
     "ArrowRows",
     "AuditReport",
+    "BarrierWriter",
     "Catalog",
     "ChangeFollower",
     "ChangeScan",
@@ -85,6 +88,8 @@ __all__ = [
     "RepairResult",
     "RepairedFile",
     "RollbackResult",
+    "Session",
+    "SessionTable",
     "StorageError",
     "Table",
     "TableScan",

@@ -18,7 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from widetable import options as opt
-from widetable.arguments import flag, instance, mapping, names, text
+from widetable.arguments import flag, instance, mapping, names, one_of, text, whole_number
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_table import check_barriers
 from widetable.commit.schema_store import SchemaStore
 from widetable.derive.derived_alteration import alter_table
 from widetable.derive.widen_schema import widened_columns
@@ -28,9 +30,11 @@ from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
 from widetable.new_schema import arrow_schema, new_schema
+from widetable.operations.barrier_writer import BarrierWriter
 from widetable.operations.branches import branch_names
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange
+from widetable.operations.session import CONSISTENCIES, REPEATABLE_READ, Session
 from widetable.operations.supported import check_changelog_producer
 from widetable.operations.table_copy import copy_table
 from widetable.option_checks import check_honoured, option_texts
@@ -113,6 +117,7 @@ class Catalog:
         check_honoured(new.options, made_here=True)
         check_changelog_producer(new)
         check_record_expiry(new)
+        check_barriers(new)
         check_derived(new)
         check_partition_types(new)
         store = self._schemas(root, new)
@@ -141,6 +146,41 @@ class Catalog:
                 action="Check the name, or make the table first.",
             )
         return self._open(root)
+
+    def writer(
+        self, table: str, writer: str, columns: Sequence[str] | None = None
+    ) -> BarrierWriter:
+        """A writer of the table `db.name`, which is under barriers (option `widetable.barrier-interval`); the table
+        waits for it from now on. writer: its name, the same in each life of its program; a process that has it
+        already is refused from now on. columns: that it writes besides the key, None for all.
+        """
+        return BarrierWriter(self.table(table), writer, columns)
+
+    def session(
+        self,
+        tables: Sequence[str] | None = None,
+        *,
+        consistency: str = REPEATABLE_READ,
+        as_of: int | None = None,
+    ) -> Session:
+        """Read several tables at one barrier: `with catalog.session([..]) as s: s.table(name).scan()`. tables:
+        `db.name` of tables under barriers of one interval, None for all that the warehouse has.
+
+        consistency: `RepeatableRead`, the newest barrier that is complete in all of them, which stays until the session
+        is closed; `ReadCommitted`, the same, as nothing is shown before it is committed; `ReadUncommitted`, the newest
+        snapshot of each table. as_of: a barrier that is wanted instead of the newest one.
+        """
+        consistency = one_of(consistency, CONSISTENCIES, "consistency")
+        barrier = None if as_of is None else whole_number(as_of, "as_of")
+        named = self.list_tables() if tables is None else names(tables, "tables")
+        opened = {name: self.table(name) for name in named}
+        if tables is None:
+            opened = {
+                name: table
+                for name, table in opened.items()
+                if table.schema.typed_options.get(BARRIER_INTERVAL) is not None
+            }
+        return Session(opened, consistency, barrier)
 
     def list_databases(self) -> list[str]:
         """Names, sorted: of the directories that can be databases, also of those without tables."""

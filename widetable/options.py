@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
+from widetable.barrier_options import BARRIER_OPTIONS
 from widetable.join_options import OPTIONS_OF_MADE
 from widetable.option import Option, parse_value
 from widetable.retention_options import RETENTION_OPTIONS
@@ -416,6 +417,7 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *(value for value in tuple(globals().values()) if isinstance(value, Option)),
     *RETENTION_OPTIONS,
     *TAG_OPTIONS,
+    *BARRIER_OPTIONS,
     *OPTIONS_OF_MADE,
 )
 BY_KEY: Final[dict[str, Option[Any]]] = {option.key: option for option in OPTIONS}

@@ -51,6 +51,9 @@ class Ground:
         self.table.write(pa.table({"k": [2, 3], "s": ["c", None]}))
         self.table.create_tag("here")
         self.table.create_branch("side", tag="here")
+        options = {"widetable.fsync": "false", "widetable.barrier-interval": "1 s"}
+        self.catalog.create_table("db.under_barriers", SCHEMA, primary_key=["k"], options=options)
+        self.writer = self.catalog.writer("db.under_barriers", "usual")
         self._altered = 0
 
     def call(self, call: str, /, **given: Any) -> None:
@@ -84,6 +87,16 @@ class Ground:
             "Catalog.copy_table": ({"source": USUAL_NAME, "target": USUAL_NAME}, self._copy),
             "Catalog.alter_table": ({"name": USUAL_NAME}, self._alter),
             "Table.open": ({"path": table.path}, wt.Table.open),
+            "Catalog.writer": (
+                {"table": "db.under_barriers", "writer": "w"},
+                catalog.writer,
+            ),
+            "Catalog.session": (
+                {"tables": ["db.under_barriers"], "consistency": "ReadUncommitted"},
+                lambda **of: catalog.session(**of).close(),
+            ),
+            "BarrierWriter.write": ({"data": ROWS}, self.writer.write),
+            "BarrierWriter.complete": ({}, self.writer.complete),
             "Table.write": (
                 {"data": ROWS, "commit_user": "u", "commit_identifier": 1},
                 table.write,

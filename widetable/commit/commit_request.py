@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from widetable.arguments import items, mapping, text, whole_number
+from widetable.commit.barrier_step import BarrierStep
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import OWN_PROPERTIES
 from widetable.commit.planned_from import PlannedFrom
@@ -49,7 +50,7 @@ class CommitRequest:
     these are live and stay, whatever the scope. read_snapshot_id: of an append whose rows were made from what stands
     there: no other commit after it may have written their keys. restores: the snapshot whose rows a rollback puts back.
     planned: what a compaction saw. rescaled: how many buckets its partition has from now on. follow: gives the messages
-    anew behind each snapshot.
+    anew behind each snapshot. barrier: what an append to a table under barriers does to them.
     """
 
     kind: str
@@ -67,6 +68,7 @@ class CommitRequest:
     planned: PlannedFrom | None = None
     rescaled: int | None = None
     follow: Follow | None = None
+    barrier: BarrierStep | None = None
 
     def behind(self, latest: Snapshot | None) -> CommitRequest:
         """What is asked for behind that snapshot."""

@@ -25,11 +25,13 @@ import contextlib
 import logging
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from widetable import options as opt
 from widetable.commit.attempts import Attempts
+from widetable.commit.barrier_gate import barrier_properties
+from widetable.commit.barrier_step import BarrierStep
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.commit_delta import Deltas
 from widetable.commit.commit_files import CommitFiles
@@ -137,20 +139,21 @@ class Committer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
         read_snapshot_id: int | None = None,
+        barrier: BarrierStep | None = None,
     ) -> CommitResult:
-        """Add the messages' new files at level 0. Without files and properties nothing is committed. read_snapshot_id:
-        where their rows were made from; ConflictError when a commit after it wrote one of their keys.
+        """Add the messages' new files at level 0. Without files, properties and barrier nothing is committed.
+        read_snapshot_id: where their rows were made from; ConflictError when a commit after it wrote one of their keys.
+        barrier: what it does to the barriers of the table.
         """
-        return self._commit(
-            request(
-                COMMIT_KIND_APPEND,
-                messages,
-                by or Identity.unnamed(),
-                watermark=watermark,
-                properties=properties,
-                read_snapshot_id=read_snapshot_id,
-            )
+        asked = request(
+            COMMIT_KIND_APPEND,
+            messages,
+            by or Identity.unnamed(),
+            watermark=watermark,
+            properties=properties,
+            read_snapshot_id=read_snapshot_id,
         )
+        return self._commit(replace(asked, barrier=barrier))
 
     def compact(
         self,
@@ -261,10 +264,13 @@ class Committer:
                     self._state(look.schema), self.live_files, latest.id if latest else 0
                 )
             run.asked = run.asked.behind(latest)
-            delta = self._deltas.of(run.asked, latest)
-            if not (delta or run.asked.properties or run.asked.restores):
+            delta, asked = self._deltas.of(run.asked, latest), run.asked
+            load, root = self.last_commits.load, self._paths.root
+            said = barrier_properties(asked, latest, look.schema, load, root)
+            is_asked = delta or asked.properties or asked.restores or asked.barrier
+            if said is None or not is_asked:
                 return self._not_committed(run, latest, None)
-            snapshot = self._next_snapshot(run, look, delta)
+            snapshot = self._next_snapshot(run, look, delta, said)
         except (NotFoundError, DamagedError, ConflictError, InvalidError) as error:
             if not self._newest.may_follow(latest):
                 return None  # what was found does not hold
@@ -288,7 +294,11 @@ class Committer:
         return self._result(run, committed=False, snapshot_id=snapshot_id) if is_true else None
 
     def _next_snapshot(
-        self, run: Attempts, look: Look, delta: tuple[ManifestEntry, ...]
+        self,
+        run: Attempts,
+        look: Look,
+        delta: tuple[ManifestEntry, ...],
+        barriers: Mapping[str, str],
     ) -> Snapshot:
         """Everything that is written before the publish."""
         schema, latest = look.schema, look.latest
@@ -310,6 +320,7 @@ class Committer:
             users=users,
             user_retention_millis=schema.typed_options.get(COMMIT_USER_RETENTION),
             highest_sequence_number=self._highest_sequence_number(latest),
+            barriers=barriers,
         )
 
     def _commit_files(self, schema: TableSchema) -> CommitFiles:

@@ -8,7 +8,7 @@ know. The changelog is that of this commit alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from widetable.commit.commit_files import ListFile
@@ -46,8 +46,9 @@ def next_snapshot(
     users: Users,
     user_retention_millis: int,
     highest_sequence_number: int,
+    barriers: Mapping[str, str],
 ) -> Snapshot:
-    """users, highest_sequence_number: as of `previous`. now_millis: of the clock of whoever commits."""
+    """users, highest_sequence_number: as of `previous`. barriers: see barrier_gate. now_millis: of who commits."""
     id = 1 if previous is None else previous.id + 1
     time_millis = commit_millis(now_millis, previous.time_millis if previous else None)
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
@@ -77,6 +78,7 @@ def next_snapshot(
         next_row_id=previous.next_row_id if previous else None,
         properties={
             **asked.properties,
+            **barriers,
             **next_properties(
                 users,
                 max([highest_sequence_number, *(e.file.max_sequence_number for e in delta)]),
@@ -84,10 +86,7 @@ def next_snapshot(
                 _remembered(asked, id, time_millis),
                 user_retention_millis,
             ),
-            ROWS: str(sum(entry.file.row_count for entry in asked.adds)),
-            FILES: str(len(asked.adds)),
-            RETRIES: str(retries),
-            **_of_rows(asked),
+            **_of_rows(asked, retries),
         },
     )
 
@@ -99,11 +98,18 @@ def _remembered(asked: CommitRequest, id: int, time_millis: int) -> LastCommit |
     return LastCommit(asked.by.identifier, id, time_millis, asked.by.digest)
 
 
-def _of_rows(asked: CommitRequest) -> dict[str, str]:
-    """Whether rows went that nobody deleted, or were only moved."""
+def _of_rows(asked: CommitRequest, retries: int) -> dict[str, str]:
+    """What was added, and whether rows went that nobody deleted, or were only moved."""
     rows = sum(message.expired_rows for message in asked.messages)
     expired = {EXPIRED_ROWS: str(rows)} if rows else {}
-    return expired if asked.rescaled is None else {**expired, RESCALED: str(asked.rescaled)}
+    rescaled = {} if asked.rescaled is None else {RESCALED: str(asked.rescaled)}
+    return {
+        ROWS: str(sum(entry.file.row_count for entry in asked.adds)),
+        FILES: str(len(asked.adds)),
+        RETRIES: str(retries),
+        **expired,
+        **rescaled,
+    }
 
 
 def _larger(a: int | None, b: int | None) -> int | None:

@@ -28,6 +28,7 @@ from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshot_holds import forget_holds, kept_snapshots
 from widetable.errors import NotFoundError, StorageError, UnsupportedError
 from widetable.operations.automatic_tags import create_due_tags
+from widetable.operations.barrier_scan import needed_for_barriers
 from widetable.operations.expiry_choice import (
     ExpiryChoice,
     Retention,
@@ -82,8 +83,9 @@ def expire_snapshots(
     A snapshot goes when more than num_retained_min stay, and it was not the newest one within
     time_retained_millis, or more than num_retained_max stay; at most `limit` of them at once. By default the
     options `snapshot.num-retained.min`, `.max`, `snapshot.time-retained`, `snapshot.expire.limit` decide. What
-    tags, consumers, readers with a lease and pins of lookup joins need stays. With dry_run nothing is removed, only
-    named. May be called at any time, by several at once, and again after it was killed.
+    tags, consumers, readers with a lease, pins of lookup joins and the newest complete barrier need stays. With
+    dry_run nothing is removed, only named. May be called at any time, by several at once, and again after it was
+    killed.
     """
     dry_run = flag(dry_run, "dry_run")
     state = table._state()
@@ -184,7 +186,13 @@ class _Expiry:
         held = kept_snapshots(self._state, self._clock)
         consumers = self._consumers.all()
         untagged = [] if self._untagged_id is None else [self._untagged_id]
-        return [*held, *untagged, *(consumers[name] for name in consumers.keys() - set(without))]
+        barriers = needed_for_barriers(self._state, self._committer)
+        return [
+            *held,
+            *untagged,
+            *barriers,
+            *(consumers[name] for name in consumers.keys() - set(without)),
+        ]
 
     def _retire(self, choice: ExpiryChoice) -> tuple[int, ...]:
         """Remove the files of the chosen snapshots, as far as nobody asked for them meanwhile."""

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable.arguments import flag
+from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.branch_mark import begin_anew
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.commit.last_commits import LastCommits
@@ -99,6 +100,7 @@ def fast_forward(
         )
     state = table._state()
     check_writable(state.schema)
+    check_rows_stay(state.schema, table.path)
     check_stands_alone(table.schema, table.path)
     check_there(table._file_io, source)
     for root in (source.root, table._paths.root):

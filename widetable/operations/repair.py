@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable.arguments import flag
+from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.committer import Committer
 from widetable.errors import ConflictError
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -80,6 +81,7 @@ def repair(table: OpenTable, dry_run: bool = False, *, deep: bool = True) -> Rep
 
 def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: bool) -> RepairResult:
     check_writable(table.schema)
+    check_rows_stay(table.schema, table.paths.root)
     wait_for_compactions(table.paths.root)
     for _ in range(_ROUNDS):
         with held_newest(table, committer) as latest:

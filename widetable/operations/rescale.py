@@ -22,6 +22,7 @@ import time
 from typing import Any, Final
 
 from widetable.arguments import whole_number
+from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.committer import CommitResult, Committer
 from widetable.errors import ConflictError
 from widetable.format.snapshot import Snapshot
@@ -56,6 +57,7 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
     count = whole_number(buckets, "buckets", least=1)
     schema = table.schema
     check_writable(schema)
+    check_rows_stay(schema, table.path)
     check_fixed_buckets(schema)
     check_takes_rows(schema)
     instead = "Leave the partitions out: then all of the table is meant."

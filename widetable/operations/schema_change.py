@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.commit.barrier_table import check_barriers
 from widetable.derived_options import check_derived, index_options, widen_options
 from widetable.errors import InvalidError, WidetableError
 from widetable.field_options import FIELD_OPTION
@@ -75,6 +76,7 @@ def changed_schema(
     check_schema(new)
     engine_of(new)
     check_record_expiry(new)
+    check_barriers(new)
     check_derived(new)
     _check_orders(schema, new)
     _check_groups(schema, new)

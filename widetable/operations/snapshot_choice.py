@@ -5,6 +5,7 @@ Raises NotFoundError that says which there are, InvalidError for a choice that i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from widetable.arguments import epoch_millis, whole_number
@@ -31,14 +32,7 @@ def choose_snapshot(
         "tag": tag,
         "watermark": watermark,
     }
-    given = [name for name, value in choices.items() if value is not None]
-    if len(given) > 1:
-        raise InvalidError(
-            " and ".join(given),
-            found="more than one of them",
-            expected="one at most",
-            action="Leave the others out.",
-        )
+    check_one_choice(choices)
     if snapshot_id is not None:
         return load_snapshot(store, snapshot_id)
     if tag is not None:
@@ -48,6 +42,18 @@ def choose_snapshot(
     if timestamp is not None:
         return _by_timestamp(store, timestamp)
     return store.latest()
+
+
+def check_one_choice(choices: Mapping[str, object]) -> None:
+    """Refuse more than one of these arguments."""
+    given = [name for name, value in choices.items() if value is not None]
+    if len(given) > 1:
+        raise InvalidError(
+            " and ".join(given),
+            found="more than one of them",
+            expected="one at most",
+            action="Leave the others out.",
+        )
 
 
 def load_snapshot(store: SnapshotStore, snapshot_id: int) -> Snapshot:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from widetable import join_options
 from widetable import options as opt
+from widetable.commit.barrier_table import check_barriers
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.merge.record_expiry import check_record_expiry
@@ -86,6 +87,7 @@ def check_writable(schema: TableSchema) -> None:
     check_honoured(schema.options, made_here=False)
     check_changelog_producer(schema)
     check_record_expiry(schema)
+    check_barriers(schema)
 
 
 def check_takes_rows(schema: TableSchema) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 
 from widetable import options as opt
 from widetable.arguments import flag, items
+from widetable.commit.barrier_step import BarrierStep
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.operations import compaction_threads
@@ -63,8 +64,11 @@ def append_messages(
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
     read_snapshot_id: int | None = None,
+    barrier: BarrierStep | None = None,
 ) -> CommitResult:
-    """Commit the files of writers in one snapshot, and compact the buckets where that is due."""
+    """Commit the files of writers in one snapshot, and compact the buckets where that is due. barrier: what it does to
+    the barriers of the table.
+    """
     messages = items(messages, CommitMessage, "messages")
     commit = partial(
         table._committer.append,
@@ -72,6 +76,7 @@ def append_messages(
         watermark=watermark,
         properties=properties,
         read_snapshot_id=read_snapshot_id,
+        barrier=barrier,
     )
     result, messages = committed_where_they_belong(table, messages, commit)
     if not messages:

@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.arguments import whole_number
+from widetable.operations.barrier_scan import barrier_scan
 from widetable.operations.chosen_state import chosen_state
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
+from widetable.operations.snapshot_choice import check_one_choice
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
 
@@ -29,6 +31,7 @@ def scan(
     timestamp: int | datetime | None = None,
     tag: str | None = None,
     watermark: int | None = None,
+    barrier: int | None = None,
 ) -> TableScan:
     """The rows of one snapshot: `.to_arrow()`, `.to_batches()`, `.splits()`.
 
@@ -36,8 +39,21 @@ def scan(
     expression, over any columns. One of snapshot_id, timestamp (epoch milliseconds or datetime:
     the newest snapshot that is not younger), tag and watermark (epoch milliseconds: the oldest snapshot whose writers
     had come so far) chooses the snapshot, with the columns that
-    the table had then; by default it is the newest one, with the newest columns.
+    the table had then; by default it is the newest one, with the newest columns. barrier: instead of these, the rows
+    whose writers said that they belong to that barrier (epoch milliseconds) or an earlier one; NotFoundError while a
+    writer has not completed it, which names the writer.
     """
+    if barrier is not None:
+        check_one_choice(
+            {
+                "snapshot_id": snapshot_id,
+                "timestamp": timestamp,
+                "tag": tag,
+                "watermark": watermark,
+                "barrier": barrier,
+            }
+        )
+        return barrier_scan(table, whole_number(barrier, "barrier"), columns, filter)
     snapshot, state, is_rescaled = chosen_state(table, snapshot_id, timestamp, tag, watermark)
     condition = None if filter is None else parse(filter, state.schema)
     live_files = table._committer.live_files

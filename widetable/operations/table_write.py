@@ -6,13 +6,16 @@ written, ConflictError, DamagedError and StorageError of the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from widetable.arguments import flag, instance, items, text, whole_number
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_gate import no_writer
+from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.commit.newest import Look
@@ -68,7 +71,7 @@ def write(
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
     commit = partial(append_messages, table, by=by)
-    return _write(table, COMMIT_KIND_APPEND, data, by, row_kind, commit)
+    return write_by(table, COMMIT_KIND_APPEND, data, by, row_kind, commit)
 
 
 def overwrite(
@@ -91,26 +94,36 @@ def overwrite(
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
     commit = partial(overwrite_by, table, by=by, whole_table=flag(whole_table, "whole_table"))
-    return _write(table, COMMIT_KIND_OVERWRITE, data, by, row_kind, commit)
+    return write_by(table, COMMIT_KIND_OVERWRITE, data, by, row_kind, commit)
 
 
-def _write(
+def write_by(
     table: OpenTable,
     kind: str,
     data: Any,
     by: Identity,
     row_kind: str,
     commit: Callable[[list[CommitMessage]], CommitResult],
+    columns: frozenset[str] | None = None,
 ) -> CommitResult:
-    """Write the files of one commit, and commit them. Files that are certainly not in are deleted."""
+    """Write the files of one commit, and commit them. Files that are certainly not in are deleted. columns: that a
+    writer of a table under barriers may write, None for another one.
+    """
     row_kind = text(row_kind, "row_kind")
     look = table._committer.look()
     check_given_rows(look.schema)
+    if kind == COMMIT_KIND_OVERWRITE:
+        check_rows_stay(look.schema, table.path)
+    elif columns is None and look.schema.typed_options.get(BARRIER_INTERVAL) is not None:
+        raise no_writer(table.path)
     found = table._committer.replay_of(by, look)
     if found is not None:
         finish_replayed(table, look.schema)
         return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
-    messages = _written(table, row_source(data, look.schema), row_kind, look)
+    source = row_source(data, look.schema)
+    if columns is not None:
+        _check_columns(source.columns or (), columns | {row_kind})
+    messages = _written(table, source, row_kind, look)
     try:
         result = commit(messages)
     except (ConflictError, InvalidError):
@@ -120,6 +133,17 @@ def _write(
         # A commit of the same identifier was in first.
         discard(table, messages)
     return result
+
+
+def _check_columns(given: Iterable[str], owned: frozenset[str]) -> None:
+    other = [name for name in given if name not in owned]
+    if other:
+        raise InvalidError(
+            f"column {other[0]!r}",
+            found="a column of another writer",
+            expected=f"some of {', '.join(sorted(owned))}",
+            action="Leave it out, or name it among the columns of this writer.",
+        )
 
 
 def _written(table: OpenTable, source: RowSource, row_kind: str, look: Look) -> list[CommitMessage]:

@@ -20,6 +20,7 @@ from widetable.errors import WidetableError
 from widetable.format.html_facts import html_facts, html_rows
 from widetable.format.snapshot import Snapshot
 from widetable.read.arrow_rows import ArrowRows, limited
+from widetable.read.barrier_view import BarrierView
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
 from widetable.read.split import Split, SplitRead
@@ -44,7 +45,9 @@ class TableScan(ArrowRows):
         *,
         rescaled: bool,
         limit: int | None = None,
+        barrier: BarrierView | None = None,
     ) -> None:
+        """barrier: which files of later snapshots belong to it; its base is the snapshot."""
         schema = table.schema
         self._table = table
         self._live_files = live_files
@@ -53,9 +56,11 @@ class TableScan(ArrowRows):
         self._predicate = predicate
         self._rescaled = rescaled
         self._limit = limit
+        self._barrier = barrier
 
     def __repr__(self) -> str:
         snapshot = "no snapshot" if self._snapshot is None else f"snapshot {self._snapshot.id}"
+        snapshot = snapshot if self._barrier is None else f"barrier {self._barrier.barrier}"
         try:
             splits = self._splits
         except WidetableError as cause:
@@ -69,6 +74,7 @@ class TableScan(ArrowRows):
         """As notebooks show it: what will be read, and its columns. It plans the scan."""
         facts: dict[str, Any] = {
             "snapshot": "none" if self._snapshot is None else str(self._snapshot.id),
+            "barrier": self.barrier,
             "filter": None if self._predicate is None else str(self._predicate),
             "limit": self._limit,
         }
@@ -93,8 +99,17 @@ class TableScan(ArrowRows):
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot that is read, None for a table without one."""
+        """The snapshot that is read, by which another client reads the same rows; None for a table without one, and for
+        a barrier that is no snapshot by itself.
+        """
+        if self._barrier is not None:
+            return self._barrier.snapshot_id
         return None if self._snapshot is None else self._snapshot.id
+
+    @property
+    def barrier(self) -> int | None:
+        """The barrier as of which it reads, None for a scan of a snapshot."""
+        return None if self._barrier is None else self._barrier.barrier
 
     def limit(self, rows: int) -> TableScan:
         """The same scan up to so many rows. `splits` and `split_reads` do not know of it."""
@@ -113,6 +128,7 @@ class TableScan(ArrowRows):
             self._table.schema,
             self._predicate,
             rescaled=self._rescaled,
+            extras=self._barrier.extras if self._barrier else (),
         )
 
     def split_reads(self) -> list[SplitRead]:
@@ -160,4 +176,5 @@ class TableScan(ArrowRows):
             self._predicate,
             rescaled=self._rescaled,
             limit=limit,
+            barrier=self._barrier,
         )

@@ -47,9 +47,10 @@ def plan(
     predicate: Predicate | None,
     *,
     rescaled: bool = False,
+    extras: Sequence[ManifestEntry] = (),
 ) -> list[Split]:
     """The splits of a snapshot. rescaled: the number of buckets may differ between partitions, so
-    that buckets are chosen per partition, from the entries.
+    that buckets are chosen per partition, from the entries. extras: files of later snapshots that are read with it.
     """
     pruner = _Pruner(schema, predicate)
     buckets = None if rescaled else pruner.buckets(schema.num_buckets)
@@ -60,16 +61,14 @@ def plan(
         pruner.may_hold if schema.partition_keys and predicate is not None else None,
     )
     splits: list[Split] = []
-    if snapshot is None:
-        return splits
-    for bucket, members in placed(entries).items():
+    for bucket, members in placed([*entries, *extras]).items():
         if not pruner.wants(bucket, members[0].total_buckets):
             continue
         files = tuple(entry.file for entry in members)
         wanted = pruner.files(bucket.partition, files)
         if wanted:
             merges = bool(schema.primary_keys) and needs_merge(files)
-            splits.append(Split(snapshot.id, bucket, wanted, merges))
+            splits.append(Split(snapshot.id if snapshot else 1, bucket, wanted, merges))
     order = bucket_order(schema)
     return sorted(splits, key=lambda split: order(split.bucket))
 

@@ -1,0 +1,71 @@
+"""Tables under barriers for tests: an interval of 10, one column for each writer, and commits of a client that knows
+nothing of barriers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import widetable as wt
+
+INTERVAL = 10
+NAME = "shop.items"
+
+
+def new_table(warehouse: Path, **options: str) -> wt.Table:
+    """Columns id, a, b, c; rows are merged column by column."""
+    return wt.Catalog(warehouse).create_table(
+        NAME,
+        {"id": pa.int64(), "a": pa.int64(), "b": pa.int64(), "c": pa.int64()},
+        primary_key=["id"],
+        options={
+            "bucket": "1",
+            "merge-engine": "partial-update",
+            "widetable.fsync": "false",
+            "widetable.barrier-interval": f"{INTERVAL} ms",
+            **{key.replace("__", ".").replace("_", "-"): value for key, value in options.items()},
+        },
+    )
+
+
+def rows_of(scan: wt.TableScan) -> list[tuple[Any, ...]]:
+    """(id, a, b, c), by id."""
+    return sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist())
+
+
+def newest_snapshot(table: wt.Table) -> Path:
+    """Its file."""
+    newest = max(snapshot["id"] for snapshot in _ids(table))
+    return Path(table.path) / "snapshot" / f"snapshot-{newest}"
+
+
+def properties(table: wt.Table) -> dict[str, str]:
+    """Of the newest snapshot."""
+    found: dict[str, str] = json.loads(newest_snapshot(table).read_bytes())["properties"]
+    return found
+
+
+def commit_without_barriers(table: wt.Table, rows: Mapping[str, list[Any]]) -> None:
+    """As another client does: what the snapshots of two commits say of barriers, and of commits, is taken out."""
+    warehouse = Path(table.path).parent.parent
+    writer = wt.Catalog(warehouse).writer(NAME, "a stranger")
+    _forget(table)
+    writer.write(dict(rows))
+    _forget(table)
+
+
+def _ids(table: wt.Table) -> list[dict[str, int]]:
+    files = (Path(table.path) / "snapshot").glob("snapshot-*")
+    return [{"id": int(file.name.rpartition("-")[2])} for file in files]
+
+
+def _forget(table: wt.Table) -> None:
+    file = newest_snapshot(table)
+    body = json.loads(file.read_bytes())
+    body["properties"] = {}
+    file.write_text(json.dumps(body))

@@ -1,0 +1,243 @@
+"""Random histories of tables under barriers: several writers, compactions, expiry, another client, at any moment. At
+each complete barrier that is kept the table has the rows that an oracle makes of the records with labels up to it, the
+same at all times; sessions over two tables see one barrier of both.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.barrier_tables import INTERVAL, NAME, commit_without_barriers, new_table, rows_of
+from tests.tallies import Note
+from widetable.errors import NotFoundError
+
+Rows = list[tuple[int | None, ...]]
+_KEYS = 6
+_STEPS = 60
+
+
+@dataclass
+class Oracle:
+    """Knows the rule of labels, and nothing of the engine. records: (label, key, column, value) as they were
+    committed. frontier: of each writer; complete: of the table.
+    """
+
+    records: list[tuple[int, int, str, int]] = field(default_factory=list)
+    frontier: dict[str, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    complete: int = 0
+
+    def join(self, writer: str) -> None:
+        self.frontier.setdefault(writer, self.complete)
+
+    def leave(self, writer: str) -> None:
+        self.frontier.pop(writer, None)
+        self._advance()
+
+    def write(self, writer: str, barrier: int, values: dict[int, int], *, all: bool) -> None:
+        self.join(writer)
+        label = barrier if barrier > self.frontier[writer] else self.frontier[writer] + INTERVAL
+        self.records += [(label, key, writer, value) for key, value in values.items()]
+        if all and label == barrier:
+            self.frontier[writer] = barrier
+        self._advance()
+
+    def strange(self, values: dict[int, int]) -> None:
+        label = self.complete + INTERVAL
+        self.records += [(label, key, "c", value) for key, value in values.items()]
+
+    def finish(self, writer: str, barrier: int) -> None:
+        if barrier <= self.frontier.get(writer, self.complete):
+            return
+        self.join(writer)
+        self.frontier[writer] = max(self.frontier[writer], barrier)
+        self._advance()
+
+    def rows(self, barrier: int) -> Rows:
+        """(id, a, b, c) of the records with labels up to the barrier."""
+        found: dict[int, dict[str, int]] = {}
+        for label, key, column, value in self.records:
+            if label <= barrier:
+                found.setdefault(key, {})[column] = value
+        return [(key, *(found[key].get(c) for c in "abc")) for key in sorted(found)]
+
+    def _advance(self) -> None:
+        self.complete = max(self.complete, min(self.frontier.values(), default=self.complete))
+
+
+class History:
+    """One table, its writers `a` and `b`, each with the column of its name."""
+
+    def __init__(self, warehouse: Path, rng: random.Random) -> None:
+        self.rng = rng
+        write_only, kept = rng.choice(("true", "false")), rng.choice("013")
+        options = {"write_only": write_only, "bucket": rng.choice("123")}
+        self.table = new_table(warehouse, widetable__barriers_kept=kept, **options)
+        self.catalog = wt.Catalog(warehouse)
+        self.oracle = Oracle()
+        self.writers = {name: self._joined(name) for name in "ab"}
+        self.numbers = 0
+        self.strangers = write_only == "true"
+
+    def step(self) -> str:
+        """One thing that happens; its name."""
+        things = {
+            self._write: 8,
+            self._complete: 4,
+            self._leave: 1,
+            self._take_over: 1,
+            self._compact: 2,
+            self._expire: 1,
+            self._another_client: int(self.strangers),
+        }
+        [thing] = self.rng.choices(list(things), list(things.values()))
+        thing()
+        return thing.__name__
+
+    def check(self) -> int:
+        """All complete barriers that are kept; how many."""
+        checked = 0
+        for barrier in range(INTERVAL, self.oracle.complete + INTERVAL, INTERVAL):
+            scan = self._scan(barrier)
+            if scan is None:
+                assert not checked, "a barrier between kept ones has expired"
+                continue
+            assert rows_of(scan) == self.oracle.rows(barrier), f"at barrier {barrier}"
+            if scan.snapshot_id is not None:
+                assert rows_of(self.table.scan(snapshot_id=scan.snapshot_id)) == rows_of(scan)
+            checked += 1
+        assert checked or not self.oracle.complete, "the newest complete barrier has expired"
+        with pytest.raises(NotFoundError, match="complete up to"):
+            self.table.scan(barrier=self.oracle.complete + INTERVAL)
+        return checked
+
+    def _scan(self, barrier: int) -> wt.TableScan | None:
+        """None for a barrier that has expired."""
+        try:
+            return self.table.scan(barrier=barrier)
+        except NotFoundError as error:
+            if "has expired" not in str(error):
+                raise
+            return None
+
+    def _joined(self, name: str) -> wt.BarrierWriter:
+        self.oracle.join(name)
+        return self.catalog.writer(NAME, name, [name])
+
+    def _barrier(self, name: str) -> int:
+        own = self.oracle.frontier.get(name, self.oracle.complete)
+        return max(INTERVAL, own + self.rng.choice((-1, 0, 1, 1, 1, 2)) * INTERVAL)
+
+    def _values(self) -> dict[int, int]:
+        self.numbers += 1
+        keys = self.rng.sample(range(_KEYS), self.rng.randint(1, 3))
+        return {key: self.numbers * 10 + key for key in keys}
+
+    def _write(self) -> None:
+        name, all = self.rng.choice("ab"), self.rng.random() < 0.5
+        barrier, values = self._barrier(name), self._values()
+        rows = {"id": list(values), name: list(values.values())}
+        self.numbers += 1
+        for _ in range(self.rng.choice((1, 1, 2))):  # the second one commits nothing
+            self.writers[name].write(rows, self.numbers, barrier=barrier, complete=all)
+        self.oracle.write(name, barrier, values, all=all)
+
+    def _complete(self) -> None:
+        name = self.rng.choice("ab")
+        barrier = self._barrier(name)
+        self.writers[name].complete(barrier)
+        self.oracle.finish(name, barrier)
+
+    def _leave(self) -> None:
+        name = self.rng.choice("ab")
+        self.writers[name].leave()
+        self.oracle.leave(name)
+
+    def _take_over(self) -> None:
+        name = self.rng.choice("ab")
+        self.writers[name] = self._joined(name)
+
+    def _compact(self) -> None:
+        self.table.compact(full=self.rng.random() < 0.5)
+
+    def _expire(self) -> None:
+        self.table.expire_snapshots(1, self.rng.randint(1, 5))
+
+    def _another_client(self) -> None:
+        values = self._values()
+        commit_without_barriers(self.table, {"id": list(values), "c": list(values.values())})
+        self.oracle.strange(values)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_barriers_show_what_their_records_say(
+    tmp_path: Path, rng: random.Random, number: int, tally: Note
+) -> None:
+    history = History(tmp_path, rng)
+    done, checked = [], 0
+    for _ in range(_STEPS):
+        done.append(history.step())
+        if rng.random() < 0.3:
+            checked += history.check()
+    checked += history.check()
+    tally(steps=len(done), barriers=checked)
+
+
+def test_sessions_see_one_barrier_of_all_tables(tmp_path: Path, rng: random.Random) -> None:
+    catalog = wt.Catalog(tmp_path)
+    options = {"widetable.fsync": "false", "widetable.barrier-interval": "10 ms", "bucket": "1"}
+    columns = {"id": "BIGINT", "n": "BIGINT"}
+    names = ["bank.debits", "bank.credits"]
+    for name in names:
+        catalog.create_table(name, columns, primary_key=["id"], options=options)
+    writers = [catalog.writer(name, "transfers") for name in names]
+    sums = [0, 0]
+    shown: list[int] = []
+    mixed = 0
+    for barrier in range(INTERVAL, 30 * INTERVAL, INTERVAL):
+        for i in rng.sample((0, 1), 2):
+            sums[i] = barrier
+            writers[i].write({"id": [0], "n": [sums[i]]}, barrier=barrier, complete=True)
+            catalog.table(names[i]).expire_snapshots(1, 1)
+            if barrier == INTERVAL:
+                continue
+            with catalog.session() as session:
+                found = {_sum(session, name) for name in names}
+                assert found == {session.barrier}
+                shown.append(session.barrier or 0)
+            with catalog.session(names, consistency="ReadUncommitted") as newest:
+                mixed += len({_sum(newest, name) for name in names}) > 1
+    assert shown == sorted(shown)
+    assert mixed, "read uncommitted never mixes: this test could not fail"
+
+
+def test_a_session_reads_the_same_until_it_is_closed(tmp_path: Path) -> None:
+    table = new_table(tmp_path, widetable__barriers_kept="0")
+    catalog = wt.Catalog(tmp_path)
+    writer = catalog.writer(NAME, "a", ["a"])
+    writer.write({"id": list(range(100)), "a": [1] * 100}, barrier=20, complete=True)
+    session = catalog.session([NAME])
+    before = rows_of(session.table(NAME).scan())
+    for barrier in range(30, 330, INTERVAL):
+        writer.write({"id": [barrier], "a": [2]}, barrier=barrier, complete=True)
+        table.compact(full=True)
+        table.expire_snapshots(1, 1)
+    assert session.barrier == 20
+    assert rows_of(session.table(NAME).scan()) == before
+    assert before == [(id, 1, None, None) for id in range(100)]
+    session.close()
+    table.expire_snapshots(1, 1)
+    with pytest.raises(NotFoundError, match="or a later one"):
+        catalog.session([NAME], as_of=20)
+    with catalog.session([NAME]) as newest:
+        assert newest.snapshot_ids() == {NAME: newest.table(NAME).scan().snapshot_id}
+
+
+def _sum(session: wt.Session, name: str) -> int:
+    values = session.table(name).scan(["n"]).to_arrow()["n"].to_pylist()
+    return int(sum(values))

@@ -1,0 +1,241 @@
+"""Tables under barriers: who is waited for, what a barrier shows, and that it shows the same for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.barrier_tables import NAME, commit_without_barriers, new_table, properties, rows_of
+from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
+
+
+def writers(warehouse: Path) -> tuple[wt.BarrierWriter, wt.BarrierWriter]:
+    """Of the columns a and b."""
+    catalog = wt.Catalog(warehouse)
+    return catalog.writer(NAME, "wa", ["a"]), catalog.writer(NAME, "wb", ["b"])
+
+
+def test_a_barrier_is_read_with_files_of_later_snapshots(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    wa.write({"id": [1], "a": [2]}, barrier=20, complete=True)
+    wb.write({"id": [1], "b": [5]}, barrier=10, complete=True)
+    scan = table.scan(barrier=10)
+    assert rows_of(scan) == [(1, 1, 5, None)]
+    assert (scan.barrier, scan.snapshot_id) == (10, None)
+    assert rows_of(table.scan()) == [(1, 2, 5, None)]
+    with pytest.raises(NotFoundError, match=r"complete up to 10; missing: wb \(at 10\)"):
+        table.scan(barrier=20)
+    wb.complete(20)
+    assert rows_of(table.scan(barrier=20)) == [(1, 2, 5, None)]
+    assert rows_of(scan) == rows_of(table.scan(barrier=10)) == [(1, 1, 5, None)]
+
+
+def test_another_client_reads_a_barrier_that_is_a_snapshot_by_its_id(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    wb.write({"id": [1], "b": [5]}, barrier=10, complete=True)
+    wa.write({"id": [1], "a": [2]}, barrier=20)
+    scan = table.scan(barrier=10)
+    assert scan.snapshot_id is not None
+    assert rows_of(table.scan(snapshot_id=scan.snapshot_id)) == rows_of(scan) == [(1, 1, 5, None)]
+
+
+def test_an_idle_writer_completes_barriers_without_files(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    for barrier in (10, 20, 30, 40, 50):
+        wa.write({"id": [barrier], "a": [barrier]}, barrier=barrier, complete=True)
+    result = wb.complete(50)
+    assert (result.committed, result.files) == (True, 0)
+    assert len(rows_of(table.scan(barrier=50))) == 5
+    assert [len(rows_of(table.scan(barrier=t))) for t in (10, 20, 30, 40)] == [1, 2, 3, 4]
+    assert not wb.complete(50).committed
+
+
+def test_a_batch_that_was_overtaken_belongs_to_the_next_barrier(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    wa.complete(20)
+    wb.complete(20)
+    before = rows_of(table.scan(barrier=20))
+    wb.write({"id": [7], "b": [1]}, barrier=20, complete=True)
+    assert properties(table)["widetable.barrier"] == "30"
+    assert rows_of(table.scan(barrier=20)) == before == []
+    with pytest.raises(NotFoundError, match=r"wa.*wb"):
+        table.scan(barrier=30)
+    wa.complete(30)
+    wb.complete(30)
+    assert rows_of(table.scan(barrier=30)) == [(7, None, 1, None)]
+
+
+def test_who_left_and_returns_opens_no_barrier_that_was_complete(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    wb.write({"id": [1], "b": [1]}, barrier=20, complete=True)
+    wa.write({"id": [1], "a": [1]}, barrier=60, complete=True)
+    with pytest.raises(NotFoundError, match=r"wb \(at 20\)"):
+        table.scan(barrier=60)
+    wb.leave()
+    assert wb.frontier is None
+    before = rows_of(table.scan(barrier=60))
+    wb.write({"id": [1], "b": [9]}, barrier=30, complete=True)
+    assert properties(table)["widetable.barrier"] == "70"
+    assert rows_of(table.scan(barrier=60)) == before == [(1, 1, 1, None)]
+    assert wb.frontier == 60
+
+
+def test_commits_without_a_writer_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    table_files = set(Path(table.path).rglob("*"))
+    rows = {"id": [1], "a": [1]}
+    with pytest.raises(InvalidError, match=r"Catalog\.writer"):
+        table.write(rows)
+    with table.new_writer(["id", "a"]) as writer:
+        writer.write(pa.table(rows))
+        messages = writer.finish()
+    with pytest.raises(InvalidError, match=r"Catalog\.writer"):
+        table.commit_append(messages)
+    table.discard(messages)
+    assert {p for p in Path(table.path).rglob("*") if p.is_file()} == {
+        p for p in table_files if p.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    "take_away",
+    [
+        lambda table: table.overwrite({"id": [1], "a": [1]}),
+        lambda table: table.rescale(2),
+        lambda table: table.rollback(snapshot_id=1),
+        lambda table: table.commit_overwrite([], whole_table=True),
+    ],
+    ids=["overwrite", "rescale", "rollback", "commit_overwrite"],
+)
+def test_rows_of_complete_barriers_are_not_taken_away(
+    tmp_path: Path, take_away: Callable[[wt.Table], object]
+) -> None:
+    table = new_table(tmp_path)
+    wa, _ = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10)
+    with pytest.raises(UnsupportedError, match="barrier-interval"):
+        take_away(table)
+    assert table.schema.num_buckets == 1
+    assert rows_of(table.scan()) == [(1, 1, None, None)]
+
+
+def test_rows_of_another_client_belong_to_the_next_barrier(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    wa.complete(20)
+    wb.complete(20)
+    commit_without_barriers(table, {"id": [5], "c": [5]})
+    assert rows_of(table.scan(barrier=20)) == []
+    wa.complete(30)
+    wb.complete(30)
+    assert rows_of(table.scan(barrier=30)) == [(5, None, None, 5)]
+    assert rows_of(table.scan(barrier=20)) == []
+
+
+def test_the_process_that_was_made_last_has_the_name(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    old, _ = writers(tmp_path)
+    old.write({"id": [1], "a": [1]}, identifier=1, barrier=10, complete=True)
+    new = wt.Catalog(tmp_path).writer(NAME, "wa", ["a"])
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: old.write({"id": [1], "a": [2]}, identifier=2),
+        old.complete,
+        old.leave,
+    )
+    for refused in attempts:
+        with pytest.raises(ConflictError, match="another process"):
+            refused()
+    assert not new.write({"id": [1], "a": [1]}, identifier=1).committed
+    assert new.frontier == 10
+    assert rows_of(table.scan()) == [(1, 1, None, None)]
+
+
+def test_a_writer_writes_its_own_columns(tmp_path: Path) -> None:
+    new_table(tmp_path)
+    wa, _ = writers(tmp_path)
+    with pytest.raises(InvalidError, match="column 'b'"):
+        wa.write({"id": [1], "b": [1]})
+
+
+def test_expiry_keeps_the_newest_complete_barrier(tmp_path: Path) -> None:
+    table = new_table(tmp_path, widetable__barriers_kept="0")
+    wa, wb = writers(tmp_path)
+    for barrier in (10, 20):
+        wa.write({"id": [1], "a": [barrier]}, barrier=barrier, complete=True)
+        wb.write({"id": [1], "b": [barrier]}, barrier=barrier, complete=True)
+    for barrier in range(30, 130, 10):
+        wa.write({"id": [1], "a": [barrier]}, barrier=barrier, complete=True)
+        table.compact(full=True)
+    table.expire_snapshots(1, 1)
+    assert rows_of(table.scan(barrier=20)) == [(1, 20, 20, None)]
+    with pytest.raises(NotFoundError, match=r"has expired.*20 or a later one"):
+        table.scan(barrier=10)
+    wb.complete(120)
+    table.expire_snapshots(1, 1)
+    assert rows_of(table.scan(barrier=120)) == [(1, 120, 20, None)]
+
+
+def test_writers_that_race_complete_what_they_say(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    done: list[str] = []
+
+    def run(name: str, column: str) -> None:
+        writer = wt.Catalog(tmp_path).writer(NAME, name, [column])
+        for barrier in range(10, 110, 10):
+            ids = list(range(barrier))
+            writer.write({"id": ids, column: ids}, barrier=barrier, complete=True)
+        done.append(name)
+
+    first = wt.Catalog(tmp_path).writer(NAME, "first")
+    threads = [threading.Thread(target=run, args=(f"w{c}", c)) for c in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    first.leave()
+    assert sorted(done) == ["wa", "wb", "wc"]
+    for barrier in range(10, 110, 10):
+        assert rows_of(table.scan(barrier=barrier)) == [(i, i, i, i) for i in range(barrier)]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"changelog_producer": "lookup"}, "changelog-producer"),
+        ({"changelog_producer": "full-compaction"}, "changelog-producer"),
+        ({"bucket": "-1"}, "bucket"),
+        ({"deletion_vectors__enabled": "true"}, "deletion-vectors.enabled"),
+        ({"widetable__barrier_interval": "0 ms"}, "widetable.barrier-interval"),
+    ],
+)
+def test_options_that_do_not_go_with_barriers_are_refused(
+    tmp_path: Path, options: dict[str, str], named: str
+) -> None:
+    with pytest.raises((UnsupportedError, InvalidError), match=named):
+        new_table(tmp_path, **options)
+
+
+def test_a_table_without_the_option_has_no_barriers(tmp_path: Path) -> None:
+    catalog = wt.Catalog(tmp_path)
+    options = {"widetable.fsync": "false"}
+    table = catalog.create_table(NAME, {"id": "BIGINT"}, primary_key=["id"], options=options)
+    table.write({"id": [1]})
+    assert not [key for key in properties(table) if "barrier" in key or key.endswith("writer")]
+    with pytest.raises(InvalidError, match="barrier-interval"):
+        catalog.writer(NAME, "w")
+    with pytest.raises(InvalidError, match="barrier-interval"):
+        table.scan(barrier=10)
+    with pytest.raises(InvalidError, match="barrier-interval"):
+        catalog.alter_table(NAME, set_options={"widetable.barrier-interval": "1 s"})

@@ -1,0 +1,27 @@
+"""Options of tables under barriers (docs/consistency.md)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from widetable.option import Option
+
+BARRIER_INTERVAL: Final = Option[int | None](
+    "widetable.barrier-interval",
+    "duration",
+    None,
+    "milliseconds",
+    "The table is under barriers, moments that are multiples of this: its writers say to which barrier their records "
+    "belong and when they have all of it, and the table can be read as of a barrier.",
+    immutable=True,
+    least=1,
+)
+BARRIERS_KEPT: Final = Option[int](
+    "widetable.barriers-kept",
+    "integer",
+    3,
+    "intervals",
+    "Expiry keeps what is needed to read the newest complete barrier and those of so many intervals before it: a "
+    "session over several tables reads the newest one that all have.",
+)
+BARRIER_OPTIONS: Final[tuple[Option[Any], ...]] = (BARRIER_INTERVAL, BARRIERS_KEPT)

@@ -1,0 +1,194 @@
+"""What a snapshot of a table under barriers says of them: who is waited for, and how far each has come (0041).
+
+A barrier is a moment, epoch milliseconds, a multiple of the table's interval. Each commit of a writer has a label: the
+barrier that its records belong to. On disk: never change
+
+    widetable.writer   = who committed; of an append of ours, also of one without files
+    widetable.barrier  = its label, decimal; not there where a writer only joins or leaves
+    widetable.barriers = JSON object, copied from snapshot to snapshot:
+                         {"interval", "revision": 0, "frontier": the barrier up to which the table is complete,
+                          "highest": the highest label of a record, "writers": {name: {"frontier": all of its records
+                          with labels up to here are in, "last": its highest label, "kind": "root", "run": which of its
+                          processes may commit}}}
+
+Source: FLIP-276; the rules R1, R2, R4 and R15 in docs/consistency.md. Pure, but for loading snapshots of other clients,
+which say nothing: each append of theirs counts as the first barrier that was not complete before it. Raises
+DamagedError for a property of another form, NotFoundError where the last snapshot that says it has expired.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from widetable.commit.committed import Load, before
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+
+WRITER: Final = "widetable.writer"
+BARRIER: Final = "widetable.barrier"
+BARRIERS: Final = "widetable.barriers"
+ROOT: Final = "root"
+_FORM: Final = '{"interval", "revision", "frontier", "highest", "writers"}'
+
+
+@dataclass(frozen=True)
+class Member:
+    """A writer that the table waits for. frontier: it has completed this barrier and all before. last: its highest
+    label. run: the process that speaks for it.
+    """
+
+    frontier: int
+    last: int
+    run: str
+    kind: str = ROOT
+
+
+@dataclass(frozen=True)
+class BarrierState:
+    """frontier: complete up to here; never goes back. highest: no record of the table has a label above it."""
+
+    interval: int
+    frontier: int
+    highest: int
+    members: Mapping[str, Member]
+
+    @staticmethod
+    def new(interval: int) -> BarrierState:
+        """Of a table that nobody has written to."""
+        return BarrierState(interval, 0, 0, {})
+
+    def with_member(self, writer: str, member: Member) -> BarrierState:
+        """The same with what a writer has come to."""
+        members = {**self.members, writer: member}
+        return replace(
+            self, members=members, highest=max(self.highest, member.last)
+        )._with_frontier()
+
+    def without_member(self, writer: str) -> BarrierState:
+        """Nobody waits for it any more."""
+        members = {name: member for name, member in self.members.items() if name != writer}
+        return replace(self, members=members)._with_frontier()
+
+    def with_foreign_commit(self) -> BarrierState:
+        """After records of a client that knows nothing of barriers."""
+        return replace(self, highest=max(self.highest, self.foreign_label))
+
+    @property
+    def foreign_label(self) -> int:
+        """The label of records that have none: no complete barrier gets them."""
+        return self.frontier + self.interval
+
+    def behind(self, barrier: int) -> dict[str, int]:
+        """Who has not completed that barrier, and how far each is."""
+        return {
+            name: member.frontier
+            for name, member in sorted(self.members.items())
+            if member.frontier < barrier
+        }
+
+    def to_json(self) -> str:
+        """The property."""
+        return json.dumps(
+            {
+                "interval": self.interval,
+                "revision": 0,
+                "frontier": self.frontier,
+                "highest": self.highest,
+                "writers": {
+                    name: {
+                        "frontier": member.frontier,
+                        "last": member.last,
+                        "kind": member.kind,
+                        "run": member.run,
+                    }
+                    for name, member in self.members.items()
+                },
+            },
+            separators=(",", ":"),
+            ensure_ascii=False,
+        )
+
+    def _with_frontier(self) -> BarrierState:
+        least = min((member.frontier for member in self.members.values()), default=self.frontier)
+        return replace(self, frontier=max(self.frontier, least))
+
+
+def state_at(snapshot: Snapshot | None, load: Load, interval: int) -> BarrierState:
+    """The barriers as of a snapshot, None for a table without one. load: a snapshot by id."""
+    passed: list[Snapshot] = []
+    while snapshot is not None and BARRIERS not in snapshot.properties:
+        passed.append(snapshot)
+        snapshot = before(snapshot, load)
+    if snapshot is not None:
+        state = _parsed(snapshot.properties[BARRIERS], snapshot.id)
+    elif not passed or passed[-1].id == 1:
+        state = BarrierState.new(interval)
+    else:
+        raise NotFoundError(
+            f"barriers of snapshot {passed[0].id}",
+            found=f"other clients' snapshots from {passed[-1].id} on, and none before them",
+            expected="a kept snapshot of this client, which says how far each writer is",
+            action="Read a newer snapshot; if there is none, copy the table: an expiry has removed what they rest on.",
+        )
+    for one in reversed(passed):
+        if is_foreign_commit(one):
+            state = state.with_foreign_commit()
+    return state
+
+
+def is_foreign_commit(snapshot: Snapshot) -> bool:
+    """Whether it may have brought records, and does not say of which barrier."""
+    return BARRIERS not in snapshot.properties and snapshot.commit_kind != COMMIT_KIND_COMPACT
+
+
+def label_of(snapshot: Snapshot, load: Load, interval: int) -> int | None:
+    """The barrier that the records of a snapshot belong to; None when it brought none."""
+    text = snapshot.properties.get(BARRIER)
+    if text is not None:
+        return _number(text, snapshot.id)
+    if not is_foreign_commit(snapshot):
+        return None
+    return state_at(before(snapshot, load), load, interval).foreign_label
+
+
+def _number(text: str, snapshot_id: int) -> int:
+    try:
+        return int(text)
+    except ValueError as cause:
+        raise _damaged(BARRIER, text, "a decimal number", snapshot_id) from cause
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, snapshot_id: int) -> BarrierState:
+    try:
+        body = json.loads(text)
+        numbers = [body[name] for name in ("interval", "frontier", "highest")]
+        members = {name: _member(entry) for name, entry in body["writers"].items()}
+        if not all(type(number) is int for number in numbers) or numbers[0] < 1:
+            raise ValueError(text)
+    except (ValueError, TypeError, KeyError, AttributeError) as cause:
+        raise _damaged(BARRIERS, text, _FORM, snapshot_id) from cause
+    interval, frontier, highest = numbers
+    return BarrierState(interval, frontier, highest, members)
+
+
+def _member(entry: Any) -> Member:
+    numbers, texts = (entry["frontier"], entry["last"]), (entry["run"], entry["kind"])
+    if not all(type(number) is int for number in numbers):
+        raise ValueError(entry)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(entry)
+    return Member(*numbers, *texts)
+
+
+def _damaged(key: str, text: str, expected: str, snapshot_id: int) -> DamagedError:
+    return DamagedError(
+        f"property {key!r} of snapshot {snapshot_id}",
+        found=repr(text[:100]),
+        expected=expected,
+        action="Restore the snapshot file, or go back to an older snapshot.",
+    )

@@ -1,0 +1,153 @@
+"""What a commit does to the barriers of a table, decided anew behind each snapshot. Pure.
+
+    act        who is no member      label                                    its frontier
+    JOIN       becomes one, at F     none                                     stays; its run is now this one
+    WRITE      joins first           given or tick, if above its frontier,    stays (the barrier is open)
+    WRITE_ALL  joins first           else one interval above it: open         := label
+    COMPLETE   joins first           given, else its last or the tick         := label
+    LEAVE      nothing               none                                     it is waited for no more
+
+F: the barrier up to which the table is complete. A label is above the frontier of its writer, which is F or above it:
+no record comes to a barrier that is complete. Source: rules R2, R4, R6 and R15 of docs/consistency.md. Raises
+ConflictError for a writer whose place a later process has taken, InvalidError for too many writers and for a barrier
+that is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from widetable.commit.barrier_state import BARRIER, BARRIERS, WRITER, BarrierState, Member
+from widetable.errors import ConflictError, InvalidError
+
+MOST_WRITERS: Final = 1024
+
+
+class Act(Enum):
+    """What a writer does."""
+
+    JOIN = "it is waited for from now on"
+    WRITE = "records, of a barrier that it goes on with"
+    WRITE_ALL = "records, and with them all of the barrier"
+    COMPLETE = "no records, and all of the barrier is in"
+    LEAVE = "it is waited for no more"
+
+
+@dataclass(frozen=True)
+class BarrierStep:
+    """writer: its name. run: its process. tick: the clock when it began, as a barrier. barrier: given instead."""
+
+    act: Act
+    writer: str
+    run: str
+    tick: int = 0
+    barrier: int | None = None
+
+
+def properties_after(state: BarrierState, asked: BarrierStep) -> dict[str, str] | None:
+    """What the snapshot of the commit says; None when there is nothing to do."""
+    _check_barrier(state, asked)
+    found = _STEPS[asked.act](state, asked)
+    if found is None:
+        return None
+    after, label = found
+    said = {WRITER: asked.writer, BARRIERS: after.to_json()}
+    return said if label is None else {**said, BARRIER: str(label)}
+
+
+_Stepped = tuple[BarrierState, int | None] | None
+
+
+def _join(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    known = state.members.get(asked.writer)
+    if known is not None and known.run == asked.run:
+        return None
+    if known is not None:
+        return state.with_member(asked.writer, replace(known, run=asked.run)), None
+    joined, member = _as_member(state, asked)
+    return joined.with_member(asked.writer, member), None
+
+
+def _write(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    state, member = _as_member(state, asked)
+    label, _ = _label(state, member, asked)
+    return state.with_member(asked.writer, replace(member, last=max(member.last, label))), label
+
+
+def _write_all(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    state, member = _as_member(state, asked)
+    label, is_in_time = _label(state, member, asked)
+    frontier = label if is_in_time else member.frontier
+    after = Member(frontier, max(member.last, label), member.run, member.kind)
+    return state.with_member(asked.writer, after), label
+
+
+def _complete(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    state, member = _as_member(state, asked)
+    label = max(asked.tick, member.last) if asked.barrier is None else asked.barrier
+    if label <= member.frontier:
+        return None
+    return state.with_member(asked.writer, replace(member, frontier=label)), label
+
+
+def _leave(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    if asked.writer not in state.members:
+        return None
+    _check_run(state.members[asked.writer], asked)
+    return state.without_member(asked.writer), None
+
+
+_STEPS: Final = {
+    Act.JOIN: _join,
+    Act.WRITE: _write,
+    Act.WRITE_ALL: _write_all,
+    Act.COMPLETE: _complete,
+    Act.LEAVE: _leave,
+}
+
+
+def _label(state: BarrierState, member: Member, asked: BarrierStep) -> tuple[int, bool]:
+    """The label of records, and whether it is the one that their writer meant."""
+    wanted = asked.tick if asked.barrier is None else asked.barrier
+    if wanted > member.frontier:
+        return wanted, True
+    return member.frontier + state.interval, False
+
+
+def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, Member]:
+    """Who is none becomes one where the table is complete: no finished barrier opens again."""
+    known = state.members.get(asked.writer)
+    if known is not None:
+        _check_run(known, asked)
+        return state, known
+    if len(state.members) >= MOST_WRITERS:
+        raise InvalidError(
+            f"writer {asked.writer!r}",
+            found=f"{len(state.members):,} writers that the table waits for",
+            expected=f"{MOST_WRITERS:,} at most",
+            action="Let writers that have ended leave.",
+        )
+    return state, Member(state.frontier, 0, asked.run)
+
+
+def _check_run(known: Member, asked: BarrierStep) -> None:
+    if known.run != asked.run:
+        raise ConflictError(
+            f"writer {asked.writer!r}",
+            found="another process that has taken its name since",
+            expected="one process for each name",
+            action="Stop this one, or make its writer anew, which stops the other.",
+        )
+
+
+def _check_barrier(state: BarrierState, asked: BarrierStep) -> None:
+    barrier = asked.barrier
+    if barrier is not None and (barrier < state.interval or barrier % state.interval):
+        raise InvalidError(
+            "barrier",
+            found=str(barrier),
+            expected=f"a positive multiple of the table's interval of {state.interval} ms",
+            action="Correct the argument.",
+        )

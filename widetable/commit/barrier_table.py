@@ -1,0 +1,66 @@
+"""Which tables may be under barriers. Pure. Raises UnsupportedError for what would break a complete barrier, or is not
+cut at one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from widetable import join_options
+from widetable import options as opt
+from widetable import retention_options as retention
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.errors import UnsupportedError
+from widetable.field_options import DERIVED_OPTION
+from widetable.option import Option
+from widetable.schema import TableSchema
+
+# What takes rows away, makes rows without a writer, or finds rows by what changes without a commit of a writer.
+_NOT_BESIDE: Final[tuple[Option[Any], ...]] = (
+    retention.RECORD_LEVEL_EXPIRE_TIME,
+    retention.PARTITION_EXPIRATION_TIME,
+    join_options.LEFT,
+    join_options.INDEX_OF,
+    opt.DELETION_VECTORS_ENABLED,
+)
+_PRODUCERS: Final = ("none", "input")
+
+
+def check_barriers(schema: TableSchema) -> None:
+    """Refuse options that do not go together with barriers."""
+    options = schema.typed_options
+    if options.get(BARRIER_INTERVAL) is None:
+        return
+    producer = options.get(opt.CHANGELOG_PRODUCER)
+    if producer not in _PRODUCERS:
+        raise _unsupported(
+            opt.CHANGELOG_PRODUCER.key, repr(producer), f"one of {', '.join(_PRODUCERS)}"
+        )
+    if schema.num_buckets < 1:
+        raise _unsupported("bucket", str(schema.num_buckets), "a fixed number of buckets")
+    for option in _NOT_BESIDE:
+        if options.get(option):
+            raise _unsupported(option.key, repr(schema.options[option.key]), "no such option")
+    for key in schema.options:
+        if DERIVED_OPTION.match(key):
+            raise _unsupported(key, repr(schema.options[key]), "no such option")
+
+
+def check_rows_stay(schema: TableSchema, path: str) -> None:
+    """Refuse what takes rows away or moves them between buckets: those of a complete barrier are where they were."""
+    if schema.typed_options.get(BARRIER_INTERVAL) is not None:
+        raise UnsupportedError(
+            path,
+            found=f"a commit that takes rows away or moves them, and {BARRIER_INTERVAL.key}",
+            expected="appends and compactions",
+            action="Write -D records with Catalog.writer, or use a table without the option.",
+        )
+
+
+def _unsupported(key: str, found: str, expected: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"option {key!r}",
+        found=f"{found}, and {BARRIER_INTERVAL.key}",
+        expected=expected,
+        action="Leave one of the two out.",
+    )

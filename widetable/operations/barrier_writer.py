@@ -1,0 +1,125 @@
+"""A writer of a table under barriers: one name for one stream of commits, its columns, its barriers.
+
+    w = catalog.writer("shop.users", "crm", ["city"])      the table waits for it from now on
+    w.write(rows)          records of a barrier that it goes on with
+    w.complete()           all of its records up to that barrier are in
+    w.leave()              nobody waits for it any more
+
+All of this lies in the snapshots, so whoever reads the table sees it with the rows. The process that was made last
+under a name has it; an older one is refused from then on. Raises ConflictError for that, InvalidError for rows, columns
+and barriers that do not fit, and what a commit raises.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from widetable.arguments import flag, label, names, whole_number
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_step import Act, BarrierStep
+from widetable.commit.commit_identity import Identity
+from widetable.commit.committer import CommitResult
+from widetable.errors import InvalidError
+from widetable.format.snapshot import COMMIT_KIND_APPEND
+from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.open_table import OpenTable
+from widetable.operations.table_commit import append_messages
+from widetable.operations.table_write import write_by
+from widetable.write.commit_message import CommitMessage
+from widetable.write.write_batch import ROW_KIND_COLUMN
+
+_LONGEST_NAME_BYTES: Final = 200
+
+
+class BarrierWriter:
+    """Made by `Catalog.writer`. One thread uses it; it holds nothing open."""
+
+    __module__ = "widetable"
+
+    def __init__(self, table: OpenTable, name: str, columns: Sequence[str] | None) -> None:
+        """Joins the table, in a commit without files, unless it is waited for already."""
+        schema = table.schema
+        self._interval = schema.typed_options.get(BARRIER_INTERVAL)
+        if self._interval is None:
+            raise InvalidError(
+                table.path,
+                found=f"a table without {BARRIER_INTERVAL.key}",
+                expected="a table under barriers",
+                action="Write with Table.write, or make the table with the option.",
+            )
+        self._table = table
+        self._name = label(name, "writer", _LONGEST_NAME_BYTES)
+        owned = schema.chosen(None if columns is None else names(columns, "columns"))
+        self._columns = frozenset((*schema.primary_keys, *owned))
+        self._run = str(uuid.uuid4())
+        self._commit([], Act.JOIN, None)
+
+    def __repr__(self) -> str:
+        return f"BarrierWriter({self._name!r}, {self._table.path!r})"
+
+    @property
+    def name(self) -> str:
+        """Its name in the table."""
+        return self._name
+
+    @property
+    def frontier(self) -> int | None:
+        """The barrier up to which all of its records are in, looked up; None when nobody waits for it."""
+        member = barrier_views(self._table).newest().members.get(self._name)
+        return None if member is None else member.frontier
+
+    def write(
+        self,
+        data: Any,
+        identifier: int | None = None,
+        row_kind: str = ROW_KIND_COLUMN,
+        *,
+        barrier: int | None = None,
+        complete: bool = False,
+    ) -> CommitResult:
+        """Upsert rows in one commit, as `Table.write` does. They belong to the barrier that the clock is in, or to the
+        one that is given; to the first one that this writer has not completed where that is later. complete: with them
+        all of that barrier is in, unless they belong to a later one; then `complete` comes again.
+
+        identifier: a number that grows from commit to commit of this writer. One that comes again commits nothing,
+        whichever process it comes from.
+        """
+        act = Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE
+        asked = self._asked(act, barrier)
+        by = Identity.of(self._name, identifier)
+        commit = partial(self._commit_rows, asked=asked, by=by)
+        kind = COMMIT_KIND_APPEND
+        return write_by(self._table, kind, data, by, row_kind, commit, self._columns)
+
+    def complete(self, barrier: int | None = None) -> CommitResult:
+        """Say that all records of that barrier are in, by default of the one that the clock is in or of a later one
+        that it has written to. Nothing is committed where that was said before.
+        """
+        return self._commit([], Act.COMPLETE, barrier)
+
+    def leave(self) -> CommitResult:
+        """Say that there will be no records. The table goes on without it and shows its rows; whoever writes again
+        under the name joins where the table is then.
+        """
+        return self._commit([], Act.LEAVE, None)
+
+    def _commit(self, messages: list[CommitMessage], act: Act, barrier: int | None) -> CommitResult:
+        asked = self._asked(act, barrier)
+        return append_messages(self._table, messages, Identity.unnamed(self._name), barrier=asked)
+
+    def _commit_rows(
+        self, messages: list[CommitMessage], *, asked: BarrierStep, by: Identity
+    ) -> CommitResult:
+        return append_messages(self._table, messages, by, barrier=asked)
+
+    def _asked(self, act: Act, barrier: int | None) -> BarrierStep:
+        if barrier is not None:
+            barrier = whole_number(barrier, "barrier")
+        now_millis = time.time_ns() // 1_000_000
+        assert self._interval is not None
+        tick = now_millis // self._interval * self._interval
+        return BarrierStep(act, self._name, self._run, tick, barrier)

@@ -1,0 +1,191 @@
+"""A session: several tables under barriers, read at one barrier for as long as it is open.
+
+    T      the newest barrier that is complete in all of them, or one that is asked for
+    pins   a read lease in each table on the oldest snapshot that its rows as of T need
+
+To choose and to pin is no transaction: where an expiry was faster in between, all pins go, and T is chosen anew; the
+newest complete barrier of a table is kept by its expiry. Source: rule R17 of docs/consistency.md. Raises NotFoundError
+for a barrier that is not complete or has expired, which names table and writer, InvalidError for tables that are under
+different barriers or none, and what reading a table raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow.compute as pc
+
+from widetable.arguments import text
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.read_lease import hold
+from widetable.errors import InvalidError, NotFoundError
+from widetable.operations.barrier_scan import barrier_views, scan_of_view
+from widetable.operations.open_table import OpenTable
+from widetable.operations.table_read import scan
+from widetable.read.barrier_view import BarrierView
+from widetable.read.scan import TableScan
+
+REPEATABLE_READ: Final = "RepeatableRead"
+READ_COMMITTED: Final = "ReadCommitted"
+READ_UNCOMMITTED: Final = "ReadUncommitted"
+CONSISTENCIES: Final = (REPEATABLE_READ, READ_COMMITTED, READ_UNCOMMITTED)
+_TRIES: Final = 10
+
+
+class SessionTable:
+    """A table of a session. It is read as the session says, whatever is committed meanwhile."""
+
+    __module__ = "widetable"
+
+    def __init__(self, table: OpenTable, view: BarrierView | None, snapshot_id: int | None) -> None:
+        self._table = table
+        self._view = view
+        self._snapshot_id = snapshot_id
+
+    def __repr__(self) -> str:
+        return f"SessionTable({self._table.path!r})"
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """By which another client reads the same rows; None where no snapshot has just these."""
+        if self._view is None:
+            return self._snapshot_id
+        return self._view.snapshot_id
+
+    def scan(
+        self, columns: Sequence[str] | None = None, filter: str | pc.Expression | None = None
+    ) -> TableScan:
+        """Its rows. columns, filter: as of `Table.scan`."""
+        if self._view is None:
+            return scan(self._table, columns, filter, snapshot_id=self._snapshot_id)
+        return scan_of_view(self._table, self._view, columns, filter)
+
+
+class Session:
+    """Made by `Catalog.session`; a context manager. What it reads stays until it is closed."""
+
+    __module__ = "widetable"
+
+    def __init__(
+        self, tables: Mapping[str, OpenTable], consistency: str, as_of: int | None
+    ) -> None:
+        self._pins = contextlib.ExitStack()
+        self._barrier: int | None = None
+        if consistency == READ_UNCOMMITTED:
+            if as_of is not None:
+                raise InvalidError(
+                    "as_of and consistency",
+                    found=f"a barrier, and {READ_UNCOMMITTED}",
+                    expected="one of the two",
+                    action=f"Read a barrier with {REPEATABLE_READ}.",
+                )
+            self._tables = {name: self._newest(table) for name, table in tables.items()}
+        else:
+            self._tables = self._at_one_barrier(tables, as_of)
+
+    def __repr__(self) -> str:
+        return f"Session(barrier {self._barrier}, {len(self._tables)} tables)"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def barrier(self) -> int | None:
+        """The barrier of all its tables; None for `ReadUncommitted`."""
+        return self._barrier
+
+    def table(self, name: str) -> SessionTable:
+        """One of its tables, `db.name`."""
+        found = self._tables.get(text(name, "name"))
+        if found is None:
+            raise NotFoundError(
+                f"table {name!a}",
+                found="no table of this session",
+                expected=f"one of {', '.join(self._tables) or 'none'}",
+                action="Name it when the session is opened; only tables under barriers can be in one.",
+            )
+        return found
+
+    def snapshot_ids(self) -> dict[str, int | None]:
+        """By which another client reads the same rows; None where no snapshot has just these."""
+        return {name: table.snapshot_id for name, table in self._tables.items()}
+
+    def close(self) -> None:
+        """Let go of what it reads. May be called twice."""
+        self._pins.close()
+
+    def _newest(self, table: OpenTable) -> SessionTable:
+        for _ in range(_TRIES):
+            latest_id = table._committer.snapshots.latest_id()
+            if latest_id is None or self._pin(table, latest_id):
+                return SessionTable(table, None, latest_id)
+        raise _too_fast(table)
+
+    def _at_one_barrier(
+        self, tables: Mapping[str, OpenTable], as_of: int | None
+    ) -> dict[str, SessionTable]:
+        _check_alike(tables)
+        for _ in range(_TRIES):
+            self._barrier = _newest_common(tables) if as_of is None else as_of
+            found = {}
+            for name, table in tables.items():
+                views = barrier_views(table)
+                view = views.view(self._barrier)
+                if not self._pin(table, view.first_id):
+                    self._pins.close()
+                    break
+                found[name] = SessionTable(table, view, None)
+            else:
+                return found
+        raise _too_fast(table)
+
+    def _pin(self, table: OpenTable, snapshot_id: int) -> bool:
+        """Whether the snapshot is there, and stays."""
+        try:
+            lease = hold(table._file_io, table._paths, snapshot_id)
+        except NotFoundError:
+            return False
+        self._pins.callback(lease.release)
+        return True
+
+
+def _check_alike(tables: Mapping[str, OpenTable]) -> None:
+    intervals: dict[str, Any] = {
+        name: table.schema.typed_options.get(BARRIER_INTERVAL) for name, table in tables.items()
+    }
+    if len(set(intervals.values())) != 1 or None in intervals.values():
+        raise InvalidError(
+            "tables",
+            found=", ".join(f"{n} with the interval {i}" for n, i in intervals.items()) or "none",
+            expected=f"tables with one and the same {BARRIER_INTERVAL.key}",
+            action="Name others; a table gets the option when it is made.",
+        )
+
+
+def _newest_common(tables: Mapping[str, OpenTable]) -> int:
+    states = {name: barrier_views(table).newest() for name, table in tables.items()}
+    slowest = min(states, key=lambda name: states[name].frontier)
+    state = states[slowest]
+    if not state.frontier:
+        missing = ", ".join(state.behind(state.interval)) or "any writer"
+        raise NotFoundError(
+            f"a barrier of {', '.join(tables)}",
+            found=f"none that is complete in {slowest}; missing: {missing}",
+            expected="a barrier that all have completed",
+            action="Wait for these writers, let those that have ended leave, or read without the table.",
+        )
+    return state.frontier
+
+
+def _too_fast(table: OpenTable) -> NotFoundError:
+    return NotFoundError(
+        table.path,
+        found=f"snapshots that expired before they were held, {_TRIES} times",
+        expected="a snapshot that stays for a moment",
+        action="Open the session again, or let snapshots stay for longer.",
+    )
