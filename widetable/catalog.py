@@ -240,8 +240,8 @@ class Catalog:
         target_warehouse: path or file: URL; None: this one. The copy is there whole or not at all, and stands alone: it
         has no other snapshots, no tags, branches and consumers, and knows no commit of the source, which others may
         read and write meanwhile. Raises InvalidError where something has the name, ConflictError while another copy
-        to it goes on, UnsupportedError for tables with `index.*`, `widen.*` and `join.*` options, DamagedError for
-        damaged files of the source, StorageError.
+        to it goes on, UnsupportedError for tables with `index.*`, `widen.*` and `join.*` options or barriers,
+        DamagedError for damaged files of the source, StorageError.
         """
         table = self.table(source)
         warehouse = self._root if target_warehouse is None else locate(target_warehouse)[1]

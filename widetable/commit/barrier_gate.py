@@ -10,7 +10,7 @@ from __future__ import annotations
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_state import BARRIERS, state_at
 from widetable.commit.barrier_step import properties_after
-from widetable.commit.barrier_table import check_rows_stay
+from widetable.commit.barrier_table import check_rows_stay, no_writer
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.committed import Load
 from widetable.errors import InvalidError
@@ -40,13 +40,3 @@ def barrier_properties(
     if asked.barrier is None:
         raise no_writer(path)
     return properties_after(state, asked.barrier)
-
-
-def no_writer(path: str) -> InvalidError:
-    """Of rows that nobody says the barrier of."""
-    return InvalidError(
-        path,
-        found=f"an append without a writer to a table with {BARRIER_INTERVAL.key}",
-        expected="a writer that says to which barrier its records belong",
-        action="Write with Catalog.writer.",
-    )

@@ -1,5 +1,5 @@
-"""Which tables may be under barriers. Pure. Raises UnsupportedError for what would break a complete barrier, or is not
-cut at one.
+"""Which tables may be under barriers, and what is not done to them. Pure. Raises UnsupportedError for what would break
+a complete barrier, or is not cut at one; InvalidError for rows without a writer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from widetable import join_options
 from widetable import options as opt
 from widetable import retention_options as retention
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.errors import UnsupportedError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.field_options import DERIVED_OPTION
 from widetable.option import Option
 from widetable.schema import TableSchema
@@ -55,6 +55,22 @@ def check_rows_stay(schema: TableSchema, path: str) -> None:
             expected="appends and compactions",
             action="Write -D records with Catalog.writer, or use a table without the option.",
         )
+
+
+def check_needs_no_writer(schema: TableSchema, path: str) -> None:
+    """Refuse rows that nobody says the barrier of, before they are written."""
+    if schema.typed_options.get(BARRIER_INTERVAL) is not None:
+        raise no_writer(path)
+
+
+def no_writer(path: str) -> InvalidError:
+    """Of such rows."""
+    return InvalidError(
+        path,
+        found=f"an append without a writer to a table with {BARRIER_INTERVAL.key}",
+        expected="a writer that says to which barrier its records belong",
+        action="Write with Catalog.writer.",
+    )
 
 
 def _unsupported(key: str, found: str, expected: str) -> UnsupportedError:

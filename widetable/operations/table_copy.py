@@ -27,6 +27,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.committer import Committer
 from widetable.commit.hash_indexes import read_index
 from widetable.commit.live_files import LiveFiles
@@ -94,6 +95,7 @@ def copy_table(
         stack.enter_context(held_newest(source._state(), source._committer))
         snapshot, state, _ = chosen_state(source, snapshot_id, timestamp, tag)
         check_stands_alone(state.schema, source.path)
+        check_rows_stay(state.schema, source.path)
         fsync = state.options.get(opt.FSYNC)
         file_io = file_io or locate_beside(state.file_io, root, fsync=fsync)[0]
         live_files = source._committer.live_files

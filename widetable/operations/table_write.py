@@ -13,9 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable.arguments import flag, instance, items, text, whole_number
-from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_gate import no_writer
-from widetable.commit.barrier_table import check_rows_stay
+from widetable.commit.barrier_table import check_needs_no_writer, check_rows_stay
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.commit.newest import Look
@@ -114,8 +112,8 @@ def write_by(
     check_given_rows(look.schema)
     if kind == COMMIT_KIND_OVERWRITE:
         check_rows_stay(look.schema, table.path)
-    elif columns is None and look.schema.typed_options.get(BARRIER_INTERVAL) is not None:
-        raise no_writer(table.path)
+    elif columns is None:
+        check_needs_no_writer(look.schema, table.path)
     found = table._committer.replay_of(by, look)
     if found is not None:
         finish_replayed(table, look.schema)
@@ -173,6 +171,7 @@ def new_writer(
     columns = items(columns, str, "columns")
     schema = table.schema
     check_given_rows(schema)
+    check_needs_no_writer(schema, table.path)
     check_not_derived(schema, columns)
     return any_writer(table, columns, row_kind, task, tasks, sequence_base)
 
@@ -207,6 +206,7 @@ def check_write_columns(
     """Raises what `write` would raise for data of this schema, before there is any."""
     schema = table.schema
     check_given_rows(schema)
+    check_needs_no_writer(schema, table.path)
     check_writable(schema)
     check_takes_rows(schema)
     check_not_derived(schema, instance(arrow_schema, pa.Schema, "arrow_schema").names)

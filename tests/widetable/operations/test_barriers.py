@@ -98,12 +98,15 @@ def test_commits_without_a_writer_are_refused_and_leave_nothing(tmp_path: Path) 
     rows = {"id": [1], "a": [1]}
     with pytest.raises(InvalidError, match=r"Catalog\.writer"):
         table.write(rows)
-    with table.new_writer(["id", "a"]) as writer:
-        writer.write(pa.table(rows))
-        messages = writer.finish()
-    with pytest.raises(InvalidError, match=r"Catalog\.writer"):
-        table.commit_append(messages)
-    table.discard(messages)
+    refused: tuple[Callable[[], object], ...] = (
+        lambda: table.new_writer(["id", "a"]),
+        lambda: table.check_write_columns(pa.table(rows).schema),
+        lambda: table.delete_keys([1]),
+        lambda: table.commit_append([], properties={"widetable.barrier": "10"}),
+    )
+    for append in refused:
+        with pytest.raises((InvalidError, UnsupportedError)):
+            append()
     assert {p for p in Path(table.path).rglob("*") if p.is_file()} == {
         p for p in table_files if p.is_file()
     }
@@ -116,8 +119,9 @@ def test_commits_without_a_writer_are_refused_and_leave_nothing(tmp_path: Path) 
         lambda table: table.rescale(2),
         lambda table: table.rollback(snapshot_id=1),
         lambda table: table.commit_overwrite([], whole_table=True),
+        lambda table: wt.Catalog(Path(table.path).parent.parent).copy_table(NAME, "shop.copy"),
     ],
-    ids=["overwrite", "rescale", "rollback", "commit_overwrite"],
+    ids=["overwrite", "rescale", "rollback", "commit_overwrite", "copy"],
 )
 def test_rows_of_complete_barriers_are_not_taken_away(
     tmp_path: Path, take_away: Callable[[wt.Table], object]
