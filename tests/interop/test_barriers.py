@@ -1,0 +1,65 @@
+"""Tables under barriers beside pypaimon: it reads their barriers by snapshot id, and what it writes breaks none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.barrier_tables import NAME, new_table
+from tests.plain_rows import row_texts
+from widetable.errors import NotFoundError
+
+pytestmark = pytest.mark.interop
+Reader = Callable[..., list[str]]
+
+
+def rows(table: wt.Table | wt.SessionTable) -> list[str]:
+    return row_texts(table.scan().to_arrow().to_pylist())
+
+
+def test_sessions_are_read_by_snapshot_ids(tmp_path: Path, pypaimon_rows: Reader) -> None:
+    catalog = wt.Catalog(tmp_path)
+    options = {"widetable.fsync": "false", "widetable.barrier-interval": "10 ms", "bucket": "2"}
+    tables = {}
+    for name in ("shop.a", "shop.b", "shop.c"):
+        table = catalog.create_table(
+            name, {"id": "BIGINT", "n": "BIGINT"}, primary_key=["id"], options=options
+        )
+        writer = catalog.writer(name, "only")
+        for barrier in (10, 20, 30):
+            ids = list(range(barrier))
+            writer.write({"id": ids, "n": [barrier] * barrier}, barrier=barrier, complete=True)
+        if name == "shop.b":
+            writer.write({"id": [1], "n": [40]}, barrier=40, complete=True)
+        tables[name] = table
+    with catalog.session() as session:
+        assert session.barrier == 30
+        for name, snapshot_id in session.snapshot_ids().items():
+            assert snapshot_id is not None
+            expected = rows(session.table(name))
+            assert len(expected) == 30
+            assert pypaimon_rows(tables[name], snapshot=snapshot_id) == expected
+
+
+def test_what_pypaimon_writes_belongs_to_the_next_barrier(
+    tmp_path: Path, pypaimon_rows: Reader, pypaimon_write: Callable[[wt.Table, pa.Table], None]
+) -> None:
+    table = new_table(tmp_path, write_only="true")
+    writer = wt.Catalog(tmp_path).writer(NAME, "ours", ["a", "b"])
+    writer.write({"id": [1], "a": [1], "b": [1]}, barrier=20, complete=True)
+    before = row_texts(table.scan(barrier=20).to_arrow().to_pylist())
+    theirs = {"id": [2], "a": [None], "b": [None], "c": [2]}
+    pypaimon_write(table, pa.table(theirs, table.arrow_schema))
+    assert pypaimon_rows(table) == rows(table)
+    assert len(rows(table)) == 2
+    assert row_texts(table.scan(barrier=20).to_arrow().to_pylist()) == before
+    with pytest.raises(NotFoundError, match="complete up to 20"):
+        table.scan(barrier=30)
+    writer.complete(30)
+    assert row_texts(table.scan(barrier=30).to_arrow().to_pylist()) == rows(table)
+    report = table.audit()
+    assert not report.findings
