@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from benchmarks import (
+    bench_barriers,
     bench_commit,
     bench_compact,
     bench_contention,
@@ -72,6 +73,10 @@ MENU: dict[str, Workload] = {
     "planning": _full(
         "Plan a scan of 100,000 live files, in a fresh process and again in the same.",
         bench_planning.run,
+    ),
+    "barriers": Workload(
+        "Appends, scans and sessions under barriers, against the same without them.",
+        bench_barriers.run,
     ),
     "requests": Workload(
         "Requests to an object store by operation, with their price.", bench_requests.run

@@ -1,6 +1,7 @@
 """Audits a table, whoever wrote it: laws of the format, and of the changelog where the producer has any.
 
     snapshots, manifests    snapshot_audit       every snapshot from the start on
+    barriers                barrier_audit        the same, of tables under barriers
     data, changelog files   file_audit           every file that these snapshots name, once
     changelog               changelog_audit      bucket by bucket, from the start on
 
@@ -25,6 +26,7 @@ from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.manifest_entry import ADD
 from widetable.format.snapshot import Snapshot
 from widetable.operations.audit_report import AuditReport, Findings
+from widetable.operations.barrier_audit import BarrierAudit
 from widetable.operations.bucket_history import bucket_histories, emits_of_files
 from widetable.operations.changelog_audit import ChangelogAudit
 from widetable.operations.file_audit import FileAudit
@@ -126,9 +128,12 @@ class _Audit:
 
     def _audit_snapshots(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         one = SnapshotAudit(self._live_files, self._table.schema, self._findings)
+        load = self._committer.last_commits.load
+        barriers = BarrierAudit(self._table.schema, load, self._findings)
         for snapshot in [first, *later]:
             if snapshot is not None:
                 one.look_at(snapshot)
+                barriers.look_at(snapshot)
 
     def _audit_files(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         one = FileAudit(self._table, self._findings)

@@ -26,6 +26,7 @@ LAWS: Final[Mapping[str, str]] = {
     "chain": "-U and -D equal the live row before them, +I has none, -U is followed at once by +U",
     "fold": "the rows of a snapshot, folded with the changelog after it, are those of a later one",
     "merged-rows": "a row that was moved up is the whole row as the changelog has it",
+    "barriers": "complete barriers stay as they are: what a snapshot says of them follows from the one before",
     "index": "an index has each row of the snapshot that it fits with a value, and no other",
     "joined": "a table that holds a join has its rows at the last round, and no others",
     "widened": "widened columns are those of the dim's row, as the widener's last full round says",

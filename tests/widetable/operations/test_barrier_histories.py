@@ -185,6 +185,9 @@ def test_barriers_show_what_their_records_say(
         if rng.random() < 0.3:
             checked += history.check()
     checked += history.check()
+    report = history.table.audit()
+    assert not report.findings
+    assert report.checks["barriers"]
     tally(steps=len(done), barriers=checked)
 
 

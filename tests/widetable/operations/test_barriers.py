@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,14 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.barrier_tables import NAME, commit_without_barriers, new_table, properties, rows_of
+from tests.barrier_tables import (
+    NAME,
+    commit_without_barriers,
+    new_table,
+    newest_snapshot,
+    properties,
+    rows_of,
+)
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 
 
@@ -229,6 +237,35 @@ def test_options_that_do_not_go_with_barriers_are_refused(
 ) -> None:
     with pytest.raises((UnsupportedError, InvalidError), match=named):
         new_table(tmp_path, **options)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"frontier": 10}, "a frontier of 20 or later"),
+        ({"highest": 10}, "a highest of 20 or later"),
+        ({"frontier": 40}, "complete up to 30"),
+        ({"highest": 20}, "records of a barrier after 20, up to 20"),
+        ({"interval": "ten"}, "interval"),
+    ],
+)
+def test_an_audit_finds_barriers_that_do_not_follow(
+    tmp_path: Path, wrong: dict[str, int], said: str
+) -> None:
+    table = new_table(tmp_path)
+    wa = wt.Catalog(tmp_path).writer(NAME, "wa", ["a"])
+    wa.write({"id": [1], "a": [1]}, barrier=20, complete=True)
+    wa.write({"id": [1], "a": [2]}, barrier=30, complete=True)
+    assert not table.audit().findings
+    file = newest_snapshot(table)
+    body = json.loads(file.read_bytes())
+    state = json.loads(body["properties"]["widetable.barriers"])
+    body["properties"]["widetable.barriers"] = json.dumps({**state, **wrong})
+    file.write_text(json.dumps(body))
+    findings = [str(finding) for finding in table.audit().findings]
+    assert findings
+    assert any(said in finding for finding in findings)
+    assert all(finding.startswith("barriers: snapshot 3") for finding in findings)
 
 
 def test_a_table_without_the_option_has_no_barriers(tmp_path: Path) -> None:

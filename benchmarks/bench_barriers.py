@@ -1,0 +1,160 @@
+"""What barriers cost: the same appends with and without them, a barrier of a base and extras against a plain scan of
+the same files, and the opening of a session.
+
+Writes: one writer, 20 appends of so many rows into 1 bucket, each of which completes a barrier; compactions inline as
+they come. The ratio is rows a second with barriers to those without, per round; the worst append of each side stands
+beside. Scans: a base of one file and 0, 10 and 100 files that a lagging writer added, planned and read, against a table
+without barriers with the same rows in the same number of files. Sessions: ten tables of so many snapshots each, opened
+and closed.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+import widetable as wt
+from benchmarks.harness import Row, Size, paired, scratch
+
+_BARRIERS: Final = {"widetable.barrier-interval": "10 ms"}
+_APPENDS: Final = 20
+_COLUMNS: Final = 10
+# rows of an append, rounds, snapshots of each of ten tables, openings
+SHAPES: Final = {
+    Size.FULL: (50_000, 15, 10_000, 300),
+    Size.SHORT: (20_000, 5, 200, 50),
+    Size.TINY: (100, 1, 3, 3),
+}
+
+
+def run(size: Size = Size.FULL) -> list[Row]:
+    rows, rounds, snapshots, openings = SHAPES[size]
+    with scratch("barriers") as work:
+        return [
+            _writes(work / "writes", rows, rounds),
+            *(_scans(work / f"scan-{extras}", extras, rows, rounds) for extras in (0, 10, 100)),
+            _sessions(work / "sessions", snapshots, openings),
+        ]
+
+
+def _table(warehouse: Path, name: str, barriers: bool, **options: str) -> wt.Table:
+    columns = {"k": "BIGINT", **{f"c{i}": "BIGINT" for i in range(_COLUMNS)}}
+    given = {"bucket": "1", "widetable.fsync": "false", "merge-engine": "partial-update"}
+    given |= {key.replace("_", "-"): value for key, value in options.items()}
+    given |= _BARRIERS if barriers else {}
+    return wt.Catalog(warehouse).create_table(name, columns, primary_key=["k"], options=given)
+
+
+def _rows(number: int, rows: int) -> pa.Table:
+    keys = np.arange(rows, dtype=np.int64) + number * rows // 2
+    return pa.table({"k": keys, **{f"c{i}": keys + i for i in range(_COLUMNS)}})
+
+
+def _writes(work: Path, rows: int, rounds: int) -> Row:
+    worst: dict[bool, list[float]] = {True: [], False: []}
+    runs = 0
+
+    def appends(barriers: bool) -> float:
+        nonlocal runs
+        runs += 1
+        name = f"bench.t{runs}"
+        table = _table(work, name, barriers)
+        writer = wt.Catalog(work).writer(name, "w") if barriers else None
+        took = []
+        for number in range(_APPENDS):
+            batch = _rows(number, rows)
+            began = time.perf_counter()
+            if writer is None:
+                table.write(batch, "w", number)
+            else:
+                writer.write(batch, number, barrier=10 * (number + 1), complete=True)
+            took.append(time.perf_counter() - began)
+        worst[barriers].append(max(took))
+        wt.Catalog(work).drop_table(name)
+        return sum(took)
+
+    appends(True), appends(False)
+    worst = {True: [], False: []}
+    ours, theirs, ratio, _ = paired(lambda: appends(True), lambda: appends(False), rounds)
+    slowest = {side: float(np.median(found)) for side, found in worst.items()}
+    total = rows * _APPENDS
+    return Row(
+        "append under barriers, rows/s",
+        f"{total / ours / 1e6:.2f} M/s, worst append {slowest[True] * 1e3:.0f} ms",
+        f"{total / theirs / 1e6:.2f} M/s, worst {slowest[False] * 1e3:.0f} ms without",
+        ratio,
+        ">= 0.90x",
+        ratio >= 0.9,
+        {"worst": [slowest[True], slowest[False]]},
+    )
+
+
+def _scans(work: Path, extras: int, rows: int, rounds: int) -> Row:
+    """Writer b stays at the first barrier while a goes on; then its late rows are the extras."""
+    table = _table(work, "bench.barriers", True, write_only="true")
+    plain = _table(work, "bench.plain", False, write_only="true")
+    catalog = wt.Catalog(work)
+    a, b = catalog.writer("bench.barriers", "a", ["c0"]), catalog.writer("bench.barriers", "b")
+    batches = [_rows(0, rows), *(_rows(0, max(rows // 50, 1)) for _ in range(extras))]
+    b.write(batches[0], barrier=10)
+    a.complete(10)
+    a.write(batches[0].select(["k", "c0"]), barrier=20, complete=True)
+    for batch in batches[1:]:
+        b.write(batch, barrier=10)
+    b.complete(10)
+    for batch in batches:
+        plain.write(batch)
+
+    def ours() -> float:
+        began = time.perf_counter()
+        found = table.scan(barrier=10).to_arrow()
+        took = time.perf_counter() - began
+        assert found.num_rows == rows
+        return took
+
+    def theirs() -> float:
+        began = time.perf_counter()
+        assert plain.scan().to_arrow().num_rows == rows
+        return time.perf_counter() - began
+
+    ours(), theirs()
+    mine, other, ratio, _ = paired(ours, theirs, max(rounds, 3))
+    return Row(
+        f"scan of a barrier, {extras} extras",
+        f"{mine * 1e3:.1f} ms",
+        f"{other * 1e3:.1f} ms the same files",
+        1 / ratio,
+        "<= 1.2x" if extras == 10 else "",
+        1 / ratio <= 1.2 if extras == 10 else None,
+    )
+
+
+def _sessions(work: Path, snapshots: int, openings: int) -> Row:
+    catalog = wt.Catalog(work)
+    names = [f"bench.t{i}" for i in range(10)]
+    for name in names:
+        _table(work, name, True, write_only="true")
+        writer = catalog.writer(name, "w")
+        writer.write(_rows(0, 10), barrier=10, complete=True)
+        for number in range(2, snapshots + 1):
+            writer.complete(10 * number)
+    took = []
+    for _ in range(openings):
+        began = time.perf_counter()
+        with catalog.session(names):
+            pass
+        took.append(time.perf_counter() - began)
+    p50, p99 = (float(np.percentile(took, of)) for of in (50, 99))
+    return Row(
+        f"open a session, 10 tables x {snapshots:,} snapshots",
+        f"p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms",
+        "",
+        None,
+        "p99 <= 50 ms",
+        p99 <= 0.05,
+        {"p50": p50, "p99": p99},
+    )

@@ -1,0 +1,76 @@
+"""Laws of barriers, from snapshot to snapshot (docs/consistency.md): what a snapshot says follows from the one before.
+
+    a table's complete barrier and its highest label never go back
+    records have a label above the complete barrier before them and above their writer's, and at most the highest one
+    the complete barrier is that of the slowest writer, or the one before where that is later
+    a compaction changes nothing of it
+
+In: snapshots in the order of their ids. Out: findings. Raises what loading snapshots raises.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_state import BARRIERS, WRITER, BarrierState, label_of, state_at
+from widetable.commit.committed import Load
+from widetable.errors import DamagedError, NotFoundError
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.operations.audit_report import Finding, Findings
+from widetable.schema import TableSchema
+
+_LAW: Final = "barriers"
+
+
+class BarrierAudit:
+    """Give it one snapshot after the other; of a table without barriers it says nothing."""
+
+    def __init__(self, schema: TableSchema, load: Load, findings: Findings) -> None:
+        self._interval = schema.typed_options.get(BARRIER_INTERVAL)
+        self._load = load
+        self._findings = findings
+        self._before: BarrierState | None = None
+
+    def look_at(self, snapshot: Snapshot) -> None:
+        """Check one snapshot against the one before."""
+        if self._interval is None:
+            return
+        self._findings.checked(_LAW)
+        try:
+            after = state_at(snapshot, self._load, self._interval)
+            label = label_of(snapshot, self._load, self._interval)
+        except DamagedError as error:
+            self._find(snapshot, error.expected, error.found)
+            return
+        except NotFoundError:
+            return  # another client's, behind ones of ours that have expired
+        before = self._before or (BarrierState.new(self._interval) if snapshot.id == 1 else None)
+        self._before = after
+        if before is not None:
+            self._compare(snapshot, before, after, label)
+
+    def _compare(
+        self, snapshot: Snapshot, before: BarrierState, after: BarrierState, label: int | None
+    ) -> None:
+        if snapshot.commit_kind == COMMIT_KIND_COMPACT and BARRIERS in snapshot.properties:
+            if after != before:
+                self._find(snapshot, f"{before.to_json()} after a compaction", after.to_json())
+            return
+        for name in ("frontier", "highest"):
+            old, new = getattr(before, name), getattr(after, name)
+            if new < old:
+                self._find(snapshot, f"a {name} of {old} or later", f"{new}")
+        slowest = min((m.frontier for m in after.members.values()), default=before.frontier)
+        if after.frontier != max(before.frontier, slowest):
+            expected = f"complete up to {max(before.frontier, slowest)}"
+            self._find(snapshot, expected, f"complete up to {after.frontier}")
+        if label is not None and snapshot.delta_record_count:
+            member = before.members.get(snapshot.properties.get(WRITER, ""))
+            least = max(before.frontier, member.frontier if member else 0)
+            if not least < label <= after.highest:
+                expected = f"records of a barrier after {least}, up to {after.highest}"
+                self._find(snapshot, expected, f"records of barrier {label}")
+
+    def _find(self, snapshot: Snapshot, expected: str, found: str) -> None:
+        self._findings.add(Finding(_LAW, snapshot.id, expected, found))
