@@ -12,7 +12,16 @@ from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-SCRIPTS = ("writer", "compactor", "reader", "rescaler", "expirer", "widener", "joiner")
+SCRIPTS = (
+    "writer",
+    "compactor",
+    "reader",
+    "rescaler",
+    "expirer",
+    "widener",
+    "joiner",
+    "bank_writer",
+)
 
 
 def start(

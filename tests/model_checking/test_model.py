@@ -38,22 +38,20 @@ STATES: Final = {
     "away+": 1_635_534,
     "sinks+": 271_114,
 }
-SLOW: Final = {"expiry", "layers", "leave", "skips", *LARGE}  # ten seconds to minutes each
-LONG: Final = SLOW - {"expiry"}
+LONG: Final = {"expiry", "layers", "leave", "skips", *LARGE}  # ten seconds to minutes each
 IS_ALL: Final = os.environ.get("WIDETABLE_MODEL") == "all"
 
 
 def searched(name: str) -> Any:
     """A parameter; one of the long form is named as skipped in the short one."""
-    marks = [pytest.mark.slow] if name in SLOW else []
-    if name in LONG:
-        marks.append(pytest.mark.skipif(not IS_ALL, reason=f"{name} takes long: make model"))
-    return pytest.param(name, marks=marks)
+    is_left = name in LONG and not IS_ALL
+    mark = pytest.mark.skipif(is_left, reason=f"{name} takes long: make model")
+    return pytest.param(name, marks=[mark])
 
 
 def test_all_configurations_and_mistakes_are_searched() -> None:
     assert STATES.keys() == {*CONFIGURATIONS, *LARGE, REVISION}
-    assert STATES.keys() >= SLOW
+    assert STATES.keys() >= LONG
     assert list(MISTAKES) == list(get_args(Mistake))
     assert set(MISTAKES.values()) <= STATES.keys()
 

@@ -22,6 +22,7 @@ from widetable.arguments import flag, label, names, whole_number
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.commit_identity import Identity
+from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
 from widetable.errors import InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
@@ -72,6 +73,14 @@ class BarrierWriter:
         member = barrier_views(self._table).newest().members.get(self._name)
         return None if member is None else member.frontier
 
+    @property
+    def last_identifier(self) -> int | None:
+        """Of its last commit that had one, looked up; None without. Where a program goes on that was killed."""
+        committer = self._table._committer
+        users = users_of(committer.snapshots.latest(), committer.last_commits.load)
+        last = last_of(users, self._name)
+        return None if last is None else last.identifier
+
     def write(
         self,
         data: Any,
@@ -80,17 +89,20 @@ class BarrierWriter:
         *,
         barrier: int | None = None,
         complete: bool = False,
+        digest: str | None = None,
+        replay: bool = False,
     ) -> CommitResult:
         """Upsert rows in one commit, as `Table.write` does. They belong to the barrier that the clock is in, or to the
         one that is given; to the first one that this writer has not completed where that is later. complete: with them
         all of that barrier is in, unless they belong to a later one; then `complete` comes again.
 
-        identifier: a number that grows from commit to commit of this writer. One that comes again commits nothing,
-        whichever process it comes from.
+        identifier: a number that grows from commit to commit of this writer, in all lives of its program. One that
+        comes again commits nothing. digest, replay: as of `Table.write`; a program that begins behind
+        `last_identifier` needs neither.
         """
         act = Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE
         asked = self._asked(act, barrier)
-        by = Identity.of(self._name, identifier)
+        by = Identity.of(self._name, identifier, digest, replay)
         commit = partial(self._commit_rows, asked=asked, by=by)
         kind = COMMIT_KIND_APPEND
         return write_by(self._table, kind, data, by, row_kind, commit, self._columns)

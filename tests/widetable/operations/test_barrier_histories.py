@@ -174,7 +174,7 @@ class History:
         self.oracle.strange(values)
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(6))
 def test_barriers_show_what_their_records_say(
     tmp_path: Path, rng: random.Random, number: int, tally: Note
 ) -> None:
