@@ -11,6 +11,7 @@ and closed.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -34,11 +35,12 @@ SHAPES: Final = {
 def run(size: Size = Size.FULL) -> list[Row]:
     rows, rounds, snapshots, openings = SHAPES[size]
     with scratch("barriers") as work:
-        return [
+        found = [
             _writes(work / "writes", rows, rounds),
             *(_scans(work / f"scan-{extras}", extras, rows, rounds) for extras in (0, 10, 100)),
             _sessions(work / "sessions", snapshots, openings),
         ]
+    return [replace(row, ok=None) for row in found] if size is Size.TINY else found
 
 
 def _table(warehouse: Path, name: str, barriers: bool, **options: str) -> wt.Table:
