@@ -61,13 +61,14 @@ def read(
     limit: int | None,
     snapshot: int | None,
     tag: str | None,
+    barrier: int | None,
     columns: str | None,
     format: str,
     output: str | None,
 ) -> int:
     """Writes rows to a new file, or to standard output."""
     names = None if columns is None else names_of(columns)
-    scan = Table.open(path).scan(names, filter, snapshot_id=snapshot, tag=tag)
+    scan = Table.open(path).scan(names, filter, snapshot_id=snapshot, tag=tag, barrier=barrier)
     scan = scan if limit is None else scan.limit(limit)
     with output_sink(format, output) as sink:
         rows = write_changes(format, scan.to_batches(), scan.arrow_schema, sink)

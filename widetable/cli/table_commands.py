@@ -157,6 +157,7 @@ TABLE_COMMANDS: Final = (
             number("--limit", "So many rows at most.", "NUMBER"),
             number("--snapshot", "As of this snapshot.", "ID"),
             argument("--tag", "As of this tag.", metavar="NAME"),
+            number("--barrier", "As of this barrier, of a table under barriers.", "MILLISECONDS"),
             *SOURCE,
         ),
         (

@@ -15,7 +15,12 @@ import pyarrow as pa
 from widetable.arguments import one_of
 from widetable.derive.derived_state import inspect
 from widetable.errors import InvalidError
-from widetable.operations import inspected_files, inspected_holders, inspected_past
+from widetable.operations import (
+    inspected_barriers,
+    inspected_files,
+    inspected_holders,
+    inspected_past,
+)
 from widetable.operations.inspected_names import NAMES, OF_A_SNAPSHOT
 from widetable.operations.inspection import Inspection
 from widetable.operations.open_table import OpenTable
@@ -27,6 +32,7 @@ _OF_THE_TABLE: Final[Mapping[str, Callable[[OpenTable], pa.Table]]] = {
     "tags": inspected_past.tags,
     "branches": inspected_past.branches,
     "consumers": inspected_past.consumers,
+    "barriers": inspected_barriers.barriers,
     "leases": inspected_holders.leases,
     "caches": inspected_holders.caches,
 }
@@ -130,6 +136,12 @@ class Inspector:
     def consumers(self) -> pa.Table:
         """Consumers: `consumer, next_snapshot_id, snapshots_behind, time` (of its last progress)."""
         return self.frame("consumers")
+
+    def barriers(self) -> pa.Table:
+        """Who a table under barriers waits for: `writer, kind, complete_barrier, last_barrier` (of its records),
+        `table_barrier` (up to which the whole table is complete), `is_slowest, run` (the process that has the name).
+        """
+        return self.frame("barriers")
 
     def leases(self) -> pa.Table:
         """Who works with the table: `kind` (compaction, old-levels, join, read, pin), `owner, snapshot_id` (the first

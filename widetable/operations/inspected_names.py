@@ -16,6 +16,7 @@ NAMES: Final = (
     "tags",
     "branches",
     "consumers",
+    "barriers",
     "leases",
     "caches",
 )

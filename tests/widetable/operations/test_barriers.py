@@ -19,6 +19,7 @@ from tests.barrier_tables import (
     properties,
     rows_of,
 )
+from tests.command_line import run
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 
 
@@ -239,6 +240,33 @@ def test_options_that_do_not_go_with_barriers_are_refused(
         new_table(tmp_path, **options)
 
 
+def test_it_is_shown_who_is_waited_for(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=20, complete=True)
+    wb.write({"id": [1], "b": [1]}, barrier=20)
+    wb.complete(10)
+    found = table.inspect.barriers().drop_columns(["run", "kind"]).to_pylist()
+    assert found == [
+        {
+            "writer": "wa",
+            "complete_barrier": 20,
+            "last_barrier": 20,
+            "table_barrier": 10,
+            "is_slowest": False,
+        },
+        {
+            "writer": "wb",
+            "complete_barrier": 10,
+            "last_barrier": 20,
+            "table_barrier": 10,
+            "is_slowest": True,
+        },
+    ]
+    wb.leave()
+    assert table.inspect.barriers()["table_barrier"].to_pylist() == [20]
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -280,3 +308,17 @@ def test_a_table_without_the_option_has_no_barriers(tmp_path: Path) -> None:
         table.scan(barrier=10)
     with pytest.raises(InvalidError, match="barrier-interval"):
         catalog.alter_table(NAME, set_options={"widetable.barrier-interval": "1 s"})
+
+
+def test_the_command_line_reads_a_barrier_and_shows_who_is_missing(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    refused = run("read", table.path, "--barrier", "10")
+    assert refused.exit_code
+    assert "missing: wb (at 0)" in refused.stderr
+    shown = json.loads(run("inspect", table.path, "--what", "barriers", "--json").stdout)
+    assert [row["writer"] for row in shown["barriers"]] == ["wa", "wb"]
+    wb.complete(10)
+    read = run("read", table.path, "--barrier", "10")
+    assert json.loads(read.stdout) == {"id": 1, "a": 1, "b": None, "c": None}

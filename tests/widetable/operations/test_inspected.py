@@ -14,13 +14,18 @@ import widetable as wt
 from tests.branched import create, opened, put
 from tests.fixture_tables import TABLES, FixtureTable
 from widetable.commit.read_lease import hold
-from widetable.operations import inspected_files, inspected_holders, inspected_past
+from widetable.operations import (
+    inspected_barriers,
+    inspected_files,
+    inspected_holders,
+    inspected_past,
+)
 from widetable.operations.held_lease import held_lease
 from widetable.operations.inspected_names import NAMES, OF_A_SNAPSHOT
 
 DECLARED = {
     name: getattr(module, name.upper())
-    for module in (inspected_files, inspected_holders, inspected_past)
+    for module in (inspected_barriers, inspected_files, inspected_holders, inspected_past)
     for name in NAMES
     if hasattr(module, name.upper())
 }

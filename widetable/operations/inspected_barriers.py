@@ -1,0 +1,51 @@
+"""An Arrow table of who a table under barriers waits for; empty for one without.
+
+Raises what reading snapshots raises.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.inspected_frame import frame_of_rows
+from widetable.operations.open_table import OpenTable
+
+BARRIERS: Final = pa.schema(
+    [
+        pa.field("writer", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("complete_barrier", pa.int64(), nullable=False),
+        pa.field("last_barrier", pa.int64(), nullable=False),
+        pa.field("table_barrier", pa.int64(), nullable=False),
+        pa.field("is_slowest", pa.bool_(), nullable=False),
+        pa.field("run", pa.string(), nullable=False),
+    ]
+)
+
+
+def barriers(table: OpenTable) -> pa.Table:
+    """Writers by name. complete_barrier: up to which all of its records are in; last_barrier: the latest that it has
+    records of, 0 without; table_barrier: the one up to which the whole table is complete; is_slowest: whether that
+    grows only when this writer goes on; run: the process that has the name.
+    """
+    if table.schema.typed_options.get(BARRIER_INTERVAL) is None:
+        return frame_of_rows(BARRIERS, [], table.path)
+    state = barrier_views(table).newest()
+    slowest = min((member.frontier for member in state.members.values()), default=0)
+    rows = (
+        (
+            name,
+            member.kind,
+            member.frontier,
+            member.last,
+            state.frontier,
+            member.frontier == slowest,
+            member.run,
+        )
+        for name, member in sorted(state.members.items())
+    )
+    return frame_of_rows(BARRIERS, rows, table.path)
