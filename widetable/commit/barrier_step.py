@@ -4,10 +4,11 @@
     JOIN       becomes one, at F     none                                     stays; its run is now this one
     WRITE      joins first           given or tick, if above its frontier,    stays (the barrier is open)
     WRITE_ALL  joins first           else one interval above it: open         := label
-    COMPLETE   joins first           given, else its last or the tick         := label
+    COMPLETE   joins first           given, else tick; nothing if not above   := label
     LEAVE      nothing               none                                     it is waited for no more
 
-F: the barrier up to which the table is complete. A label is above the frontier of its writer, which is F or above it:
+Nobody goes ahead of the clock by itself: what is written twice within an interval stays open until the next one. F: the
+barrier up to which the table is complete. A label is above the frontier of its writer, which is F or above it:
 no record comes to a barrier that is complete. Source: rules R2, R4, R6 and R15 of docs/consistency.md. Raises
 ConflictError for a writer whose place a later process has taken, InvalidError for too many writers and for a barrier
 that is none.
@@ -86,7 +87,7 @@ def _write_all(state: BarrierState, asked: BarrierStep) -> _Stepped:
 
 def _complete(state: BarrierState, asked: BarrierStep) -> _Stepped:
     state, member = _as_member(state, asked)
-    label = max(asked.tick, member.last) if asked.barrier is None else asked.barrier
+    label = asked.tick if asked.barrier is None else asked.barrier
     if label <= member.frontier:
         return None
     return state.with_member(asked.writer, replace(member, frontier=label)), label

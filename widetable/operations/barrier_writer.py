@@ -108,8 +108,9 @@ class BarrierWriter:
         return write_by(self._table, kind, data, by, row_kind, commit, self._columns)
 
     def complete(self, barrier: int | None = None) -> CommitResult:
-        """Say that all records of that barrier are in, by default of the one that the clock is in or of a later one
-        that it has written to. Nothing is committed where that was said before.
+        """Say that all records of that barrier are in, by default of the one that the clock is in. Nothing is committed
+        where that was said before: rows that were written since then belong to the next barrier, which is complete when
+        the clock is in it and this is called again.
         """
         return self._commit([], Act.COMPLETE, barrier)
 

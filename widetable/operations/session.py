@@ -73,17 +73,16 @@ class Session:
     ) -> None:
         self._pins = contextlib.ExitStack()
         self._barrier: int | None = None
-        if consistency == READ_UNCOMMITTED:
-            if as_of is not None:
-                raise InvalidError(
-                    "as_of and consistency",
-                    found=f"a barrier, and {READ_UNCOMMITTED}",
-                    expected="one of the two",
-                    action=f"Read a barrier with {REPEATABLE_READ}.",
-                )
-            self._tables = {name: self._newest(table) for name, table in tables.items()}
-        else:
-            self._tables = self._at_one_barrier(tables, as_of)
+        if consistency == READ_UNCOMMITTED and as_of is not None:
+            raise InvalidError(
+                "as_of and consistency",
+                found=f"a barrier, and {READ_UNCOMMITTED}",
+                expected="one of the two",
+                action=f"Read a barrier with {REPEATABLE_READ}.",
+            )
+        if consistency != READ_UNCOMMITTED:
+            _check_alike(tables)
+        self._tables = self._opened(tables, consistency, as_of)
 
     def __repr__(self) -> str:
         return f"Session(barrier {self._barrier}, {len(self._tables)} tables)"
@@ -119,39 +118,39 @@ class Session:
         """Let go of what it reads. May be called twice."""
         self._pins.close()
 
-    def _newest(self, table: OpenTable) -> SessionTable:
-        for _ in range(_TRIES):
-            latest_id = table._committer.snapshots.latest_id()
-            if latest_id is None or self._pin(table, latest_id):
-                return SessionTable(table, None, latest_id)
-        raise _too_fast(table)
-
-    def _at_one_barrier(
-        self, tables: Mapping[str, OpenTable], as_of: int | None
+    def _opened(
+        self, tables: Mapping[str, OpenTable], consistency: str, as_of: int | None
     ) -> dict[str, SessionTable]:
-        _check_alike(tables)
-        for _ in range(_TRIES):
-            self._barrier = _newest_common(tables) if as_of is None else as_of
-            found = {}
-            for name, table in tables.items():
-                views = barrier_views(table)
-                view = views.view(self._barrier)
-                if not self._pin(table, view.first_id):
-                    self._pins.close()
-                    break
-                found[name] = SessionTable(table, view, None)
-            else:
-                return found
-        raise _too_fast(table)
+        """Again where an expiry was faster, with what is newest then."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                if consistency == READ_UNCOMMITTED:
+                    return {name: self._newest(table) for name, table in tables.items()}
+                self._barrier = _newest_common(tables) if as_of is None else as_of
+                return {name: self._at(table, self._barrier) for name, table in tables.items()}
+            except NotFoundError:
+                self._pins.close()
+                if not tries_left:
+                    raise
+            except BaseException:
+                self._pins.close()
+                raise
+        raise AssertionError("the last try returns or raises")
 
-    def _pin(self, table: OpenTable, snapshot_id: int) -> bool:
-        """Whether the snapshot is there, and stays."""
-        try:
-            lease = hold(table._file_io, table._paths, snapshot_id)
-        except NotFoundError:
-            return False
+    def _newest(self, table: OpenTable) -> SessionTable:
+        latest_id = table._committer.snapshots.latest_id()
+        if latest_id is not None:
+            self._pin(table, latest_id)
+        return SessionTable(table, None, latest_id)
+
+    def _at(self, table: OpenTable, barrier: int) -> SessionTable:
+        view = barrier_views(table).view(barrier)
+        self._pin(table, view.first_id)
+        return SessionTable(table, view, None)
+
+    def _pin(self, table: OpenTable, snapshot_id: int) -> None:
+        lease = hold(table._file_io, table._paths, snapshot_id)
         self._pins.callback(lease.release)
-        return True
 
 
 def _check_alike(tables: Mapping[str, OpenTable]) -> None:
@@ -180,12 +179,3 @@ def _newest_common(tables: Mapping[str, OpenTable]) -> int:
             action="Wait for these writers, let those that have ended leave, or read without the table.",
         )
     return state.frontier
-
-
-def _too_fast(table: OpenTable) -> NotFoundError:
-    return NotFoundError(
-        table.path,
-        found=f"snapshots that expired before they were held, {_TRIES} times",
-        expected="a snapshot that stays for a moment",
-        action="Open the session again, or let snapshots stay for longer.",
-    )

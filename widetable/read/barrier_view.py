@@ -63,7 +63,7 @@ class BarrierViews:
                 action="Scan a snapshot.",
             )
         self._interval = interval
-        self._load = load
+        self._load_any = load
         self._live_files = live_files
         self._path = path
         self._ids = ids
@@ -128,13 +128,25 @@ class BarrierViews:
     def _extras(self, snapshot: Snapshot, barrier: int) -> Sequence[ManifestEntry]:
         if snapshot.commit_kind != COMMIT_KIND_APPEND:
             return ()
-        label = label_of(snapshot, self._load, self._interval)
+        label = label_of(snapshot, self._load_any, self._interval)
         if label is None or label > barrier:
             return ()
         return [e for e in self._live_files.delta_entries(snapshot) if e.kind == ADD]
 
     def _state(self, id: int) -> BarrierState:
-        return state_at(self._load(id), self._load, self._interval)
+        return state_at(self._load(id), self._load_any, self._interval)
+
+    def _load(self, id: int) -> Snapshot:
+        """One that is there, not one that is only remembered."""
+        found = self._load_any(id)
+        if found.id != id:
+            raise NotFoundError(
+                f"snapshot {id} of {self._path}",
+                found="an expired snapshot",
+                expected="one that is kept",
+                action="Read again.",
+            )
+        return found
 
     def _check_complete(self, barrier: int) -> None:
         if barrier < self._interval or barrier % self._interval:

@@ -51,9 +51,10 @@ def test_a_whole_batch_that_comes_too_late_leaves_the_next_barrier_open() -> Non
     assert after(before, Act.WRITE_ALL, tick=30) == (40, 30, 40, {"a": (30, 40)})
 
 
-def test_a_barrier_without_rows_is_that_of_the_clock_or_of_the_last_rows() -> None:
+def test_a_barrier_without_rows_is_that_of_the_clock() -> None:
     before = state(10, 20, a=(10, 20))
-    assert after(before, Act.COMPLETE, tick=10) == (20, 20, 20, {"a": (20, 20)})
+    assert after(before, Act.COMPLETE, tick=10) is None
+    assert after(before, Act.COMPLETE, tick=20) == (20, 20, 20, {"a": (20, 20)})
     assert after(before, Act.COMPLETE, tick=50) == (50, 50, 20, {"a": (50, 20)})
     assert after(before, Act.COMPLETE, barrier=20) == (20, 20, 20, {"a": (20, 20)})
     assert after(before, Act.COMPLETE, barrier=10) is None
