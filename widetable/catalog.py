@@ -58,6 +58,7 @@ class Catalog:
 
     storage_options: of an object store, by Paimon's names, such as `s3.endpoint` (docs/object-stores.md); what they do
     not say is said by the environment. Tables of the catalog have them, and so has a pickle; no repr, error or file.
+    consistency: of sessions, by default.
     """
 
     __module__ = "widetable"
@@ -68,8 +69,10 @@ class Catalog:
         *,
         file_io: FileIO | None = None,
         storage_options: Mapping[str, str] | None = None,
+        consistency: str = REPEATABLE_READ,
     ) -> None:
         self._given_file_io, self._options = given_storage(file_io, storage_options)
+        self._consistency = one_of(consistency, CONSISTENCIES, "consistency")
         located, self._root = locate(warehouse, options=self._options)
         self._file_io = located if self._given_file_io is None else self._given_file_io
 
@@ -160,17 +163,18 @@ class Catalog:
         self,
         tables: Sequence[str] | None = None,
         *,
-        consistency: str = REPEATABLE_READ,
+        consistency: str | None = None,
         as_of: int | None = None,
     ) -> Session:
         """Read several tables at one barrier: `with catalog.session([..]) as s: s.table(name).scan()`. tables:
         `db.name` of tables under barriers of one interval, None for all that the warehouse has.
 
-        consistency: `RepeatableRead`, the newest barrier that is complete in all of them, which stays until the session
-        is closed; `ReadCommitted`, the same, as nothing is shown before it is committed; `ReadUncommitted`, the newest
-        snapshot of each table. as_of: a barrier that is wanted instead of the newest one.
+        consistency: by default the catalog's. `RepeatableRead`, the newest barrier that is complete in all of them,
+        which stays until the session is closed; `ReadCommitted`, the same, as nothing is shown before it is committed;
+        `ReadUncommitted`, the newest snapshot of each table. as_of: a barrier that is wanted instead of the newest one.
         """
-        consistency = one_of(consistency, CONSISTENCIES, "consistency")
+        given = self._consistency if consistency is None else consistency
+        chosen = one_of(given, CONSISTENCIES, "consistency")
         barrier = None if as_of is None else whole_number(as_of, "as_of")
         named = self.list_tables() if tables is None else names(tables, "tables")
         opened = {name: self.table(name) for name in named}
@@ -180,7 +184,7 @@ class Catalog:
                 for name, table in opened.items()
                 if table.schema.typed_options.get(BARRIER_INTERVAL) is not None
             }
-        return Session(opened, consistency, barrier)
+        return Session(opened, chosen, barrier)
 
     def list_databases(self) -> list[str]:
         """Names, sorted: of the directories that can be databases, also of those without tables."""

@@ -322,3 +322,20 @@ def test_the_command_line_reads_a_barrier_and_shows_who_is_missing(tmp_path: Pat
     wb.complete(10)
     read = run("read", table.path, "--barrier", "10")
     assert json.loads(read.stdout) == {"id": 1, "a": 1, "b": None, "c": None}
+
+
+def test_a_catalog_says_how_its_sessions_read(tmp_path: Path) -> None:
+    new_table(tmp_path)
+    wa, _ = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10)
+    catalog = wt.Catalog(tmp_path, consistency="ReadUncommitted")
+    with catalog.session() as newest:
+        assert (newest.barrier, rows_of(newest.table(NAME).scan())) == (None, [(1, 1, None, None)])
+    with pytest.raises(NotFoundError, match="missing: wa, wb"):
+        catalog.session(consistency="RepeatableRead")
+    with pytest.raises(InvalidError, match="one of the two"):
+        catalog.session(as_of=10)
+    with pytest.raises(InvalidError, match="consistency"):
+        wt.Catalog(tmp_path, consistency="Serializable")
+    with pytest.raises(InvalidError, match="tables"):
+        catalog.session([], consistency="RepeatableRead")
