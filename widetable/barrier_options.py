@@ -15,6 +15,7 @@ BARRIER_INTERVAL: Final = Option[int | None](
     "belong and when they have all of it, and the table can be read as of a barrier.",
     immutable=True,
     least=1,
+    most=1 << 40,
 )
 BARRIERS_KEPT: Final = Option[int](
     "widetable.barriers-kept",

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from widetable.arguments import flag, label, names, whole_number
+from widetable.arguments import LARGEST, flag, label, names, whole_number
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.commit_identity import Identity
@@ -34,6 +34,8 @@ from widetable.write.commit_message import CommitMessage
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
 _LONGEST_NAME_BYTES: Final = 200
+# The next barriers after it are whole numbers of the format, too.
+_LATEST: Final = LARGEST >> 1
 
 
 class BarrierWriter:
@@ -131,7 +133,7 @@ class BarrierWriter:
 
     def _asked(self, act: Act, barrier: int | None) -> BarrierStep:
         if barrier is not None:
-            barrier = whole_number(barrier, "barrier")
+            barrier = whole_number(barrier, "barrier", most=_LATEST)
         now_millis = time.time_ns() // 1_000_000
         assert self._interval is not None
         tick = now_millis // self._interval * self._interval

@@ -20,6 +20,8 @@ from tests.barrier_tables import (
     rows_of,
 )
 from tests.command_line import run
+from widetable.arguments import LARGEST
+from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 
 
@@ -339,3 +341,21 @@ def test_a_catalog_says_how_its_sessions_read(tmp_path: Path) -> None:
         wt.Catalog(tmp_path, consistency="Serializable")
     with pytest.raises(InvalidError, match="tables"):
         catalog.session([], consistency="RepeatableRead")
+
+
+@pytest.mark.parametrize("interval", BARRIER_INTERVAL.range or ())
+def test_a_table_lives_with_the_ends_of_the_interval(tmp_path: Path, interval: int) -> None:
+    table = new_table(tmp_path, widetable__barrier_interval=f"{interval} ms")
+    writer = wt.Catalog(tmp_path).writer(NAME, "w")
+    last = (LARGEST >> 1) // interval * interval
+    writer.write({"id": [1], "a": [1]}, barrier=interval, complete=True)
+    writer.write({"id": [1], "a": [2]})
+    writer.complete()
+    writer.write({"id": [1], "a": [3]}, barrier=last, complete=True)
+    writer.write({"id": [1], "a": [4]})
+    assert rows_of(table.scan(barrier=interval)) == [(1, 1, None, None)]
+    assert rows_of(table.scan(barrier=last)) == [(1, 3, None, None)]
+    with pytest.raises(InvalidError, match="barrier"):
+        writer.complete(LARGEST)
+    assert table.inspect.barriers()["last_barrier"].to_pylist() == [last + interval]
+    assert not table.audit().findings
