@@ -95,6 +95,8 @@ class Ground:
                 {"tables": ["db.under_barriers"], "consistency": "ReadUncommitted"},
                 lambda **of: catalog.session(**of).close(),
             ),
+            "Session.table": ({"name": "db.under_barriers"}, self._barrier_session),
+            "SessionTable.scan": ({}, self._scan_in_session),
             "BarrierWriter.write": ({"data": ROWS}, self.writer.write),
             "BarrierWriter.complete": ({}, self.writer.complete),
             "Table.write": (
@@ -209,6 +211,14 @@ class Ground:
 
         return call
 
+    def _barrier_session(self, **given: Any) -> None:
+        with self.catalog.session(["db.under_barriers"], consistency="ReadUncommitted") as session:
+            session.table(**given)
+
+    def _scan_in_session(self, **given: Any) -> None:
+        with self.catalog.session(["db.under_barriers"], consistency="ReadUncommitted") as session:
+            session.table("db.under_barriers").scan(**given).to_arrow()
+
     def _follow(self, **given: Any) -> None:
         with self.table.follow(**given) as follower:
             if given["timeout"] == 0:
@@ -245,7 +255,8 @@ def public_calls() -> Iterator[str]:
     yield "Catalog"
     yield "TableWriter.write"
     yield "lookup_join"
-    for kind in (wt.Catalog, wt.Table, LookupSession, wt.Inspector):
+    kinds = (wt.Catalog, wt.Table, LookupSession, wt.Inspector)
+    for kind in (*kinds, wt.BarrierWriter, wt.Session, wt.SessionTable):
         for name, member in inspect.getmembers(kind, callable):
             if not name.startswith("_") and parameters(f"{kind.__name__}.{name}"):
                 assert member.__doc__
@@ -280,8 +291,12 @@ def test_one_hostile_argument_gives_an_error_of_the_package(
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
-    return Ground(tmp_path_factory.mktemp("ground"))
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    """Paths that are values of arguments lie beside it."""
+    folder = tmp_path_factory.mktemp("ground")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield Ground(folder)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
