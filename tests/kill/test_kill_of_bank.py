@@ -27,7 +27,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.tallies import Note
 from widetable.errors import NotFoundError
 
-KILLS = int(os.environ.get("WIDETABLE_KILLS", "48")) // 4
+KILLS = max(int(os.environ.get("WIDETABLE_KILLS", "48")) // 4, 1)
 TRANSFERS, SIZE = 100_000, 1_000
 # Published with the inputs' generator: docs of the design, acceptance case 23.
 KNOWN = {

@@ -10,10 +10,9 @@ from __future__ import annotations
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_state import BARRIERS, state_at
 from widetable.commit.barrier_step import properties_after
-from widetable.commit.barrier_table import check_rows_stay, no_writer
+from widetable.commit.barrier_table import check_rows_stay, interval_of, no_writer
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.committed import Load
-from widetable.errors import InvalidError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.schema import TableSchema
 
@@ -25,12 +24,7 @@ def barrier_properties(
     interval = schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
         if asked.barrier is not None:
-            raise InvalidError(
-                path,
-                found=f"a table without {BARRIER_INTERVAL.key}",
-                expected="a table under barriers",
-                action="Write with Table.write, or make the table with the option.",
-            )
+            interval_of(schema, path)
         return {}
     if asked.kind == COMMIT_KIND_OVERWRITE:
         check_rows_stay(schema, path)

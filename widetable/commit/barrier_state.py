@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from widetable.commit.committed import Load, before
-from widetable.errors import DamagedError, NotFoundError
+from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 
 WRITER: Final = "widetable.writer"
@@ -115,6 +115,17 @@ class BarrierState:
     def _with_frontier(self) -> BarrierState:
         least = min((member.frontier for member in self.members.values()), default=self.frontier)
         return replace(self, frontier=max(self.frontier, least))
+
+
+def check_barrier(barrier: int, interval: int) -> None:
+    """Raises InvalidError for a number that is no barrier of the interval."""
+    if barrier < interval or barrier % interval:
+        raise InvalidError(
+            "barrier",
+            found=str(barrier),
+            expected=f"a positive multiple of the table's interval of {interval} ms",
+            action="Correct the argument.",
+        )
 
 
 def state_at(snapshot: Snapshot | None, load: Load, interval: int) -> BarrierState:

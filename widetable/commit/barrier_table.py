@@ -1,5 +1,6 @@
-"""Which tables may be under barriers, and what is not done to them. Pure. Raises UnsupportedError for what would break
-a complete barrier, or is not cut at one; InvalidError for rows without a writer.
+"""Which tables are and may be under barriers, and what is not done to them. Pure. Raises UnsupportedError for what
+would break a complete barrier, or is not cut at one; InvalidError for rows without a writer, and for a table that is
+under none.
 """
 
 from __future__ import annotations
@@ -24,6 +25,19 @@ _NOT_BESIDE: Final[tuple[Option[Any], ...]] = (
     opt.DELETION_VECTORS_ENABLED,
 )
 _PRODUCERS: Final = ("none", "input")
+
+
+def interval_of(schema: TableSchema, path: str) -> int:
+    """Of a table that must be under barriers, milliseconds. path: for messages."""
+    interval = schema.typed_options.get(BARRIER_INTERVAL)
+    if interval is None:
+        raise InvalidError(
+            path,
+            found=f"a table without {BARRIER_INTERVAL.key}",
+            expected="a table under barriers",
+            action="Write with Table.write and scan a snapshot, or make the table with the option.",
+        )
+    return interval
 
 
 def check_barriers(schema: TableSchema) -> None:

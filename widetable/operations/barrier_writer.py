@@ -19,12 +19,11 @@ from functools import partial
 from typing import Any, Final
 
 from widetable.arguments import LARGEST, flag, label, names, whole_number
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_step import Act, BarrierStep
+from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
-from widetable.errors import InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
 from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.open_table import OpenTable
@@ -46,14 +45,7 @@ class BarrierWriter:
     def __init__(self, table: OpenTable, name: str, columns: Sequence[str] | None) -> None:
         """Joins the table, in a commit without files, unless it is waited for already."""
         schema = table.schema
-        self._interval = schema.typed_options.get(BARRIER_INTERVAL)
-        if self._interval is None:
-            raise InvalidError(
-                table.path,
-                found=f"a table without {BARRIER_INTERVAL.key}",
-                expected="a table under barriers",
-                action="Write with Table.write, or make the table with the option.",
-            )
+        self._interval = interval_of(schema, table.path)
         self._table = table
         self._name = label(name, "writer", _LONGEST_NAME_BYTES)
         owned = schema.chosen(None if columns is None else names(columns, "columns"))
@@ -135,6 +127,5 @@ class BarrierWriter:
         if barrier is not None:
             barrier = whole_number(barrier, "barrier", most=_LATEST)
         now_millis = time.time_ns() // 1_000_000
-        assert self._interval is not None
         tick = now_millis // self._interval * self._interval
         return BarrierStep(act, self._name, self._run, tick, barrier)

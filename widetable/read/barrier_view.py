@@ -19,11 +19,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_state import BARRIERS, BarrierState, label_of, state_at
+from widetable.commit.barrier_state import BARRIERS, BarrierState, check_barrier, label_of, state_at
+from widetable.commit.barrier_table import interval_of
 from widetable.commit.committed import Load
 from widetable.commit.live_files import LiveFiles
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot
 from widetable.schema import TableSchema
@@ -54,20 +54,11 @@ class BarrierViews:
         self, schema: TableSchema, load: Load, live_files: LiveFiles, ids: range, path: str
     ) -> None:
         """ids: of the snapshots that are kept."""
-        interval = schema.typed_options.get(BARRIER_INTERVAL)
-        if interval is None:
-            raise InvalidError(
-                "barrier",
-                found=f"a table without {BARRIER_INTERVAL.key}: {path}",
-                expected="a table under barriers",
-                action="Scan a snapshot.",
-            )
-        self._interval = interval
+        self._interval = interval_of(schema, path)
         self._load_any = load
         self._live_files = live_files
         self._path = path
-        self._ids = ids
-        self._ids = ids[self._unknown() :]
+        self._ids = ids[self._unknown(ids) :]
 
     def newest(self) -> BarrierState:
         """How far the table and its writers are."""
@@ -112,13 +103,13 @@ class BarrierViews:
             action="Read a later barrier; snapshots that are kept longer keep older ones.",
         )
 
-    def _unknown(self) -> int:
+    def _unknown(self, ids: range) -> int:
         """How many of the first snapshots are other clients', behind ones of ours that have expired."""
-        for at, id in enumerate(self._ids[:-1]):
+        for at, id in enumerate(ids[:-1]):
             with contextlib.suppress(NotFoundError):
                 self._state(id)
                 return at
-        return max(len(self._ids) - 1, 0)
+        return max(len(ids) - 1, 0)
 
     def _oldest(self) -> int:
         """The first barrier that has a base."""
@@ -149,13 +140,7 @@ class BarrierViews:
         return found
 
     def _check_complete(self, barrier: int) -> None:
-        if barrier < self._interval or barrier % self._interval:
-            raise InvalidError(
-                "barrier",
-                found=str(barrier),
-                expected=f"a positive multiple of the table's interval of {self._interval} ms",
-                action="Correct the argument.",
-            )
+        check_barrier(barrier, self._interval)
         state = self.newest()
         if barrier <= state.frontier:
             return

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.commit.barrier_state import BARRIER
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.commit.table_identity import check_identity
@@ -34,8 +35,6 @@ from widetable.write.table_state import TableState
 
 StreamRead: TypeAlias = ChangeRead | InsertRead
 
-# Reserved: the timestamp barrier that a snapshot completes.
-BARRIER_PROPERTY: Final = "widetable.barrier"
 _KEPT_STEPS: Final = 256
 # Which changes: those of the producer, else of the appends; the records of the appends; those of the producer.
 MODES: Final = ("auto", "delta", "changelog")
@@ -185,5 +184,5 @@ class ChangeSource:
 
 
 def _barrier(snapshot: Snapshot) -> int | None:
-    text = snapshot.properties.get(BARRIER_PROPERTY)
+    text = snapshot.properties.get(BARRIER)
     return int(text) if text is not None and text.lstrip("-").isdigit() else None

@@ -23,6 +23,7 @@ from tests.command_line import run
 from widetable.arguments import LARGEST
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
+from widetable.worker_thread import in_threads
 
 
 def writers(warehouse: Path) -> tuple[wt.BarrierWriter, wt.BarrierWriter]:
@@ -310,6 +311,28 @@ def test_a_table_without_the_option_has_no_barriers(tmp_path: Path) -> None:
         table.scan(barrier=10)
     with pytest.raises(InvalidError, match="barrier-interval"):
         catalog.alter_table(NAME, set_options={"widetable.barrier-interval": "1 s"})
+
+
+def test_a_table_under_barriers_gets_no_option_that_does_not_go_with_them(tmp_path: Path) -> None:
+    new_table(tmp_path)
+    with pytest.raises(UnsupportedError, match="changelog-producer"):
+        wt.Catalog(tmp_path).alter_table(NAME, set_options={"changelog-producer": "lookup"})
+
+
+def test_thirty_two_writers_at_once_complete_what_they_say(tmp_path: Path) -> None:
+    table = new_table(tmp_path, write_only="true")
+    joined = [wt.Catalog(tmp_path).writer(NAME, f"w{i}") for i in range(32)]
+
+    def run(number: int) -> None:
+        for barrier in (10, 20):
+            rows = {"id": [number], "a": [barrier]}
+            joined[number].write(rows, barrier, barrier=barrier, complete=True)
+
+    in_threads(run, range(32), 32, "writer")
+    for barrier in (10, 20):
+        expected = [(number, barrier, None, None) for number in range(32)]
+        assert rows_of(table.scan(barrier=barrier)) == expected
+    assert not table.audit().findings
 
 
 def test_the_command_line_reads_a_barrier_and_shows_who_is_missing(tmp_path: Path) -> None:
