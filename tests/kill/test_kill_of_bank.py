@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.bank import ACCOUNTS, balances, original
+from tests.bank import ACCOUNTS, balances, original, simplified
 from tests.kill.bank_writer import CREDITS, DEBITS, INTERVAL
 from tests.kill.killing_file_io import POINTS
 from tests.kill.processes import start
@@ -86,6 +86,8 @@ class Bank:
 def test_the_inputs_are_the_published_ones() -> None:
     transfers = original(TRANSFERS)
     assert {count: balances(transfers[:count]) for count in KNOWN} == KNOWN
+    for count in (25, 1_005):
+        assert balances(simplified(count)) == [-1, 0, 0, 0, 0, 1, 0, 0, 0, 0]
 
 
 @contextmanager
