@@ -127,9 +127,9 @@ _COMMANDS: Final = (
             argument("end", "Snapshot id or tag, inclusive.", metavar="END"),
             argument(
                 "--mode",
-                "The changelog, else what was appended (auto); always these, or that; or in which rows both ends "
-                "differ (default: %(default)s).",
-                choices=("auto", "delta", "changelog", "diff"),
+                "The changelog, else what was appended (auto); always these, or that; in which rows both ends differ; "
+                "or all that belongs to barriers, which START and END are then (default: %(default)s).",
+                choices=("auto", "delta", "changelog", "diff", "barrier"),
                 default="auto",
             ),
             flag("--commits", "With _snapshot_id and _commit_time of each change."),

@@ -8,19 +8,23 @@ append without a writer, and for one with a writer where there are no barriers; 
 from __future__ import annotations
 
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_state import BARRIERS, state_at
+from widetable.commit.barrier_state import BARRIERS
 from widetable.commit.barrier_step import properties_after
 from widetable.commit.barrier_table import check_rows_stay, interval_of, no_writer
 from widetable.commit.commit_request import CommitRequest
-from widetable.commit.committed import Load
+from widetable.commit.level0_labels import Level0Labels
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.schema import TableSchema
 
 
 def barrier_properties(
-    asked: CommitRequest, latest: Snapshot | None, schema: TableSchema, load: Load, path: str
+    asked: CommitRequest,
+    latest: Snapshot | None,
+    schema: TableSchema,
+    level0: Level0Labels,
+    path: str,
 ) -> dict[str, str] | None:
-    """None when there is nothing to do. load: a snapshot by id. path: of the table, for messages."""
+    """None when there is nothing to do. path: of the table, for messages."""
     interval = schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
         if asked.barrier is not None:
@@ -28,9 +32,9 @@ def barrier_properties(
         return {}
     if asked.kind == COMMIT_KIND_OVERWRITE:
         check_rows_stay(schema, path)
-    state = state_at(latest, load, interval)
-    if asked.kind == COMMIT_KIND_COMPACT:
-        return {BARRIERS: state.to_json()}
+    if asked.kind == COMMIT_KIND_COMPACT and latest is not None:
+        return {BARRIERS: level0.compacted(latest, interval, asked.deletes).to_json()}
     if asked.barrier is None:
         raise no_writer(path)
-    return properties_after(state, asked.barrier)
+    state = level0.state(latest, interval)
+    return properties_after(state, asked.barrier, has_files=bool(asked.adds))

@@ -7,20 +7,23 @@ barrier that its records belong to. On disk: never change
     widetable.barrier  = its label, decimal; not there where a writer only joins or leaves
     widetable.barriers = JSON object, copied from snapshot to snapshot:
                          {"interval", "revision": 0, "frontier": the barrier up to which the table is complete,
-                          "highest": the highest label of a record, "writers": {name: {"frontier": all of its records
-                          with labels up to here are in, "last": its highest label, "kind": "root", "run": which of its
-                          processes may commit}}}
+                          "highest": the highest label of a record, "moved": that of the records above level 0,
+                          "waiting": the lowest label of a file at level 0, null without any, "left": {name of one
+                          that is waited for no more: its highest label, while that is not complete}, "writers": {name:
+                          {"frontier": all of its records with labels up to here are in, "last": its highest label,
+                          "kind": "root", "run": which of its processes may commit}}}
 
 Source: FLIP-276; the rules R1, R2, R4 and R15 in docs/consistency.md. Pure, but for loading snapshots of other clients,
-which say nothing: each append of theirs counts as the first barrier that was not complete before it. Raises
-DamagedError for a property of another form, NotFoundError where the last snapshot that says it has expired.
+which say nothing: each append of theirs counts as the first barrier that was not complete before it, each compaction
+as one of all that there is. Raises DamagedError for a property of another form, NotFoundError where the last snapshot
+that says it has expired.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -32,7 +35,9 @@ WRITER: Final = "widetable.writer"
 BARRIER: Final = "widetable.barrier"
 BARRIERS: Final = "widetable.barriers"
 ROOT: Final = "root"
-_FORM: Final = '{"interval", "revision", "frontier", "highest", "writers"}'
+_FORM: Final = '{"interval", "revision", "frontier", "highest", "moved", "waiting", "writers"}'
+# What waits at level 0 where nobody says it: a label that is lower than any.
+UNKNOWN: Final = 0
 
 
 @dataclass(frozen=True)
@@ -49,12 +54,19 @@ class Member:
 
 @dataclass(frozen=True)
 class BarrierState:
-    """frontier: complete up to here; never goes back. highest: no record of the table has a label above it."""
+    """frontier: complete up to here; never goes back. highest: no record of the table has a label above it. moved: no
+    record above level 0 has. waiting: the lowest label of a file at level 0, None without any; or less, where another
+    client has compacted since, and UNKNOWN. left: who is waited for no more and has records of barriers that are not
+    complete, with its highest label.
+    """
 
     interval: int
     frontier: int
     highest: int
     members: Mapping[str, Member]
+    moved: int = 0
+    waiting: int | None = None
+    left: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def new(interval: int) -> BarrierState:
@@ -64,18 +76,26 @@ class BarrierState:
     def with_member(self, writer: str, member: Member) -> BarrierState:
         """The same with what a writer has come to."""
         members = {**self.members, writer: member}
-        return replace(
-            self, members=members, highest=max(self.highest, member.last)
-        )._with_frontier()
+        left = {name: last for name, last in self.left.items() if name != writer}
+        highest = max(self.highest, member.last)
+        return replace(self, members=members, left=left, highest=highest)._with_frontier()
 
     def without_member(self, writer: str) -> BarrierState:
         """Nobody waits for it any more."""
         members = {name: member for name, member in self.members.items() if name != writer}
-        return replace(self, members=members)._with_frontier()
+        left = {**self.left, writer: self.members[writer].last}
+        return replace(self, members=members, left=left)._with_frontier()
 
-    def with_foreign_commit(self) -> BarrierState:
-        """After records of a client that knows nothing of barriers."""
-        return replace(self, highest=max(self.highest, self.foreign_label))
+    def with_files(self, label: int) -> BarrierState:
+        """After files of that label came to level 0."""
+        waiting = label if self.waiting is None else min(self.waiting, label)
+        return replace(self, waiting=waiting, highest=max(self.highest, label))
+
+    def with_foreign(self, snapshot: Snapshot) -> BarrierState:
+        """After a snapshot of a client that knows nothing of barriers."""
+        if snapshot.commit_kind == COMMIT_KIND_COMPACT:
+            return replace(self, moved=self.highest)
+        return self.with_files(self.foreign_label)
 
     @property
     def foreign_label(self) -> int:
@@ -98,6 +118,9 @@ class BarrierState:
                 "revision": 0,
                 "frontier": self.frontier,
                 "highest": self.highest,
+                "moved": self.moved,
+                "waiting": self.waiting,
+                "left": self.left,
                 "writers": {
                     name: {
                         "frontier": member.frontier,
@@ -114,7 +137,9 @@ class BarrierState:
 
     def _with_frontier(self) -> BarrierState:
         least = min((member.frontier for member in self.members.values()), default=self.frontier)
-        return replace(self, frontier=max(self.frontier, least))
+        frontier = max(self.frontier, least)
+        left = {name: last for name, last in self.left.items() if last > frontier}
+        return replace(self, frontier=frontier, left=left)
 
 
 def check_barrier(barrier: int, interval: int) -> None:
@@ -146,8 +171,7 @@ def state_at(snapshot: Snapshot | None, load: Load, interval: int) -> BarrierSta
             action="Read a newer snapshot; if there is none, copy the table: an expiry has removed what they rest on.",
         )
     for one in reversed(passed):
-        if is_foreign_commit(one):
-            state = state.with_foreign_commit()
+        state = state.with_foreign(one)
     return state
 
 
@@ -178,13 +202,17 @@ def _parsed(text: str, snapshot_id: int) -> BarrierState:
     try:
         body = json.loads(text)
         numbers = [body[name] for name in ("interval", "frontier", "highest")]
+        numbers.append(body.get("moved", numbers[-1]))
+        waiting, left = body.get("waiting", UNKNOWN), body.get("left", {})
         members = {name: _member(entry) for name, entry in body["writers"].items()}
-        if not all(type(number) is int for number in numbers) or numbers[0] < 1:
+        if not all(type(n) is int for n in (*numbers, waiting or 0, *left.values())):
+            raise ValueError(text)
+        if numbers[0] < 1:
             raise ValueError(text)
     except (ValueError, TypeError, KeyError, AttributeError) as cause:
         raise _damaged(BARRIERS, text, _FORM, snapshot_id) from cause
-    interval, frontier, highest = numbers
-    return BarrierState(interval, frontier, highest, members)
+    interval, frontier, highest, moved = numbers
+    return BarrierState(interval, frontier, highest, members, moved, waiting, left)
 
 
 def _member(entry: Any) -> Member:

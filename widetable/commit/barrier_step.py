@@ -2,16 +2,18 @@
 
     act        who is no member      label                                    its frontier
     JOIN       becomes one, at F     none                                     stays; its run is now this one
-    WRITE      joins first           given or tick, if above its frontier,    stays (the barrier is open)
-    WRITE_ALL  joins first           else one interval above it: open         := label
+    WRITE      joins first           given or tick, if above its frontier     stays (the barrier is open)
+    WRITE_ALL  joins first           and not below its last; else the first   := label
+                                     one that is: open
     COMPLETE   joins first           given, else tick; nothing if not above   := label
     LEAVE      nothing               none                                     it is waited for no more
 
 Nobody goes ahead of the clock by itself: what is written twice within an interval stays open until the next one. F: the
 barrier up to which the table is complete. A label is above the frontier of its writer, which is F or above it:
-no record comes to a barrier that is complete. Source: rules R2, R4, R6 and R15 of docs/consistency.md. Raises
-ConflictError for a writer whose place a later process has taken, InvalidError for too many writers and for a barrier
-that is none.
+no record comes to a barrier that is complete. Labels of a writer never go back, so its records are in the order of
+barriers as in that of commits, and nothing depends on which of them a compaction has taken. Source: rules R2, R4, R6
+and R15 of docs/consistency.md. Raises ConflictError for a writer whose place a later process has taken, InvalidError
+for too many writers and for a barrier that is none.
 """
 
 from __future__ import annotations
@@ -54,14 +56,18 @@ class BarrierStep:
     barrier: int | None = None
 
 
-def properties_after(state: BarrierState, asked: BarrierStep) -> dict[str, str] | None:
-    """What the snapshot of the commit says; None when there is nothing to do."""
+def properties_after(
+    state: BarrierState, asked: BarrierStep, *, has_files: bool = False
+) -> dict[str, str] | None:
+    """What the snapshot of the commit says; None when there is nothing to do. has_files: whether it adds some."""
     if asked.barrier is not None:
         check_barrier(asked.barrier, state.interval)
     found = _STEPS[asked.act](state, asked)
     if found is None:
         return None
     after, label = found
+    if has_files and label is not None:
+        after = after.with_files(label)
     said = {WRITER: asked.writer, BARRIERS: after.to_json()}
     return said if label is None else {**said, BARRIER: str(label)}
 
@@ -120,9 +126,8 @@ _STEPS: Final = {
 def _label(state: BarrierState, member: Member, asked: BarrierStep) -> tuple[int, bool]:
     """The label of records, and whether it is the one that their writer meant."""
     wanted = asked.tick if asked.barrier is None else asked.barrier
-    if wanted > member.frontier:
-        return wanted, True
-    return member.frontier + state.interval, False
+    least = max(member.frontier + state.interval, member.last)
+    return max(wanted, least), wanted >= least
 
 
 def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, Member]:
@@ -138,7 +143,7 @@ def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, M
             expected=f"{MOST_WRITERS:,} at most",
             action="Let writers that have ended leave.",
         )
-    return state, Member(state.frontier, 0, asked.run)
+    return state, Member(state.frontier, state.left.get(asked.writer, 0), asked.run)
 
 
 def _check_run(known: Member, asked: BarrierStep) -> None:

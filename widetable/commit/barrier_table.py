@@ -24,7 +24,7 @@ _NOT_BESIDE: Final[tuple[Option[Any], ...]] = (
     join_options.INDEX_OF,
     opt.DELETION_VECTORS_ENABLED,
 )
-_PRODUCERS: Final = ("none", "input")
+_PRODUCERS: Final = ("none", "input", "lookup")
 
 
 def interval_of(schema: TableSchema, path: str) -> int:

@@ -41,6 +41,7 @@ from widetable.commit.commit_warnings import warn_of_clock, warn_of_many_users
 from widetable.commit.committed import highest_sequence_number, users_of
 from widetable.commit.index_files import IndexFiles
 from widetable.commit.last_commits import LastCommits
+from widetable.commit.level0_labels import Level0Labels
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.lost_snapshots import mark_snapshots
 from widetable.commit.manifest_writer import ManifestWriter
@@ -128,6 +129,7 @@ class Committer:
         schema = self.schemas.known()
         self._partition_types = [schema.field(name).type for name in schema.partition_keys]
         self.live_files = LiveFiles(file_io, paths, self._partition_types)
+        self.level0 = Level0Labels(self.live_files, self.last_commits.load)
         self._deltas = Deltas(self.live_files, self.schemas, self.snapshots, paths.root)
         self.indexes = IndexFiles(file_io, paths, self.live_files)
 
@@ -265,8 +267,8 @@ class Committer:
                 )
             run.asked = run.asked.behind(latest)
             delta, asked = self._deltas.of(run.asked, latest), run.asked
-            load, root = self.last_commits.load, self._paths.root
-            said = barrier_properties(asked, latest, look.schema, load, root)
+            root = self._paths.root
+            said = barrier_properties(asked, latest, look.schema, self.level0, root)
             is_asked = delta or asked.properties or asked.restores or asked.barrier
             if said is None or not is_asked:
                 return self._not_committed(run, latest, None)

@@ -6,6 +6,10 @@ Paimon's four modes (`incremental-between`, `incremental-between-scan-mode`).
     changelog   the changelog; refused where a snapshot has none
     diff        in which rows the two states differ (snapshot_difference), for which nothing in between need be there
 
+and one of tables under barriers:
+
+    barrier     start and end are barriers; the changes of the records that belong to those after start, up to end
+
 In: start exclusive, end inclusive. Raises InvalidError for a range that runs backwards (but diff) or a mode that is
 none, NotFoundError for snapshots, tags and times that are not there.
 """
@@ -20,19 +24,20 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.arguments import one_of, whole_number
+from widetable.arguments import one_of, refused, whole_number
 from widetable.derive.change_scan import ChangeReads, ChangeScan
 from widetable.derive.snapshot_difference import snapshot_difference
 from widetable.errors import InvalidError, NotFoundError
-from widetable.operations.changes import change_batches as range_batches
-from widetable.operations.changes import change_schema, change_splits
+from widetable.operations.barrier_scan import barrier_change_ids
+from widetable.operations.changes import change_batches as batches_of_snapshots
+from widetable.operations.changes import change_schema, change_splits, snapshot_range
 from widetable.operations.chosen_state import chosen_state
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_key_has_partition
 from widetable.operations.table_at import state_at
 
-MODES: Final = ("auto", "delta", "changelog", "diff")
+MODES: Final = ("auto", "delta", "changelog", "diff", "barrier")
 
 
 class _End(NamedTuple):
@@ -55,7 +60,9 @@ def changes(
 
     start, end: a snapshot's id (0: before the first), a tag, or a time: the newest snapshot then. mode: `auto`, the
     changelog of tables with a producer, else the records of each append as they were written; `delta`, always these;
-    `changelog`, always that; `diff`, in which rows start and end differ. In the order of snapshot, partition values,
+    `changelog`, always that; `diff`, in which rows start and end differ; `barrier`, of a table under barriers: start
+    (0: before the first) and end are barriers, and the changes those of the records that belong to barriers after
+    start, up to end, which are the same whatever came when. In the order of snapshot, partition values,
     bucket, key and event, in today's columns (None: all). commit_columns: `_snapshot_id` and `_commit_time` (UTC) come
     behind; not with `diff`. Raises NotFoundError, which says what is there, when snapshots of the range have expired
     or are yet to come; `diff` needs none but the two.
@@ -104,6 +111,8 @@ def _reads(
     commit_columns: bool,
 ) -> ChangeReads:
     mode = one_of(mode, MODES, "mode")
+    if mode == "barrier":
+        return _barrier_reads(table, start, end, columns, commit_columns=commit_columns)
     first, last = _end(table, start, "start"), _end(table, end, "end")
     schema = change_schema(table, columns, commit_columns=commit_columns)
     if mode == "diff":
@@ -119,13 +128,42 @@ def _reads(
         read = partial(_difference, table, first, last, schema)
         return ChangeReads(span, schema, read, read, lambda: None)
     span = f"after snapshot {first.id} up to {last.id}"
-    read = partial(range_batches, table, first.id, last.id, mode=mode)
+    ids = snapshot_range(table, first.id, last.id)
+    return _reads_of(table, ids, span, columns, mode, commit_columns=commit_columns)
+
+
+def _barrier_reads(
+    table: OpenTable,
+    start: int | str | datetime,
+    end: int | str | datetime,
+    columns: Sequence[str] | None,
+    *,
+    commit_columns: bool,
+) -> ChangeReads:
+    first, last = whole_number(start, "start", least=0), whole_number(end, "end", least=0)
+    if last < first:
+        raise refused(last, "end", f"{first}, the start, or more")
+    ids = barrier_change_ids(table, first, last)
+    span = f"after barrier {first} up to {last}"
+    return _reads_of(table, ids, span, columns, "auto", commit_columns=commit_columns)
+
+
+def _reads_of(
+    table: OpenTable,
+    ids: Sequence[int],
+    span: str,
+    columns: Sequence[str] | None,
+    mode: str,
+    *,
+    commit_columns: bool,
+) -> ChangeReads:
+    read = partial(batches_of_snapshots, table, ids, mode=mode)
     return ChangeReads(
         span,
-        schema,
+        change_schema(table, columns, commit_columns=commit_columns),
         partial(read, columns, commit_columns=commit_columns),
         partial(read, ()),
-        lambda: change_splits(table, first.id, last.id, mode),
+        lambda: change_splits(table, ids, mode),
     )
 
 

@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from widetable import options as opt
 from widetable.arguments import whole_number
 from widetable.commit.committer import Committer
+from widetable.commit.level0_labels import Level0Labels
 from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.errors import NotFoundError, UnsupportedError
 from widetable.format.manifest_entry import ADD
@@ -128,8 +129,8 @@ class _Audit:
 
     def _audit_snapshots(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         one = SnapshotAudit(self._live_files, self._table.schema, self._findings)
-        load = self._committer.last_commits.load
-        barriers = BarrierAudit(self._table.schema, load, self._findings)
+        level0 = Level0Labels(self._live_files, self._committer.last_commits.load)
+        barriers = BarrierAudit(self._table.schema, level0, self._findings)
         for snapshot in [first, *later]:
             if snapshot is not None:
                 one.look_at(snapshot)

@@ -3,18 +3,27 @@
     a table's complete barrier and its highest label never go back
     records have a label above the complete barrier before them and above their writer's, and at most the highest one
     the complete barrier is that of the slowest writer, or the one before where that is later
-    a compaction changes nothing of it
+    a compaction changes nothing of it, and takes no file of a barrier that is not complete
+    what waits is the lowest label of the files at level 0
 
 In: snapshots in the order of their ids. Out: findings. Raises what loading snapshots raises.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_state import BARRIERS, WRITER, BarrierState, label_of, state_at
-from widetable.commit.committed import Load
+from widetable.commit.barrier_state import (
+    BARRIERS,
+    UNKNOWN,
+    WRITER,
+    BarrierState,
+    label_of,
+    state_at,
+)
+from widetable.commit.level0_labels import Level0Labels
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.audit_report import Finding, Findings
@@ -26,9 +35,9 @@ _LAW: Final = "barriers"
 class BarrierAudit:
     """Give it one snapshot after the other; of a table without barriers it says nothing."""
 
-    def __init__(self, schema: TableSchema, load: Load, findings: Findings) -> None:
+    def __init__(self, schema: TableSchema, level0: Level0Labels, findings: Findings) -> None:
         self._interval = schema.typed_options.get(BARRIER_INTERVAL)
-        self._load = load
+        self._level0 = level0
         self._findings = findings
         self._before: BarrierState | None = None
 
@@ -38,8 +47,8 @@ class BarrierAudit:
             return
         self._findings.checked(_LAW)
         try:
-            after = state_at(snapshot, self._load, self._interval)
-            label = label_of(snapshot, self._load, self._interval)
+            after = state_at(snapshot, self._level0.load, self._interval)
+            label = label_of(snapshot, self._level0.load, self._interval)
         except DamagedError as error:
             self._find(snapshot, error.expected, error.found)
             return
@@ -49,13 +58,21 @@ class BarrierAudit:
         self._before = after
         if before is not None:
             self._compare(snapshot, before, after, label)
+        if BARRIERS in snapshot.properties and after.waiting != UNKNOWN:
+            waiting = self._level0.at(snapshot, self._interval).lowest(after.waiting)
+            if waiting != after.waiting:
+                self._find(snapshot, f"{waiting} waiting at level 0", f"{after.waiting}")
 
     def _compare(
         self, snapshot: Snapshot, before: BarrierState, after: BarrierState, label: int | None
     ) -> None:
         if snapshot.commit_kind == COMMIT_KIND_COMPACT and BARRIERS in snapshot.properties:
-            if after != before:
-                self._find(snapshot, f"{before.to_json()} after a compaction", after.to_json())
+            same = replace(before, moved=after.moved, waiting=after.waiting)
+            if after != same:
+                self._find(snapshot, f"{same.to_json()} after a compaction", after.to_json())
+            if not before.moved <= after.moved <= max(before.moved, before.frontier):
+                expected = f"a cut from {before.moved} to {before.frontier}"
+                self._find(snapshot, expected, f"a cut at {after.moved}")
             return
         for name in ("frontier", "highest"):
             old, new = getattr(before, name), getattr(after, name)

@@ -1,4 +1,6 @@
-"""Rows of a table as of a barrier, and which snapshots they need. Raises what `read/barrier_view.py` raises."""
+"""Rows of a table as of a barrier, changes between barriers, and which snapshots they need. Raises what
+`read/barrier_view.py` and `read/barrier_changes.py` raise.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from widetable.barrier_options import BARRIER_INTERVAL, BARRIERS_KEPT
 from widetable.commit.committer import Committer
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
+from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
@@ -26,8 +29,8 @@ def views_of(state: TableState, committer: Committer) -> BarrierViews:
     latest_id = committer.snapshots.latest_id()
     earliest_id = committer.snapshots.earliest_id() if latest_id else None
     ids = range(earliest_id or 1, (latest_id or 0) + 1)
-    load, files = committer.last_commits.load, committer.live_files
-    return BarrierViews(state.schema, load, files, ids, state.paths.root)
+    files = committer.live_files
+    return BarrierViews(state.schema, committer.level0, files, ids, state.paths.root)
 
 
 def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
@@ -36,6 +39,18 @@ def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
         return []
     floor_id = views_of(state, committer).floor_id(state.options.get(BARRIERS_KEPT))
     return [] if floor_id is None else [floor_id]
+
+
+def barrier_changes(table: OpenTable) -> BarrierChanges:
+    """Where the changes between barriers are, by the snapshots that the table has now."""
+    state = table._state()
+    return BarrierChanges(state, views_of(state, table._committer))
+
+
+def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
+    """The snapshots whose changes are those after one barrier (0: before the first) up to another."""
+    check_readable(table.schema)
+    return barrier_changes(table).snapshot_ids(start, end)
 
 
 def barrier_scan(

@@ -1,7 +1,8 @@
-"""The changes of a range of snapshots.
+"""The changes of snapshots.
 
-In: start exclusive, end inclusive. Out: record batches in the order of snapshot, partition values, bucket, key and
-event. Raises InvalidError for a range that runs backwards, NotFoundError for one with snapshots that are not there.
+In: their ids; of a range, start exclusive and end inclusive. Out: record batches in the order of snapshot, partition
+values, bucket, key and event. Raises InvalidError for a range that runs backwards, NotFoundError for one with snapshots
+that are not there.
 """
 
 from __future__ import annotations
@@ -30,28 +31,37 @@ def change_schema(
 
 def change_batches(
     table: OpenTable,
-    start: int,
-    end: int,
+    ids: Sequence[int],
     columns: Sequence[str] | None = None,
     *,
     mode: str = "auto",
     commit_columns: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The changes of the snapshots after `start` up to `end`. mode: `auto`, `delta` or `changelog`, as `incremental`
-    says.
+    """The changes of snapshots, in their order, read batch by batch. mode: `auto`, `delta` or `changelog`, as
+    `incremental` says.
     """
     change_schema(table, columns, commit_columns=commit_columns)  # which looks at the names
     source = change_source(table, columns, mode=mode)
     form = COMMIT if flag(commit_columns, "commit_columns") else KIND
-    times, batches = commit_times(source.table), numbered_batches_of(source, start, end)
-    return (in_form(batch, form, id, times) for id, batch in batches)
+    times = commit_times(source.table)
+    return (in_form(batch, form, id, times) for id, batch in _read(source, ids))
 
 
-def change_splits(table: OpenTable, start: int, end: int, mode: str = "auto") -> list[ChangeSplit]:
+def change_splits(table: OpenTable, ids: Sequence[int], mode: str = "auto") -> list[ChangeSplit]:
     """What `change_batches` reads, in its order."""
     source = change_source(table, (), mode=mode)
-    steps = (source.step(snapshot_id, False) for snapshot_id in range(start + 1, end + 1))
+    steps = (source.step(snapshot_id, False) for snapshot_id in ids)
     return [split for step in steps for split in step.splits if isinstance(split, ChangeSplit)]
+
+
+def snapshot_range(table: OpenTable, start: int, end: int) -> range:
+    """The snapshots after `start` up to `end`, which are all there."""
+    start, end = whole_number(start, "start", least=0), whole_number(end, "end", least=0)
+    if end < start:
+        raise refused(end, "end", f"{start}, the start, or more")
+    if start < end:
+        _check_kept(table, start, end)
+    return range(start + 1, end + 1)
 
 
 def change_source(
@@ -72,29 +82,16 @@ def change_source(
     )
 
 
-def numbered_batches_of(
-    source: ChangeSource, start: int, end: int
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(snapshot, changes) of the snapshots after `start` up to `end`. The range is checked at once, and read batch by
-    batch.
-    """
-    start, end = whole_number(start, "start", least=0), whole_number(end, "end", least=0)
-    if end < start:
-        raise refused(end, "end", f"{start}, the start, or more")
-    if start < end:
-        _check_kept(source, start, end)
-    return _read(source, start, end)
-
-
-def _read(source: ChangeSource, start: int, end: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    for snapshot_id in range(start + 1, end + 1):
+def _read(source: ChangeSource, ids: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for snapshot_id in ids:
         step = source.step(snapshot_id, False)
         for batch in source.batches(Piece(step, 0, len(step.splits))):
             yield snapshot_id, batch
 
 
-def _check_kept(source: ChangeSource, start: int, end: int) -> None:
-    first, last = source.kept()
+def _check_kept(table: OpenTable, start: int, end: int) -> None:
+    snapshots = table._committer.snapshots
+    first, last = snapshots.earliest_id(), snapshots.latest_id()
     if first is not None and last is not None and first <= start + 1 and end <= last:
         return
     if first is None or last is None:

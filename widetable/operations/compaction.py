@@ -11,7 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -24,8 +24,10 @@ from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
-from widetable.lsm.compaction_job import RunWorks, compact_table, one_by_one
+from widetable.lsm.compaction_job import CompactionResult, RunWorks, compact_table, one_by_one
+from widetable.lsm.file_rows import Caches
 from widetable.lsm.levels import looks_up
+from widetable.operations.compaction_cut import CutScope, cut_scopes, entries_up_to, last_cut
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.held_lease import held_lease
 from widetable.operations.lookup_caches import caches_of
@@ -116,8 +118,11 @@ def makes_lookups(state: TableState) -> bool:
     return looks_up(state.options)
 
 
-def due_plans(state: TableState, entries: Sequence[ManifestEntry], scope: Scope) -> list[Plan]:
+def due_plans(state: TableState, committer: Committer, newest: Newest, scope: Scope) -> list[Plan]:
     """What is due in the buckets of these live files."""
+    snapshot, found = newest
+    last = last_cut(state, committer, snapshot)
+    entries = entries_up_to(state, committer, snapshot, found, last)
     buckets = by_bucket(entries).values()
     plans = (
         plan_bucket(state.schema, state.engine, [entry.file for entry in members], scope)
@@ -134,36 +139,57 @@ def compact_scope(
     run: RunWorks | None = None,
     group_seconds: float = math.inf,
 ) -> Compacted:
-    """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does it."""
+    """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does it. A table under barriers is
+    compacted up to one barrier after the other.
+    """
     started = time.monotonic()
-    commits: list[CommitResult] = []
-    planned: PlannedFrom | None = None
-
-    def live_entries() -> list[ManifestEntry]:
-        nonlocal planned
-        snapshot, found = newest()
-        entries = without_resting(state, found)
-        planned = planned_from(snapshot, entries)
-        return entries
-
-    def commit(messages: list[CommitMessage]) -> None:
-        commits.append(committer.compact(messages, planned=planned))
-        if caches is not None:
-            caches.forget(state, _replaced(state, messages))
-
     caches = caches_of(state) if makes_lookups(state) else None
-    run = run or one_by_one(state, caches)
-    done = compact_table(state, live_entries, commit, scope, run, group_seconds)
+    job = _CutJob(state, committer, newest, run or one_by_one(state, caches), group_seconds, caches)
+    done = [job.compact(cut) for cut in cut_scopes(state, committer, scope)]
+    commits = job.commits
     result = CommitResult(
         committed=bool(commits),
         snapshot_id=commits[-1].snapshot_id if commits else None,
         kind=COMMIT_KIND_COMPACT,
         rows=sum(each.rows for each in commits),
-        files=done.files_after,
-        retries=sum(each.retries for each in commits) + done.conflicts,
+        files=sum(each.files_after for each in done),
+        retries=sum(each.retries for each in commits) + sum(each.conflicts for each in done),
         duration_millis=int((time.monotonic() - started) * 1000),
     )
-    return Compacted(result, tuple(sick.error for sick in done.sick))
+    sick = {error.subject: error for each in done for error in (s.error for s in each.sick)}
+    return Compacted(result, tuple(sick.values()))
+
+
+@dataclass
+class _CutJob:
+    """Compactions of one call. commits: what they have committed."""
+
+    state: TableState
+    committer: Committer
+    newest: Callable[[], Newest]
+    run: RunWorks
+    group_seconds: float
+    caches: Caches | None
+    commits: list[CommitResult] = field(default_factory=list)
+    planned: PlannedFrom | None = None
+
+    def compact(self, cut: CutScope) -> CompactionResult:
+        """Up to one barrier, in all buckets."""
+        entries = partial(self._entries, cut)
+        seconds = self.group_seconds
+        return compact_table(self.state, entries, self._commit, cut.scope, self.run, seconds)
+
+    def _entries(self, cut: CutScope) -> list[ManifestEntry]:
+        snapshot, found = self.newest()
+        kept = without_resting(self.state, found)
+        entries = entries_up_to(self.state, self.committer, snapshot, kept, cut.barrier)
+        self.planned = planned_from(snapshot, entries)
+        return entries
+
+    def _commit(self, messages: list[CommitMessage]) -> None:
+        self.commits.append(self.committer.compact(messages, planned=self.planned))
+        if self.caches is not None:
+            self.caches.forget(self.state, _replaced(self.state, messages))
 
 
 def _replaced(state: TableState, messages: Sequence[CommitMessage]) -> list[str]:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from widetable import options as opt
+from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.errors import ConflictError, StorageError
@@ -35,6 +36,7 @@ from widetable.operations.compaction import (
     makes_lookups,
     newest_entries,
 )
+from widetable.operations.compaction_cut import waiting_buckets
 from widetable.operations.compaction_threads import CHANGELOGS, OLD_LEVELS
 from widetable.operations.held_lease import held_lease
 from widetable.write.commit_message import CommitMessage
@@ -164,10 +166,14 @@ class _FollowUp:
         return CompactionWishes(self.state.file_io, self.state.paths)
 
     def _plans(self, scope: Scope) -> list[Plan]:
-        return due_plans(self.state, self._newest()[1], scope)
+        return due_plans(self.state, self.committer, self._newest(), scope)
 
     def _newest(self) -> Newest:
-        return newest_entries(self.committer, self.touched)
+        touched = self.touched
+        if self.state.options.get(BARRIER_INTERVAL) is not None:
+            # A commit that completes a barrier lets files go that others brought, in any bucket.
+            touched = waiting_buckets(self.state, self.committer, self.committer.snapshots.latest())
+        return newest_entries(self.committer, touched)
 
     def _newest_of_all(self) -> Newest:
         return newest_entries(self.committer)

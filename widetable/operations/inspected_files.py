@@ -27,6 +27,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.lsm.bucket_plan import Scope, plan_bucket
 from widetable.lsm.levels import levels_of
 from widetable.merge.engine import engine_of
+from widetable.operations.compaction_cut import entries_up_to, last_cut
 from widetable.operations.inspected_frame import LOCAL_TIME, frame_of_columns, frame_of_rows
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
@@ -207,14 +208,17 @@ def buckets(table: OpenTable, choice: Choice) -> pa.Table:
     compaction would take next by the options of the table; all three null where nothing is compacted, in append
     tables and among rows that wait for a bucket.
     """
-    schema, entries = _live(table, choice)
+    schema, snapshot, entries = _live_at(table, choice)
     text = _partition_of(schema)
+    state, committer = table._state(schema), table._committer
+    last = last_cut(state, committer, snapshot)
+    taken = by_bucket(entries_up_to(state, committer, snapshot, entries, last))
     rows = [
         (
             text(bucket.partition),
             bucket.number,
             members[0].total_buckets,
-            *_bucket(schema, bucket, members),
+            *_bucket(schema, bucket, members, taken.get(bucket, ())),
         )
         for bucket, members in by_bucket(entries).items()
     ]
@@ -222,8 +226,12 @@ def buckets(table: OpenTable, choice: Choice) -> pa.Table:
 
 
 def _bucket(
-    schema: TableSchema, bucket: BucketId, entries: Sequence[ManifestEntry]
+    schema: TableSchema,
+    bucket: BucketId,
+    entries: Sequence[ManifestEntry],
+    taken: Sequence[ManifestEntry],
 ) -> Iterator[Any]:
+    """taken: those that a compaction may look at."""
     found = [entry.file for entry in entries]
     by_level: dict[int, list[DataFileMeta]] = {}
     for file in found:
@@ -239,7 +247,8 @@ def _bucket(
     if not is_merged:
         yield from (None, None)
         return
-    plan = plan_bucket(schema, engine_of(schema), found, Scope.DUE)
+    files = [entry.file for entry in taken]
+    plan = plan_bucket(schema, engine_of(schema), files, Scope.DUE)
     due = {file.file_name: file.file_size for step in plan for file in step.files}
     yield from (len(due), sum(due.values()))
 
@@ -261,9 +270,18 @@ def _deleted(file: DataFileMeta) -> int | None:
 
 def _live(table: OpenTable, choice: Choice) -> tuple[TableSchema, list[ManifestEntry]]:
     """The live files of a snapshot, and the newest schema."""
+    schema, _, entries = _live_at(table, choice)
+    return schema, entries
+
+
+def _live_at(
+    table: OpenTable, choice: Choice
+) -> tuple[TableSchema, Snapshot | None, list[ManifestEntry]]:
+    """The same with the snapshot."""
     if all(part is None for part in choice):
-        return table.schema, newest_files(table._committer)[1]
-    return table.schema, table._committer.live_files.live_entries(_chosen(table, choice))
+        return table.schema, *newest_files(table._committer)
+    snapshot = _chosen(table, choice)
+    return table.schema, snapshot, table._committer.live_files.live_entries(snapshot)
 
 
 def _chosen(table: OpenTable, choice: Choice) -> Snapshot | None:

@@ -79,7 +79,7 @@ def append_messages(
         barrier=barrier,
     )
     result, messages = committed_where_they_belong(table, messages, commit)
-    if not messages:
+    if not messages and barrier is None:
         return result
     schema = table._committer.schemas.known()  # nothing that follows the commit may fail it
     if not result.committed:

@@ -1,13 +1,19 @@
 """Which files hold the rows of a table as of a barrier: those of its base, and later ones that belong to it.
 
-    base      the newest kept snapshot that has no record of a later barrier
-    extras    what appends after it added whose label is the barrier or an earlier one
+    by snapshot   base      the newest kept snapshot that has no record of a later barrier
+                  extras    what appends after it added whose label is the barrier or an earlier one
+    by cut        base      the newest kept snapshot that has none above level 0
+                  hidden    files at level 0 there whose label is later
+                  extras    as above
 
     snapshots    1 wa@10   2 wb@10   3 wa@20   4 wb@20          barrier 10: base 2      barrier 20: base 4
                  1 wa@10   2 wa@20   3 wb@10                    barrier 10: base 1 and the files of 3
+                 ..        4 a compaction, cut at 10            barrier 10: base 4 without the file of 2
 
-Highest labels and complete barriers never go back from snapshot to snapshot, so both ends are found by bisection. After
-the first snapshot that is complete up to the barrier nothing of it comes. Source: rule R14 of docs/consistency.md.
+Both give the same rows: a table's rows are what merging all records gives. A base that is a snapshot by itself is
+taken first, other clients read it too; else what has fewer extras, which where a writer is far behind is the cut.
+What is compared never goes back from snapshot to snapshot, so ends are found by bisection. After the first snapshot
+that is complete up to the barrier nothing of it comes. Source: rule R14 of docs/consistency.md.
 Raises NotFoundError for a barrier that is not complete, which says who is missing, and for one that has expired;
 InvalidError for a table without barriers and a number that is none; what reading lists raises.
 """
@@ -21,10 +27,10 @@ from dataclasses import dataclass
 
 from widetable.commit.barrier_state import BARRIERS, BarrierState, check_barrier, label_of, state_at
 from widetable.commit.barrier_table import interval_of
-from widetable.commit.committed import Load
+from widetable.commit.level0_labels import Level0Labels
 from widetable.commit.live_files import LiveFiles
 from widetable.errors import NotFoundError
-from widetable.format.manifest_entry import ADD, ManifestEntry
+from widetable.format.manifest_entry import ADD, Identity, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot
 from widetable.schema import TableSchema
 
@@ -32,7 +38,8 @@ from widetable.schema import TableSchema
 @dataclass(frozen=True)
 class BarrierView:
     """base: None where the first kept snapshot is that of a later barrier. end: the first snapshot that is complete up
-    to it. extras: entries of files, oldest first. first_id: it needs the snapshots from here on.
+    to it. extras: entries of files, oldest first. first_id: it needs the snapshots from here on. hidden: files of the
+    base that are not read.
     """
 
     barrier: int
@@ -40,61 +47,101 @@ class BarrierView:
     end: Snapshot
     extras: tuple[ManifestEntry, ...]
     first_id: int
+    hidden: frozenset[Identity] = frozenset()
 
     @property
     def snapshot_id(self) -> int | None:
         """The snapshot that has just these rows; None where there is none."""
-        return self.base.id if self.base is not None and not self.extras else None
+        is_whole = not self.extras and not self.hidden
+        return self.base.id if self.base is not None and is_whole else None
 
 
 class BarrierViews:
-    """Of one table. load: a snapshot by id, remembered ones too (`LastCommits.load`). path: for messages."""
+    """Of one table. path: for messages."""
 
     def __init__(
-        self, schema: TableSchema, load: Load, live_files: LiveFiles, ids: range, path: str
+        self,
+        schema: TableSchema,
+        level0: Level0Labels,
+        live_files: LiveFiles,
+        ids: range,
+        path: str,
     ) -> None:
         """ids: of the snapshots that are kept."""
-        self._interval = interval_of(schema, path)
-        self._load_any = load
+        self.interval = interval_of(schema, path)
+        self._level0 = level0
+        self._load_any = level0.load
         self._live_files = live_files
         self._path = path
-        self._ids = ids[self._unknown(ids) :]
+        self.ids = ids[self._unknown(ids) :]
 
     def newest(self) -> BarrierState:
         """How far the table and its writers are."""
-        return self._state(self._ids[-1]) if self._ids else BarrierState.new(self._interval)
+        return self.state(self.ids[-1]) if self.ids else BarrierState.new(self.interval)
 
     def view(self, barrier: int) -> BarrierView:
         """Where the rows as of a complete barrier are."""
-        self._check_complete(barrier)
-        base = self._base(barrier)
-        end = bisect_left(self._ids, barrier, key=lambda id: self._state(id).frontier)
-        extras = [
-            entry
-            for id in range(base.id + 1 if base else self._ids[0], self._ids[end] + 1)
-            for entry in self._extras(self._load(id), barrier)
-        ]
-        first_id = base.id if base else self._ids[0]
-        return BarrierView(barrier, base, self._load(self._ids[end]), tuple(extras), first_id)
+        self.check_complete(barrier)
+        try:
+            found = self.by_snapshot(barrier)
+        except NotFoundError:
+            by_cut = self.by_cut(barrier)
+            if by_cut is None:
+                raise
+            return by_cut
+        if not found.extras:
+            return found
+        by_cut = self.by_cut(barrier)
+        return by_cut if by_cut and len(by_cut.extras) < len(found.extras) else found
+
+    def by_snapshot(self, barrier: int) -> BarrierView:
+        """By the newest kept snapshot without a record of a later barrier."""
+        base, end = self._base(barrier), self._end(barrier)
+        first_id = base.id if base else self.ids[0]
+        extras = self._extras_between(base.id + 1 if base else first_id, end, barrier)
+        return BarrierView(barrier, base, self._load(end), extras, first_id)
+
+    def by_cut(self, barrier: int) -> BarrierView | None:
+        """By the newest kept snapshot without one above level 0; None where there is none, or it is not known to which
+        barrier a file at level 0 belongs.
+        """
+        found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).moved)
+        if not found:
+            return None
+        base, end = self._load(self.ids[found - 1]), self._end(barrier)
+        files = self._level0.at(base, self.interval).files
+        later = {identity: file for identity, file in files.items() if file.label > barrier}
+        if not all(file.is_known for file in later.values()):
+            return None
+        extras = self._extras_between(base.id + 1, end, barrier)
+        return BarrierView(barrier, base, self._load(end), extras, base.id, frozenset(later))
 
     def floor_id(self, intervals: int) -> int | None:
         """The first snapshot that reads need as of the newest complete barrier and those of so many intervals before;
         None in a table without snapshots. It says itself how far each writer is.
         """
-        if not self._ids:
+        if not self.ids:
             return None
-        barrier = self.newest().frontier - intervals * self._interval
-        found = bisect_right(self._ids, barrier, key=lambda id: self._state(id).highest)
-        floor_id = self._ids[max(found - 1, 0)]
-        while floor_id > self._ids[0] and BARRIERS not in self._load(floor_id).properties:
+        barrier = self.newest().frontier - intervals * self.interval
+        found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).highest)
+        floor_id = self.ids[max(found - 1, 0)]
+        while floor_id > self.ids[0] and BARRIERS not in self._load(floor_id).properties:
             floor_id -= 1
         return floor_id
 
+    def _end(self, barrier: int) -> int:
+        """The first snapshot that is complete up to a barrier."""
+        return self.ids[bisect_left(self.ids, barrier, key=lambda id: self.state(id).frontier)]
+
+    def _extras_between(self, first: int, last: int, barrier: int) -> tuple[ManifestEntry, ...]:
+        ids = range(first, last + 1)
+        return tuple(entry for id in ids for entry in self._extras(id, barrier))
+
     def _base(self, barrier: int) -> Snapshot | None:
-        found = bisect_right(self._ids, barrier, key=lambda id: self._state(id).highest)
+        found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).highest)
         if found:
-            return self._load(self._ids[found - 1])
-        if self._ids[0] == 1:
+            return self._load(self.ids[found - 1])
+        if self.ids[0] == 1:
             return None
         raise NotFoundError(
             f"barrier {barrier} of {self._path}",
@@ -107,25 +154,35 @@ class BarrierViews:
         """How many of the first snapshots are other clients', behind ones of ours that have expired."""
         for at, id in enumerate(ids[:-1]):
             with contextlib.suppress(NotFoundError):
-                self._state(id)
+                self.state(id)
                 return at
         return max(len(ids) - 1, 0)
 
     def _oldest(self) -> int:
         """The first barrier that has a base."""
-        highest = self._state(self._ids[0]).highest
-        return -(-highest // self._interval) * self._interval
+        highest = self.state(self.ids[0]).highest
+        return -(-highest // self.interval) * self.interval
 
-    def _extras(self, snapshot: Snapshot, barrier: int) -> Sequence[ManifestEntry]:
-        if snapshot.commit_kind != COMMIT_KIND_APPEND:
-            return ()
-        label = label_of(snapshot, self._load_any, self._interval)
+    def _extras(self, id: int, barrier: int) -> Sequence[ManifestEntry]:
+        label = self.label(id)
         if label is None or label > barrier:
             return ()
-        return [e for e in self._live_files.delta_entries(snapshot) if e.kind == ADD]
+        return [e for e in self._live_files.delta_entries(self._load(id)) if e.kind == ADD]
 
-    def _state(self, id: int) -> BarrierState:
-        return state_at(self._load(id), self._load_any, self._interval)
+    def state(self, id: int) -> BarrierState:
+        """The barriers as of a kept snapshot."""
+        return state_at(self._load(id), self._load_any, self.interval)
+
+    def label(self, id: int) -> int | None:
+        """The barrier of the records that a kept snapshot brought; None for none."""
+        snapshot = self._load(id)
+        if snapshot.commit_kind != COMMIT_KIND_APPEND:
+            return None
+        return label_of(snapshot, self._load_any, self.interval)
+
+    def schema_id(self, id: int) -> int:
+        """Of a kept snapshot."""
+        return self._load(id).schema_id
 
     def _load(self, id: int) -> Snapshot:
         """One that is there, not one that is only remembered."""
@@ -139,8 +196,9 @@ class BarrierViews:
             )
         return found
 
-    def _check_complete(self, barrier: int) -> None:
-        check_barrier(barrier, self._interval)
+    def check_complete(self, barrier: int) -> None:
+        """Raises NotFoundError for a barrier that is not complete."""
+        check_barrier(barrier, self.interval)
         state = self.newest()
         if barrier <= state.frontier:
             return

@@ -129,6 +129,7 @@ class TableScan(ArrowRows):
             self._predicate,
             rescaled=self._rescaled,
             extras=self._barrier.extras if self._barrier else (),
+            hidden=self._barrier.hidden if self._barrier else (),
         )
 
     def split_reads(self) -> list[SplitRead]:

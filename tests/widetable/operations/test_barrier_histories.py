@@ -5,16 +5,28 @@ same at all times; sessions over two tables see one barrier of both.
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import widetable as wt
-from tests.barrier_tables import INTERVAL, NAME, commit_without_barriers, new_table, rows_of
+from tests.barrier_tables import (
+    INTERVAL,
+    NAME,
+    commit_without_barriers,
+    compact_without_barriers,
+    new_table,
+    rows_of,
+)
 from tests.tallies import Note
 from widetable.errors import NotFoundError
+from widetable.operations.barrier_scan import barrier_changes, barrier_views, scan_of_view
 
 Rows = list[tuple[int | None, ...]]
 _KEYS = 6
@@ -41,7 +53,8 @@ class Oracle:
 
     def write(self, writer: str, barrier: int, values: dict[int, int], *, all: bool) -> None:
         self.join(writer)
-        label = barrier if barrier > self.frontier[writer] else self.frontier[writer] + INTERVAL
+        label = max(barrier, self.frontier[writer] + INTERVAL, self.last.get(writer, 0))
+        self.last[writer] = label
         self.records += [(label, key, writer, value) for key, value in values.items()]
         if all and label == barrier:
             self.frontier[writer] = barrier
@@ -70,18 +83,44 @@ class Oracle:
         self.complete = max(self.complete, min(self.frontier.values(), default=self.complete))
 
 
+def folded(rows: dict[int, tuple[int | None, ...]], changes: list[dict[str, Any]]) -> Rows:
+    """The rows after changes, each of which must be one of the row that is there."""
+    found = dict(rows)
+    for change in changes:
+        kind, row = change.pop("_row_kind"), tuple(change.values())
+        if kind in ("+I", "+U"):
+            assert (row[0] in found) == (kind == "+U"), f"{kind} {row}"
+            found[row[0]] = row
+        else:
+            assert found.get(row[0]) == row, f"{kind} {row}"
+            if kind == "-D":
+                del found[row[0]]
+    return [found[key] for key in sorted(found)]
+
+
+def written(changes: list[dict[str, Any]]) -> Iterator[tuple[int, str, int]]:
+    """(key, column, value) of records as they were written."""
+    for change in changes:
+        for column in "abc":
+            if change[column] is not None:
+                yield change["id"], column, change[column]
+
+
 class History:
     """One table, its writers `a` and `b`, each with the column of its name."""
 
     def __init__(self, warehouse: Path, rng: random.Random) -> None:
         self.rng = rng
         write_only, kept = rng.choice(("true", "false")), rng.choice("013")
+        self.producer = rng.choice(("none", "input", "lookup", "lookup"))
         options = {"write_only": write_only, "bucket": rng.choice("123")}
+        options["changelog_producer"] = self.producer
         self.table = new_table(warehouse, widetable__barriers_kept=kept, **options)
         self.catalog = wt.Catalog(warehouse)
         self.oracle = Oracle()
         self.writers = {name: self._joined(name) for name in "ab"}
         self.numbers = 0
+        self.changes = self.hidden = 0
         self.strangers = write_only == "true"
 
     def step(self) -> str:
@@ -94,6 +133,7 @@ class History:
             self._compact: 2,
             self._expire: 1,
             self._another_client: int(self.strangers),
+            self._another_compaction: int(self.strangers),
         }
         [thing] = self.rng.choices(list(things), list(things.values()))
         thing()
@@ -114,7 +154,51 @@ class History:
         assert checked or not self.oracle.complete, "the newest complete barrier has expired"
         with pytest.raises(NotFoundError, match="complete up to"):
             self.table.scan(barrier=self.oracle.complete + INTERVAL)
+        if checked:
+            first = self.oracle.complete // INTERVAL - checked + 1
+            for number in self.rng.sample(range(first, first + checked), min(checked, 2)):
+                self._check_both_forms(number * INTERVAL)
+        self._check_changes()
         return checked
+
+    def _check_both_forms(self, barrier: int) -> None:
+        """A barrier's rows by its base as a snapshot, and by its base as a cut."""
+        views = barrier_views(self.table)
+        forms = [views.by_cut(barrier)]
+        with contextlib.suppress(NotFoundError):
+            forms.append(views.by_snapshot(barrier))
+        for view in forms:
+            if view is not None:
+                rows = rows_of(scan_of_view(self.table, view, None, None))
+                assert rows == self.oracle.rows(barrier), f"at barrier {barrier}, by {view}"
+                self.hidden += len(view.hidden)
+
+    def _check_changes(self) -> None:
+        """Between barriers that changes can stop at: what the oracle says happened, whatever came when."""
+        found = barrier_changes(self.table)
+        stops = [0] if found.has_all else []
+        stops += [b for span in found.available(0) for b in range(span[0], span[1] + 1, INTERVAL)]
+        complete = range(INTERVAL, self.oracle.complete + 1, INTERVAL)
+        for barrier in {*self.rng.sample(complete, min(len(complete), 2))} - {*stops}:
+            with pytest.raises(NotFoundError, match=r"changes (up to|after) barrier"):
+                self.table.changes(0, barrier, mode="barrier")
+        if len(stops) < 2:
+            return
+        start, end = sorted(self.rng.sample(stops, 2))
+        if not found.has_all and self.producer != "lookup":
+            oldest = self.table.inspect.snapshots()["snapshot_id"][0].as_py()
+            if barrier_views(self.table).state(oldest).highest > start:
+                with pytest.raises(NotFoundError, match="have expired"):
+                    self.table.changes(start, end, mode="barrier")
+                return
+        changes = self.table.changes(start, end, mode="barrier").to_pylist()
+        self.changes += len(changes)
+        if self.producer == "lookup":
+            rows = {row[0]: row for row in self.oracle.rows(start)}
+            assert folded(rows, changes) == self.oracle.rows(end), f"from {start} to {end}"
+        else:
+            expected = [r[1:] for r in self.oracle.records if start < r[0] <= end]
+            assert Counter(written(changes)) == Counter(expected), f"from {start} to {end}"
 
     def _scan(self, barrier: int) -> wt.TableScan | None:
         """None for a barrier that has expired."""
@@ -168,6 +252,9 @@ class History:
     def _expire(self) -> None:
         self.table.expire_snapshots(1, self.rng.randint(1, 5))
 
+    def _another_compaction(self) -> None:
+        compact_without_barriers(self.table)
+
     def _another_client(self) -> None:
         values = self._values()
         commit_without_barriers(self.table, {"id": list(values), "c": list(values.values())})
@@ -188,7 +275,7 @@ def test_barriers_show_what_their_records_say(
     report = history.table.audit()
     assert not report.findings
     assert report.checks["barriers"]
-    tally(steps=len(done), barriers=checked)
+    tally(steps=len(done), barriers=checked, changes=history.changes, hidden=history.hidden)
 
 
 def test_sessions_see_one_barrier_of_all_tables(tmp_path: Path, rng: random.Random) -> None:

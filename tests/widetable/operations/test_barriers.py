@@ -229,7 +229,6 @@ def test_writers_that_race_complete_what_they_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"changelog_producer": "lookup"}, "changelog-producer"),
         ({"changelog_producer": "full-compaction"}, "changelog-producer"),
         ({"bucket": "-1"}, "bucket"),
         ({"deletion_vectors__enabled": "true"}, "deletion-vectors.enabled"),
@@ -277,6 +276,7 @@ def test_it_is_shown_who_is_waited_for(tmp_path: Path) -> None:
         ({"highest": 10}, "a highest of 20 or later"),
         ({"frontier": 40}, "complete up to 30"),
         ({"highest": 20}, "records of a barrier after 20, up to 20"),
+        ({"waiting": None}, "20 waiting at level 0"),
         ({"interval": "ten"}, "interval"),
     ],
 )
@@ -316,7 +316,9 @@ def test_a_table_without_the_option_has_no_barriers(tmp_path: Path) -> None:
 def test_a_table_under_barriers_gets_no_option_that_does_not_go_with_them(tmp_path: Path) -> None:
     new_table(tmp_path)
     with pytest.raises(UnsupportedError, match="changelog-producer"):
-        wt.Catalog(tmp_path).alter_table(NAME, set_options={"changelog-producer": "lookup"})
+        wt.Catalog(tmp_path).alter_table(
+            NAME, set_options={"changelog-producer": "full-compaction"}
+        )
 
 
 def test_thirty_two_writers_at_once_complete_what_they_say(tmp_path: Path) -> None:

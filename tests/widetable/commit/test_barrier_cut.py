@@ -1,0 +1,62 @@
+"""At which barriers compactions are cut, and that readers and compactors that are behind still meet."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from widetable.commit.barrier_cut import cuts, roundest
+from widetable.commit.barrier_state import BarrierState
+
+
+def state(frontier: int, waiting: int | None, moved: int = 0) -> BarrierState:
+    return BarrierState(10, frontier, frontier, {}, moved, waiting)
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (state(50, 10), [40, 50]),
+        (state(70, 30), [40, 60, 70]),
+        (state(50, None), []),
+        (state(0, 10), []),
+        (state(50, 60), []),
+        (state(50, 20, moved=40), [40, 50]),
+        (state(50, 50, moved=40), [50]),
+        (state(50, 10, moved=60), []),
+        (state(10, 10), [10]),
+        (state(20, 0), [20]),
+    ],
+)
+def test_cuts_are_the_roundest_complete_barriers(before: BarrierState, expected: list[int]) -> None:
+    assert cuts(before) == expected
+
+
+def test_the_roundest_barrier_has_the_most_trailing_zero_bits(rng: random.Random) -> None:
+    for _ in range(2000):
+        interval = rng.choice((1, 10, 7_000))
+        least = rng.randint(1, 300)
+        most = least + rng.choice((0, 1, 3, rng.randint(0, 300)))
+        zeros = {
+            unit: len(bin(unit)) - len(bin(unit).rstrip("0")) for unit in range(least, most + 1)
+        }
+        [only] = [unit for unit in zeros if zeros[unit] == max(zeros.values())]
+        assert roundest(least * interval, most * interval, interval) == only * interval
+
+
+def test_who_is_behind_by_few_barriers_meets_others_often(rng: random.Random) -> None:
+    """Nobody more than D behind: all have a barrier in common at least every 2^ceil(log2(D + 1))."""
+    behind, often = 5, 8
+    stops: list[set[int]] = []
+    for _ in range(4):
+        at, found = 0, set()
+        for newest in range(1, 400):
+            if newest - at >= rng.randint(1, behind):
+                at = roundest(at + 1, newest, 1)
+                found.add(at)
+        stops.append(found)
+    common = sorted(set.intersection(*stops))
+    assert all(b - a <= often for a, b in pairwise(common))
+    assert len(common) > 300 // often

@@ -1,0 +1,227 @@
+"""Compactions are cut at barriers, and changes between barriers are the same whatever came when (cases 3 and 4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import widetable as wt
+from tests.barrier_tables import (
+    NAME,
+    commit_without_barriers,
+    compact_without_barriers,
+    new_table,
+    rows_of,
+)
+from widetable.errors import InvalidError, NotFoundError
+from widetable.lsm import compaction_job
+
+Changes = list[tuple[Any, ...]]
+
+
+def writers(warehouse: Path) -> tuple[wt.BarrierWriter, wt.BarrierWriter]:
+    catalog = wt.Catalog(warehouse)
+    return catalog.writer(NAME, "wa", ["a"]), catalog.writer(NAME, "wb", ["b"])
+
+
+def changes(table: wt.Table, start: int, end: int) -> Changes:
+    """(kind, id, a, b), in order."""
+    found = table.changes(start, end, ["id", "a", "b"], mode="barrier")
+    return [(row["_row_kind"], row["id"], row["a"], row["b"]) for row in found.to_pylist()]
+
+
+def kinds(table: wt.Table) -> list[str]:
+    return [row["commit_kind"] for row in table.inspect.snapshots().to_pylist()]
+
+
+def test_case_3_changes_are_those_of_barriers_whoever_was_first(tmp_path: Path) -> None:
+    table = new_table(tmp_path, changelog_producer="lookup")
+    wa, wb = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    wa.write({"id": [1], "a": [2]}, barrier=20, complete=True)
+    assert "COMPACT" not in kinds(table)
+    wb.write({"id": [1], "b": [5]}, barrier=10, complete=True)
+    assert changes(table, 0, 10) == [("+I", 1, 1, 5)]
+    with pytest.raises(NotFoundError, match="complete up to 10"):
+        changes(table, 10, 20)
+    wb.complete(20)
+    assert changes(table, 10, 20) == [("-U", 1, 1, 5), ("+U", 1, 2, 5)]
+    assert changes(table, 0, 20) == [("+I", 1, 1, 5), ("-U", 1, 1, 5), ("+U", 1, 2, 5)]
+    assert not table.audit().findings
+
+
+def test_case_4_a_compactor_that_is_behind_stops_at_round_barriers(tmp_path: Path) -> None:
+    table = new_table(tmp_path, changelog_producer="lookup", write_only="true")
+    wa = wt.Catalog(tmp_path).writer(NAME, "wa", ["a"])
+    for number in range(1, 6):
+        wa.write({"id": [1], "a": [number]}, barrier=number * 10, complete=True)
+    with pytest.raises(NotFoundError, match="at level 0"):
+        changes(table, 0, 50)
+    table.compact()
+    assert kinds(table)[-2:] == ["COMPACT", "COMPACT"]
+    assert changes(table, 0, 40) == [("+I", 1, 4, None)]
+    assert changes(table, 40, 50) == [("-U", 1, 4, None), ("+U", 1, 5, None)]
+    with pytest.raises(NotFoundError, match=r"went on to barrier 40 at once.*: 40, 50"):
+        changes(table, 0, 30)
+    with pytest.raises(NotFoundError, match="went on to barrier 40 at once"):
+        changes(table, 30, 40)
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_records_are_those_of_barriers_without_a_lookup(tmp_path: Path, producer: str) -> None:
+    table = new_table(tmp_path, changelog_producer=producer)
+    wa, wb = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    wa.write({"id": [1], "a": [2]}, barrier=20, complete=True)
+    wb.write({"id": [1], "b": [5]}, barrier=10, complete=True)
+    wb.write({"id": [1], "b": [6]}, barrier=20, complete=True)
+    assert changes(table, 0, 10) == [("+I", 1, 1, None), ("+I", 1, None, 5)]
+    assert changes(table, 10, 20) == [("+I", 1, 2, None), ("+I", 1, None, 6)]
+    assert changes(table, 20, 20) == []
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_compaction_takes_nothing_of_a_barrier_that_is_not_complete(
+    tmp_path: Path, full: bool
+) -> None:
+    table = new_table(tmp_path, write_only="true")
+    wa, wb = writers(tmp_path)
+    wb.write({"id": [1], "b": [5]}, barrier=10, complete=True)
+    for number in range(1, 8):
+        wa.write({"id": [1], "a": [number]}, barrier=number * 10, complete=True)
+    table.compact(full)
+    levels = table.inspect.files()["level"].to_pylist()
+    assert levels.count(0) == (6 if full else 8)
+    assert table.inspect.buckets()["due_files"].to_pylist() == [0]
+    assert rows_of(table.scan(barrier=10)) == [(1, 1, 5, None)]
+    assert rows_of(table.scan()) == [(1, 7, 5, None)]
+    wb.complete(70)
+    table.compact(full=True)
+    assert table.inspect.files()["level"].to_pylist() == [5]
+    assert rows_of(table.scan()) == [(1, 7, 5, None)]
+
+
+def test_a_writer_that_is_far_behind_costs_no_extras(tmp_path: Path) -> None:
+    table = new_table(tmp_path, changelog_producer="lookup")
+    wa, wb = writers(tmp_path)
+    for barrier in range(10, 100, 10):
+        wa.write({"id": [1], "a": [barrier]}, barrier=barrier, complete=True)
+    for number in range(9):
+        wb.write({"id": [1], "b": [number]}, barrier=20)
+    wb.complete(20)
+    scan = table.scan(barrier=20)
+    assert rows_of(scan) == [(1, 20, 8, None)]
+    assert sum(len(split.files) for split in scan.splits()) <= 2
+    assert scan.snapshot_id is None
+
+
+def test_a_compactor_that_died_between_groups_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first group alone is no position; the next compactor takes what is left up to the same barrier."""
+    monkeypatch.setattr(compaction_job, "_GROUP_BUCKETS", 1)
+    table = new_table(tmp_path, changelog_producer="lookup", write_only="true", bucket="3")
+    wa = wt.Catalog(tmp_path).writer(NAME, "wa", ["a"])
+    ids = list(range(20))
+    wa.write({"id": ids, "a": ids}, barrier=10, complete=True)
+    wa.write({"id": ids, "a": ids[::-1]}, barrier=20, complete=True)
+    died = _DiesAfter(table, commits=1)
+    monkeypatch.setattr(table._committer, "compact", died)
+    with pytest.raises(KeyboardInterrupt):
+        table.compact()
+    with pytest.raises(NotFoundError, match="at level 0"):
+        changes(table, 0, 20)
+    wa.write({"id": ids, "a": ids}, barrier=30, complete=True)
+    monkeypatch.undo()
+    table.compact()
+    assert sorted(changes(table, 0, 20)) == [("+I", id, 19 - id, None) for id in ids]
+    assert len(changes(table, 20, 30)) == 40
+    assert not table.audit().findings
+
+
+class _DiesAfter:
+    def __init__(self, table: wt.Table, commits: int) -> None:
+        self._compact = table._committer.compact
+        self._left = commits
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._left:
+            raise KeyboardInterrupt
+        self._left -= 1
+        return self._compact(*args, **kwargs)
+
+
+def test_a_compaction_of_another_client_leaves_a_gap(tmp_path: Path) -> None:
+    table = new_table(tmp_path, changelog_producer="lookup", write_only="true")
+    wa, wb = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    wb.write({"id": [1], "b": [1]}, barrier=10, complete=True)
+    wa.write({"id": [1], "a": [2]}, barrier=20, complete=True)
+    compact_without_barriers(table)
+    with pytest.raises(NotFoundError, match="changes up to barrier 10"):
+        changes(table, 0, 10)
+    assert rows_of(table.scan(barrier=10)) == [(1, 1, 1, None)]
+    wb.write({"id": [1], "b": [2]}, barrier=20, complete=True)
+    table.compact()
+    found = table.changes(0, 20, ["id", "a", "b"], mode="barrier").to_pylist()[-1]
+    assert (found["a"], found["b"]) == (2, 2)
+    assert rows_of(table.scan(barrier=20)) == [(1, 2, 2, None)]
+    assert not table.audit().findings
+
+
+def test_what_waits_is_looked_up_behind_other_clients(tmp_path: Path) -> None:
+    table = new_table(tmp_path, changelog_producer="lookup", write_only="true")
+    wa = wt.Catalog(tmp_path).writer(NAME, "wa", ["a"])
+    wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    commit_without_barriers(table, {"id": [2], "c": [2]})
+    compact_without_barriers(table)
+    wt.Catalog(tmp_path).writer(NAME, "a stranger").leave()
+    wa.complete(30)
+    assert changes(table, 0, 30)[-1][0] == "+I"
+    assert not table.audit().findings
+
+
+def test_changes_of_two_producers_are_not_mixed(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    catalog = wt.Catalog(tmp_path)
+    wa = catalog.writer(NAME, "wa", ["a"])
+    wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
+    catalog.alter_table(NAME, set_options={"changelog-producer": "lookup"})
+    wa.write({"id": [1], "a": [2]}, barrier=20, complete=True)
+    with pytest.raises(InvalidError, match="changelog-producer was altered"):
+        changes(table, 0, 20)
+    wa.write({"id": [1], "a": [3]}, barrier=30, complete=True)
+    assert changes(table, 20, 30) == [("-U", 1, 2, None), ("+U", 1, 3, None)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [(5, 10, "5"), (10, 15, "15"), (-10, 10, "-10"), ("10", 20, "start"), (20, 10, "10")],
+)
+def test_what_is_no_range_of_barriers_is_refused(
+    tmp_path: Path, start: Any, end: Any, said: str
+) -> None:
+    table = new_table(tmp_path)
+    wa = wt.Catalog(tmp_path).writer(NAME, "wa", ["a"])
+    wa.write({"id": [1], "a": [1]}, barrier=20, complete=True)
+    with pytest.raises(InvalidError, match=said):
+        table.changes(start, end, mode="barrier")
+
+
+def test_labels_of_a_writer_never_go_back(tmp_path: Path) -> None:
+    """Else the later commit would win or not by when a compaction took the other."""
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=50)
+    wa.write({"id": [1], "a": [2]}, barrier=20)
+    wa.complete(20)
+    wb.complete(20)
+    assert rows_of(table.scan(barrier=20)) == []
+    wa.leave()
+    wa.write({"id": [1], "a": [3]}, barrier=30)
+    wa.complete(50)
+    wb.complete(50)
+    assert rows_of(table.scan(barrier=40)) == []
+    assert rows_of(table.scan(barrier=50)) == [(1, 3, None, None)]

@@ -1,0 +1,160 @@
+"""Which barrier the files at level 0 belong to: each file has the label of the commit that added it.
+
+    at       the files of a snapshot; from those of an earlier one and what came since, where that is remembered
+    state    the barriers as of a snapshot, with what waits at level 0 looked up where other clients have committed
+
+A file whose commit has expired has a label that no record of the oldest kept snapshot is above. Thread-safe: what is
+remembered is replaced as a whole. Raises NotFoundError for a snapshot that has expired, and what reading manifests
+raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from widetable.commit.barrier_state import BARRIERS, UNKNOWN, BarrierState, label_of, state_at
+from widetable.commit.committed import Load, before
+from widetable.commit.live_files import LiveFiles
+from widetable.errors import NotFoundError
+from widetable.format.bucket_id import BucketId
+from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
+from widetable.format.snapshot import Snapshot
+
+
+class LabelledFile(NamedTuple):
+    """is_known: False where the label is only not higher."""
+
+    bucket: BucketId
+    label: int
+    is_known: bool
+
+
+@dataclass(frozen=True)
+class Level0:
+    """The files at level 0 of a snapshot."""
+
+    snapshot_id: int
+    files: Mapping[Identity, LabelledFile]
+
+    def lowest(self, lower_bound: int | None, without: Collection[Identity] = ()) -> int | None:
+        """The lowest label, None without files. lower_bound: instead of those that are not known."""
+        return min(
+            (
+                file.label if file.is_known else lower_bound or UNKNOWN
+                for identity, file in self.files.items()
+                if identity not in without
+            ),
+            default=None,
+        )
+
+    def buckets_up_to(self, barrier: int) -> frozenset[BucketId]:
+        """Where files of that barrier or earlier ones are."""
+        return frozenset(file.bucket for file in self.files.values() if file.label <= barrier)
+
+    def is_after(self, entry: ManifestEntry, barrier: int) -> bool:
+        """Whether a live entry is a file at level 0 that belongs to a later barrier."""
+        found = self.files.get(entry.identity)
+        return found is not None and found.label > barrier
+
+
+class Level0Labels:
+    """Of one table. load: a snapshot by id, remembered ones too (`LastCommits.load`)."""
+
+    def __init__(self, live_files: LiveFiles, load: Load) -> None:
+        self.load = load
+        self._live_files = live_files
+        self._last = Level0(0, {})
+
+    def state(self, snapshot: Snapshot | None, interval: int) -> BarrierState:
+        """The barriers as of a snapshot, None for a table without one."""
+        state = state_at(snapshot, self.load, interval)
+        if snapshot is None or (BARRIERS in snapshot.properties and state.waiting != UNKNOWN):
+            return state
+        return replace(state, waiting=self.at(snapshot, interval).lowest(state.waiting))
+
+    def compacted(
+        self, snapshot: Snapshot, interval: int, deletes: Iterable[ManifestEntry]
+    ) -> BarrierState:
+        """The barriers behind a compaction that takes these files of the snapshot."""
+        state = self.state(snapshot, interval)
+        taken = {entry.identity for entry in deletes if entry.file.level == 0}
+        if not taken:
+            return state
+        level0 = self.at(snapshot, interval)
+        labels = [level0.files[identity].label for identity in taken if identity in level0.files]
+        return replace(
+            state,
+            moved=max([state.moved, *labels]),
+            waiting=level0.lowest(state.waiting, without=taken),
+        )
+
+    def at(self, snapshot: Snapshot, interval: int) -> Level0:
+        """The files of a snapshot."""
+        known = self._last
+        if known.snapshot_id == snapshot.id:
+            return known
+        found = None
+        if 0 < known.snapshot_id < snapshot.id:
+            found = self._followed(known, snapshot, interval)
+        found = found or self._looked_up(snapshot, interval)
+        if found.snapshot_id > self._last.snapshot_id:
+            self._last = found
+        return found
+
+    def _followed(self, known: Level0, snapshot: Snapshot, interval: int) -> Level0 | None:
+        """None when snapshots in between have expired."""
+        files = dict(known.files)
+        try:
+            for id in range(known.snapshot_id + 1, snapshot.id + 1):
+                one = snapshot if id == snapshot.id else self.load(id)
+                if one.id != id:
+                    return None
+                self._follow(files, one, interval)
+        except NotFoundError:
+            return None
+        return Level0(snapshot.id, files)
+
+    def _follow(self, files: dict[Identity, LabelledFile], one: Snapshot, interval: int) -> None:
+        label = label_of(one, self.load, interval)
+        for entry in self._live_files.delta_entries(one):
+            if entry.kind == DELETE:
+                files.pop(entry.identity, None)
+            elif entry.file.level == 0:
+                files[entry.identity] = self._labelled(entry, one, label, interval)
+
+    def _looked_up(self, snapshot: Snapshot, interval: int) -> Level0:
+        """From nothing: back over the commits until each file has been found."""
+        live = self._live_files.live_entries(snapshot)
+        wanted = {entry.identity: entry for entry in live if entry.file.level == 0}
+        files: dict[Identity, LabelledFile] = {}
+        oldest = snapshot
+        one: Snapshot | None = snapshot
+        while one is not None and wanted:
+            oldest, label = one, label_of(one, self.load, interval)
+            try:
+                added = [e for e in self._live_files.delta_entries(one) if e.kind == ADD]
+            except NotFoundError:
+                if one.id == snapshot.id:
+                    raise
+                break
+            for identity in [e.identity for e in added if e.identity in wanted]:
+                files[identity] = self._labelled(wanted.pop(identity), one, label, interval)
+            one = self._before(one)
+        for identity, entry in wanted.items():
+            files[identity] = self._labelled(entry, oldest, None, interval)
+        return Level0(snapshot.id, files)
+
+    def _before(self, snapshot: Snapshot) -> Snapshot | None:
+        """The one before, None when it has expired."""
+        found = before(snapshot, self.load)
+        return found if found is not None and found.id == snapshot.id - 1 else None
+
+    def _labelled(
+        self, entry: ManifestEntry, of: Snapshot, label: int | None, interval: int
+    ) -> LabelledFile:
+        if label is not None:
+            return LabelledFile(entry.bucket_id, label, True)
+        bound = state_at(of, self.load, interval).highest
+        return LabelledFile(entry.bucket_id, bound, False)

@@ -1,0 +1,81 @@
+"""What compactions of a table under barriers may take: level 0 up to a cut (`commit/barrier_cut.py`), all above it.
+
+In: the newest snapshot and its live entries. Out: the cuts, one after the other, and the entries that a compaction up
+to one may look at; of a table without barriers all. Raises what reading snapshots and manifests raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_cut import cuts
+from widetable.commit.committer import Committer
+from widetable.format.bucket_id import BucketId
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import Snapshot
+from widetable.lsm.bucket_plan import Scope
+from widetable.lsm.levels import looks_up
+from widetable.write.table_state import TableState
+
+# No label is as low: level 0 stays as it is.
+_NOTHING: Final = 0
+
+
+@dataclass(frozen=True)
+class CutScope:
+    """A compaction. barrier: of the cut; None where there is none."""
+
+    scope: Scope
+    barrier: int | None
+
+
+def cut_scopes(state: TableState, committer: Committer, scope: Scope) -> Iterator[CutScope]:
+    """Compactions to be done one after the other. Those before the last do no more than is due: they are there for the
+    changes up to their barriers, so only where changes are looked up.
+    """
+    interval = state.options.get(BARRIER_INTERVAL)
+    if interval is None or scope is Scope.REST:
+        yield CutScope(scope, None)
+        return
+    found = cuts(committer.level0.state(committer.snapshots.latest(), interval))
+    if looks_up(state.options):
+        earlier = Scope.COMMIT if scope is Scope.COMMIT else Scope.DUE
+        yield from (CutScope(earlier, barrier) for barrier in found[:-1])
+    yield CutScope(scope, found[-1] if found else _NOTHING)
+
+
+def last_cut(state: TableState, committer: Committer, snapshot: Snapshot | None) -> int | None:
+    """Up to which barrier all may be taken at a snapshot; None: everything."""
+    interval = state.options.get(BARRIER_INTERVAL)
+    if interval is None:
+        return None
+    found = cuts(committer.level0.state(snapshot, interval))
+    return found[-1] if found else _NOTHING
+
+
+def entries_up_to(
+    state: TableState,
+    committer: Committer,
+    snapshot: Snapshot | None,
+    entries: Sequence[ManifestEntry],
+    barrier: int | None,
+) -> list[ManifestEntry]:
+    """Those of live entries that a compaction may look at. barrier: of the cut, None for all."""
+    interval = state.options.get(BARRIER_INTERVAL)
+    if interval is None or barrier is None or snapshot is None:
+        return list(entries)
+    level0 = committer.level0.at(snapshot, interval)
+    return [entry for entry in entries if not level0.is_after(entry, barrier)]
+
+
+def waiting_buckets(
+    state: TableState, committer: Committer, snapshot: Snapshot | None
+) -> frozenset[BucketId]:
+    """Where files wait that may be taken, in a table under barriers."""
+    interval, barrier = state.options.get(BARRIER_INTERVAL), last_cut(state, committer, snapshot)
+    if interval is None or barrier is None or snapshot is None:
+        return frozenset()
+    return committer.level0.at(snapshot, interval).buckets_up_to(barrier)

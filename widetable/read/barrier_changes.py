@@ -1,0 +1,154 @@
+"""Which snapshots hold the changes from one barrier to another.
+
+    producer        where they are
+    none, input     in the commits whose label is after the first barrier, up to the second
+    lookup          in the compactions after the position of the first barrier, up to that of the second
+
+The *position* of a barrier is the first snapshot where all above level 0 is the table as of it: complete up to it, with
+nothing of it at level 0 and nothing later above. A compaction that went on over a barrier at once leaves none: ours do
+so where they are behind (`commit/barrier_cut.py`), those of other clients as they like. Once a snapshot is past a
+position all later ones are, so it is found by bisection. Source: rule R13 of docs/consistency.md. Raises NotFoundError
+for a barrier that is not complete, whose changes are not out, which has no position, or which has expired; InvalidError
+where the producer was altered in between.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from widetable import options as opt
+from widetable.commit.barrier_cut import roundest
+from widetable.errors import InvalidError, NotFoundError
+from widetable.read.barrier_view import BarrierViews
+from widetable.write.table_state import TableState
+
+_BY_COMPACTION: Final = "lookup"
+_SHOWN: Final = 3
+
+
+class BarrierChanges:
+    """Of one table, by the snapshots that `views` knows."""
+
+    def __init__(self, state: TableState, views: BarrierViews) -> None:
+        self._state = state
+        self._views = views
+
+    @property
+    def has_all(self) -> bool:
+        """Whether nothing has expired yet."""
+        return not self._views.ids or self._views.ids[0] == 1
+
+    def snapshot_ids(self, start: int, end: int) -> list[int]:
+        """Whose changes are those after the barrier `start` (0: all) up to `end`, in their order."""
+        self._views.check_complete(end)
+        if start:
+            self._views.check_complete(start)
+        if self._producer == _BY_COMPACTION:
+            first = self.position(start) if start else self._before_all(start)
+            ids = list(range(first + 1, self.position(end) + 1))
+        else:
+            ids = list(self._commits(start, end))
+        self._check_one_producer(ids)
+        return ids
+
+    def position(self, barrier: int) -> int:
+        """The first kept snapshot whose rows above level 0 are those as of the barrier."""
+        ids = self._views.ids
+        at = bisect_left(ids, True, key=lambda id: self._has_moved(id, barrier))
+        if at == len(ids):
+            raise NotFoundError(
+                f"changes up to barrier {barrier} of {self._state.paths.root}",
+                found="files of it at level 0, whose changes are not made yet",
+                expected="a compaction behind the commit that completes the barrier",
+                action="Compact the table, or wait for who maintains it.",
+            )
+        moved = self._views.state(ids[at]).moved
+        if moved > barrier:
+            raise NotFoundError(
+                f"changes up to barrier {barrier} of {self._state.paths.root}",
+                found=f"a compaction that went on to barrier {moved} at once",
+                expected=f"a barrier that changes stop at: {self._some()}",
+                action="Choose one of these, or wait for the next.",
+            )
+        return ids[at]
+
+    def available(self, after: int) -> Iterator[tuple[int, int]]:
+        """Spans (first, last) of barriers after one that changes can stop at, ascending, as they came."""
+        interval = self._views.interval
+        if self._producer != _BY_COMPACTION:
+            newest = self._views.newest().frontier
+            if newest > after:
+                yield after + interval, newest
+            return
+        ids = self._views.ids
+        begin = bisect_left(ids, True, key=lambda id: self._views.state(id).frontier > after)
+        for id in ids[begin:]:
+            state = self._views.state(id)
+            last = state.frontier
+            if state.waiting is not None:
+                last = min(last, state.waiting - interval)
+            first = max(state.moved, after + interval)
+            if first <= last:
+                yield first, last
+                after = last
+
+    def next(self, after: int) -> int | None:
+        """Where who has all up to a barrier goes on to: of the barriers that changes can stop at, the roundest; None
+        without any. Readers that are behind by different amounts still meet (R12).
+        """
+        interval = self._views.interval
+        found = [roundest(*span, interval) for span in self.available(after)]
+        return max(found, key=lambda barrier: _trailing_zeros(barrier // interval), default=None)
+
+    @property
+    def _producer(self) -> str:
+        return self._state.options.get(opt.CHANGELOG_PRODUCER)
+
+    def _has_moved(self, id: int, barrier: int) -> bool:
+        state = self._views.state(id)
+        return state.frontier >= barrier and (state.waiting is None or state.waiting > barrier)
+
+    def _commits(self, start: int, end: int) -> Iterator[int]:
+        ids = self._views.ids
+        if not self.has_all and self._views.state(ids[0]).highest > start:
+            raise self._expired(start)
+        last = bisect_left(ids, end, key=lambda id: self._views.state(id).frontier)
+        for id in ids[: last + 1]:
+            label = self._views.label(id)
+            if label is not None and start < label <= end:
+                yield id
+
+    def _before_all(self, start: int) -> int:
+        if not self.has_all:
+            raise self._expired(start)
+        return 0
+
+    def _expired(self, start: int) -> NotFoundError:
+        return NotFoundError(
+            f"changes after barrier {start} of {self._state.paths.root}",
+            found=f"snapshots before {self._views.ids[0]} that have expired",
+            expected=f"a later start: {self._some()}",
+            action="Read the rows as of such a barrier with scan(barrier=..), then the changes from there.",
+        )
+
+    def _some(self) -> str:
+        newest = [last for _, last in self.available(0)][-_SHOWN:]
+        return ", ".join(map(str, newest)) or "there is none yet"
+
+    def _check_one_producer(self, ids: list[int]) -> None:
+        schemas = {self._views.schema_id(id) for id in ids}
+        options = [self._state.schema_of(schema_id).typed_options for schema_id in schemas]
+        producers = {each.get(opt.CHANGELOG_PRODUCER) for each in options}
+        if producers - {self._producer}:
+            raise InvalidError(
+                "start and end",
+                found=f"barriers between which {opt.CHANGELOG_PRODUCER.key} was altered",
+                expected=f"a start behind the alteration to {self._producer!r}",
+                action="Choose a later start.",
+            )
+
+
+def _trailing_zeros(number: int) -> int:
+    return (number & -number).bit_length()
