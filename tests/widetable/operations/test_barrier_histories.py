@@ -194,7 +194,8 @@ class History:
         changes = self.table.changes(start, end, mode="barrier").to_pylist()
         self.changes += len(changes)
         if self.producer == "lookup":
-            rows = {row[0]: row for row in self.oracle.rows(start)}
+            before = self.oracle.rows(start)
+            rows = {row[0]: row for row in before if row[0] is not None}
             assert folded(rows, changes) == self.oracle.rows(end), f"from {start} to {end}"
         else:
             expected = [r[1:] for r in self.oracle.records if start < r[0] <= end]

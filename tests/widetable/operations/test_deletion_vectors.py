@@ -157,8 +157,9 @@ def test_a_compaction_that_has_not_seen_a_vector_loses(tmp_path: Path) -> None:
     """Its rows of the old file would come back."""
     table, expected = three_levels(tmp_path)
     state, committer = table._state(), Committer(FILE_IO, TablePaths(table.path))
-    _, entries = newest_entries(committer)
-    (plan,) = due_plans(state, entries, Scope.FULL)
+    newest = newest_entries(committer)
+    entries = newest[1]
+    (plan,) = due_plans(state, committer, newest, Scope.FULL)
     message = compact_bucket(state, entries[0].bucket_id, 1, plan)
     old = message.compact_before
     write(table, range(50, 60), 4)
