@@ -1,11 +1,11 @@
 """What barriers cost: the same appends with and without them, a barrier of a base and extras against a plain scan of
 the same files, and the opening of a session.
 
-Writes: one writer, 20 appends of so many rows into 1 bucket, each of which completes a barrier; compactions inline as
-they come. The ratio is rows a second with barriers to those without, per round; the worst append of each side stands
-beside. Scans: a base of one file and 0, 10 and 100 files that a lagging writer added, planned and read, against a table
-without barriers with the same rows in the same number of files. Sessions: ten tables of so many snapshots each, opened
-and closed.
+Writes: one writer, 20 appends of so many rows into 1 bucket, each of which completes a barrier, without a changelog and
+with that of `lookup`; compactions inline as they come. The ratio is rows a second with barriers to those without, per
+round; the worst append of each side stands beside. Scans: a base of one file and 0, 10 and 100 files that a lagging
+writer added, planned and read, against a table without barriers with the same rows in the same number of files.
+Sessions: ten tables of so many snapshots each, opened and closed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def run(size: Size = Size.FULL) -> list[Row]:
     rows, rounds, snapshots, openings = SHAPES[size]
     with scratch("barriers") as work:
         found = [
-            _writes(work / "writes", rows, rounds),
+            _writes(work / "writes", rows, rounds, "none"),
+            _writes(work / "lookups", rows, rounds, "lookup"),
             *(_scans(work / f"scan-{extras}", extras, rows, rounds) for extras in (0, 10, 100)),
             _sessions(work / "sessions", snapshots, openings),
         ]
@@ -56,7 +57,7 @@ def _rows(number: int, rows: int) -> pa.Table:
     return pa.table({"k": keys, **{f"c{i}": keys + i for i in range(_COLUMNS)}})
 
 
-def _writes(work: Path, rows: int, rounds: int) -> Row:
+def _writes(work: Path, rows: int, rounds: int, producer: str) -> Row:
     worst: dict[bool, list[float]] = {True: [], False: []}
     runs = 0
 
@@ -64,7 +65,7 @@ def _writes(work: Path, rows: int, rounds: int) -> Row:
         nonlocal runs
         runs += 1
         name = f"bench.t{runs}"
-        table = _table(work, name, barriers)
+        table = _table(work, name, barriers, changelog_producer=producer)
         writer = wt.Catalog(work).writer(name, "w") if barriers else None
         took = []
         for number in range(_APPENDS):
@@ -85,7 +86,7 @@ def _writes(work: Path, rows: int, rounds: int) -> Row:
     slowest = {side: float(np.median(found)) for side, found in worst.items()}
     total = rows * _APPENDS
     return Row(
-        "append under barriers, rows/s",
+        f"append under barriers, changelog {producer}, rows/s",
         f"{total / ours / 1e6:.2f} M/s, worst append {slowest[True] * 1e3:.0f} ms",
         f"{total / theirs / 1e6:.2f} M/s, worst {slowest[False] * 1e3:.0f} ms without",
         ratio,

@@ -7,11 +7,35 @@ tables that are behind by different amounts, each with a compactor of its own, s
 talking (docs/consistency.md, R12 and R13).
 
     waiting 10, complete up to 50    cuts 40, 50            waiting 10, complete up to 70    cuts 40, 60, 70
+
+What stays at level 0 may be older than what is taken, which then sorts before it (docs/decisions/0007 and 0008). That
+changes no row where the two have no column in common. So a file stays, too, whose rows depend on the order to an older
+one that stays: rows of a table must not change with the timing of compactions (`depends_on_order`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from widetable.commit.barrier_state import BarrierState
+
+
+class Values(NamedTuple):
+    """What records hold. columns: field ids of the value columns that they may have values in, None for all."""
+
+    columns: frozenset[int] | None
+    has_deletes: bool
+
+
+class Level0File(NamedTuple):
+    """Of one bucket. first, last: sequence numbers."""
+
+    name: str
+    label: int
+    values: Values
+    first: int
+    last: int
 
 
 def cuts(state: BarrierState) -> list[int]:
@@ -33,3 +57,35 @@ def roundest(least: int, most: int, interval: int) -> int:
     below, last = least // interval - 1, most // interval
     differing_bits = (below ^ last).bit_length()
     return (last >> (differing_bits - 1) << (differing_bits - 1)) * interval
+
+
+def staying(files: Sequence[Level0File], barrier: int, *, mixes_records: bool) -> set[str]:
+    """Names of the files at level 0 of one bucket that a compaction with that cut leaves.
+
+    mixes_records: whether rows of the table are merged column by column.
+    """
+    names: set[str] = set()
+    oldest: dict[Values, int] = {}  # first sequence number of what stays
+
+    def stay(file: Level0File) -> None:
+        names.add(file.name)
+        oldest[file.values] = min(file.first, oldest.get(file.values, file.first))
+
+    for file in files:
+        if file.label > barrier:
+            stay(file)
+    for file in sorted(files, key=lambda file: file.last) if names else ():
+        is_later = file.name not in names and any(
+            first < file.last and depends_on_order(values, file.values, mixes_records)
+            for values, first in oldest.items()
+        )
+        if is_later:
+            stay(file)
+    return names
+
+
+def depends_on_order(one: Values, other: Values, mixes_records: bool) -> bool:
+    """Whether rows may differ when these are merged the other way round."""
+    if not mixes_records or one.has_deletes or other.has_deletes:
+        return True
+    return one.columns is None or other.columns is None or bool(one.columns & other.columns)

@@ -5,6 +5,8 @@ barrier that its records belong to. On disk: never change
 
     widetable.writer   = who committed; of an append of ours, also of one without files
     widetable.barrier  = its label, decimal; not there where a writer only joins or leaves
+    widetable.columns  = field ids of the value columns that its writer writes, decimal, joined by commas; not there
+                         where it writes all
     widetable.barriers = JSON object, copied from snapshot to snapshot:
                          {"interval", "revision": 0, "frontier": the barrier up to which the table is complete,
                           "highest": the highest label of a record, "moved": that of the records above level 0,
@@ -34,6 +36,7 @@ from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 WRITER: Final = "widetable.writer"
 BARRIER: Final = "widetable.barrier"
 BARRIERS: Final = "widetable.barriers"
+COLUMNS: Final = "widetable.columns"
 ROOT: Final = "root"
 _FORM: Final = '{"interval", "revision", "frontier", "highest", "moved", "waiting", "writers"}'
 # What waits at level 0 where nobody says it: a label that is lower than any.
@@ -190,11 +193,19 @@ def label_of(snapshot: Snapshot, load: Load, interval: int) -> int | None:
     return state_at(before(snapshot, load), load, interval).foreign_label
 
 
-def _number(text: str, snapshot_id: int) -> int:
+def columns_of(snapshot: Snapshot) -> frozenset[int] | None:
+    """Field ids of the value columns that its records may have values in; None for all."""
+    text = snapshot.properties.get(COLUMNS)
+    if text is None:
+        return None
+    return frozenset(_number(id, snapshot.id, COLUMNS) for id in text.split(",") if id)
+
+
+def _number(text: str, snapshot_id: int, key: str = BARRIER) -> int:
     try:
         return int(text)
     except ValueError as cause:
-        raise _damaged(BARRIER, text, "a decimal number", snapshot_id) from cause
+        raise _damaged(key, text, "a decimal number", snapshot_id) from cause
 
 
 @lru_cache(maxsize=64)

@@ -25,6 +25,7 @@ from typing import Final
 from widetable.commit.barrier_state import (
     BARRIER,
     BARRIERS,
+    COLUMNS,
     WRITER,
     BarrierState,
     Member,
@@ -47,13 +48,16 @@ class Act(Enum):
 
 @dataclass(frozen=True)
 class BarrierStep:
-    """writer: its name. run: its process. tick: the clock when it began, as a barrier. barrier: given instead."""
+    """writer: its name. run: its process. tick: the clock when it began, as a barrier. barrier: given instead. columns:
+    field ids of the value columns that it writes, None for all.
+    """
 
     act: Act
     writer: str
     run: str
     tick: int = 0
     barrier: int | None = None
+    columns: frozenset[int] | None = None
 
 
 def properties_after(
@@ -69,6 +73,8 @@ def properties_after(
     if has_files and label is not None:
         after = after.with_files(label)
     said = {WRITER: asked.writer, BARRIERS: after.to_json()}
+    if has_files and asked.columns is not None:
+        said[COLUMNS] = ",".join(map(str, sorted(asked.columns)))
     return said if label is None else {**said, BARRIER: str(label)}
 
 

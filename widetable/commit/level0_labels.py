@@ -4,38 +4,47 @@
     state    the barriers as of a snapshot, with what waits at level 0 looked up where other clients have committed
 
 A file whose commit has expired has a label that no record of the oldest kept snapshot is above. Thread-safe: what is
-remembered is replaced as a whole. Raises NotFoundError for a snapshot that has expired, and what reading manifests
-raises.
+remembered is replaced as a whole, and only followed while its snapshot is the one that is there under its id. Raises
+NotFoundError for a snapshot that has expired, and what reading manifests raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from widetable.commit.barrier_state import BARRIERS, UNKNOWN, BarrierState, label_of, state_at
+from widetable.commit.barrier_cut import Level0File, Values, staying
+from widetable.commit.barrier_state import (
+    BARRIERS,
+    UNKNOWN,
+    BarrierState,
+    columns_of,
+    label_of,
+    state_at,
+)
 from widetable.commit.committed import Load, before
 from widetable.commit.live_files import LiveFiles
 from widetable.errors import NotFoundError
-from widetable.format.bucket_id import BucketId
+from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
 from widetable.format.snapshot import Snapshot
 
 
 class LabelledFile(NamedTuple):
-    """is_known: False where the label is only not higher."""
+    """is_known: False where the label is only not higher. columns: see `columns_of`."""
 
     bucket: BucketId
     label: int
     is_known: bool
+    columns: frozenset[int] | None
 
 
 @dataclass(frozen=True)
 class Level0:
-    """The files at level 0 of a snapshot."""
+    """The files at level 0 of a snapshot, None for none."""
 
-    snapshot_id: int
+    snapshot: Snapshot | None
     files: Mapping[Identity, LabelledFile]
 
     def lowest(self, lower_bound: int | None, without: Collection[Identity] = ()) -> int | None:
@@ -53,10 +62,22 @@ class Level0:
         """Where files of that barrier or earlier ones are."""
         return frozenset(file.bucket for file in self.files.values() if file.label <= barrier)
 
-    def is_after(self, entry: ManifestEntry, barrier: int) -> bool:
-        """Whether a live entry is a file at level 0 that belongs to a later barrier."""
-        found = self.files.get(entry.identity)
-        return found is not None and found.label > barrier
+    def staying(
+        self, entries: Sequence[ManifestEntry], barrier: int, *, mixes_records: bool
+    ) -> set[str]:
+        """Names of those of live entries that a compaction with that cut leaves (`barrier_cut.staying`)."""
+        waiting = [entry for entry in entries if entry.file.level == 0]
+        return {
+            name
+            for members in by_bucket(waiting).values()
+            for name in staying([*map(self._file, members)], barrier, mixes_records=mixes_records)
+        }
+
+    def _file(self, entry: ManifestEntry) -> Level0File:
+        labelled, file = self.files[entry.identity], entry.file
+        values = Values(labelled.columns, file.delete_row_count != 0)
+        first, last = file.min_sequence_number, file.max_sequence_number
+        return Level0File(file.file_name, labelled.label, values, first, last)
 
 
 class Level0Labels:
@@ -65,7 +86,7 @@ class Level0Labels:
     def __init__(self, live_files: LiveFiles, load: Load) -> None:
         self.load = load
         self._live_files = live_files
-        self._last = Level0(0, {})
+        self._last = Level0(None, {})
 
     def state(self, snapshot: Snapshot | None, interval: int) -> BarrierState:
         """The barriers as of a snapshot, None for a table without one."""
@@ -93,28 +114,30 @@ class Level0Labels:
     def at(self, snapshot: Snapshot, interval: int) -> Level0:
         """The files of a snapshot."""
         known = self._last
-        if known.snapshot_id == snapshot.id:
+        if known.snapshot == snapshot:
             return known
-        found = None
-        if 0 < known.snapshot_id < snapshot.id:
-            found = self._followed(known, snapshot, interval)
-        found = found or self._looked_up(snapshot, interval)
-        if found.snapshot_id > self._last.snapshot_id:
+        found = self._followed(known, snapshot, interval) or self._looked_up(snapshot, interval)
+        if known.snapshot is None or known.snapshot.id < snapshot.id:
             self._last = found
         return found
 
     def _followed(self, known: Level0, snapshot: Snapshot, interval: int) -> Level0 | None:
-        """None when snapshots in between have expired."""
+        """None where that is no earlier snapshot, or snapshots in between have expired."""
+        start = known.snapshot
+        if start is None or start.id > snapshot.id:
+            return None
         files = dict(known.files)
         try:
-            for id in range(known.snapshot_id + 1, snapshot.id + 1):
+            if self.load(start.id) != start:
+                return None  # somebody went back, and used the id again
+            for id in range(start.id + 1, snapshot.id + 1):
                 one = snapshot if id == snapshot.id else self.load(id)
                 if one.id != id:
                     return None
                 self._follow(files, one, interval)
         except NotFoundError:
             return None
-        return Level0(snapshot.id, files)
+        return Level0(snapshot, files)
 
     def _follow(self, files: dict[Identity, LabelledFile], one: Snapshot, interval: int) -> None:
         label = label_of(one, self.load, interval)
@@ -132,8 +155,8 @@ class Level0Labels:
         oldest = snapshot
         one: Snapshot | None = snapshot
         while one is not None and wanted:
-            oldest, label = one, label_of(one, self.load, interval)
             try:
+                label = label_of(one, self.load, interval)
                 added = [e for e in self._live_files.delta_entries(one) if e.kind == ADD]
             except NotFoundError:
                 if one.id == snapshot.id:
@@ -141,10 +164,10 @@ class Level0Labels:
                 break
             for identity in [e.identity for e in added if e.identity in wanted]:
                 files[identity] = self._labelled(wanted.pop(identity), one, label, interval)
-            one = self._before(one)
+            oldest, one = one, self._before(one)
         for identity, entry in wanted.items():
             files[identity] = self._labelled(entry, oldest, None, interval)
-        return Level0(snapshot.id, files)
+        return Level0(snapshot, files)
 
     def _before(self, snapshot: Snapshot) -> Snapshot | None:
         """The one before, None when it has expired."""
@@ -155,6 +178,6 @@ class Level0Labels:
         self, entry: ManifestEntry, of: Snapshot, label: int | None, interval: int
     ) -> LabelledFile:
         if label is not None:
-            return LabelledFile(entry.bucket_id, label, True)
+            return LabelledFile(entry.bucket_id, label, True, columns_of(of))
         bound = state_at(of, self.load, interval).highest
-        return LabelledFile(entry.bucket_id, bound, False)
+        return LabelledFile(entry.bucket_id, bound, False, None)

@@ -50,6 +50,9 @@ class BarrierWriter:
         self._name = label(name, "writer", _LONGEST_NAME_BYTES)
         owned = schema.chosen(None if columns is None else names(columns, "columns"))
         self._columns = frozenset((*schema.primary_keys, *owned))
+        values = [field for field in schema.fields if field.name not in schema.primary_keys]
+        ids = frozenset(field.id for field in values if field.name in self._columns)
+        self._field_ids = ids if len(ids) < len(values) else None
         self._run = str(uuid.uuid4())
         self._commit([], Act.JOIN, None)
 
@@ -128,4 +131,4 @@ class BarrierWriter:
             barrier = whole_number(barrier, "barrier", most=_LATEST)
         now_millis = time.time_ns() // 1_000_000
         tick = now_millis // self._interval * self._interval
-        return BarrierStep(act, self._name, self._run, tick, barrier)
+        return BarrierStep(act, self._name, self._run, tick, barrier, self._field_ids)

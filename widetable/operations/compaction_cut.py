@@ -1,4 +1,5 @@
-"""What compactions of a table under barriers may take: level 0 up to a cut (`commit/barrier_cut.py`), all above it.
+"""What compactions of a table under barriers may take: level 0 up to a cut (`commit/barrier_cut.py`), but for what is
+in order with later files, and all above it.
 
 In: the newest snapshot and its live entries. Out: the cuts, one after the other, and the entries that a compaction up
 to one may look at; of a table without barriers all. Raises what reading snapshots and manifests raises.
@@ -67,8 +68,9 @@ def entries_up_to(
     interval = state.options.get(BARRIER_INTERVAL)
     if interval is None or barrier is None or snapshot is None:
         return list(entries)
-    level0 = committer.level0.at(snapshot, interval)
-    return [entry for entry in entries if not level0.is_after(entry, barrier)]
+    level0, mixes = committer.level0.at(snapshot, interval), state.engine.mixes_records
+    stays = level0.staying(entries, barrier, mixes_records=mixes)
+    return [entry for entry in entries if entry.file.file_name not in stays]
 
 
 def waiting_buckets(

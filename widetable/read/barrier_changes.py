@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from widetable import options as opt
-from widetable.commit.barrier_cut import roundest
 from widetable.errors import InvalidError, NotFoundError
 from widetable.read.barrier_view import BarrierViews
 from widetable.write.table_state import TableState
@@ -94,14 +93,6 @@ class BarrierChanges:
                 yield first, last
                 after = last
 
-    def next(self, after: int) -> int | None:
-        """Where who has all up to a barrier goes on to: of the barriers that changes can stop at, the roundest; None
-        without any. Readers that are behind by different amounts still meet (R12).
-        """
-        interval = self._views.interval
-        found = [roundest(*span, interval) for span in self.available(after)]
-        return max(found, key=lambda barrier: _trailing_zeros(barrier // interval), default=None)
-
     @property
     def _producer(self) -> str:
         return self._state.options.get(opt.CHANGELOG_PRODUCER)
@@ -148,7 +139,3 @@ class BarrierChanges:
                 expected=f"a start behind the alteration to {self._producer!r}",
                 action="Choose a later start.",
             )
-
-
-def _trailing_zeros(number: int) -> int:
-    return (number & -number).bit_length()

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from widetable.commit.barrier_cut import cuts, roundest
+from widetable.commit.barrier_cut import Level0File, Values, cuts, roundest, staying
 from widetable.commit.barrier_state import BarrierState
 
 
@@ -60,3 +60,31 @@ def test_who_is_behind_by_few_barriers_meets_others_often(rng: random.Random) ->
     common = sorted(set.intersection(*stops))
     assert all(b - a <= often for a, b in pairwise(common))
     assert len(common) > 300 // often
+
+
+def file(name: str, label: int, at: int, *columns: int, deletes: bool = False) -> Level0File:
+    """Without columns: of all."""
+    return Level0File(name, label, Values(frozenset(columns) or None, deletes), at, at + 1)
+
+
+@pytest.mark.parametrize(
+    ("files", "mixes", "left"),
+    [
+        ([file("x", 10, 1, 1), file("y", 10, 3, 2)], True, ""),
+        ([file("x", 20, 1, 1), file("y", 10, 3, 2)], True, "x"),
+        ([file("x", 20, 1, 1), file("y", 10, 3, 1, 2)], True, "xy"),
+        ([file("x", 20, 1, 1), file("y", 10, 3)], True, "xy"),
+        ([file("x", 20, 1), file("y", 10, 3, 2)], True, "xy"),
+        ([file("x", 20, 1, 1), file("y", 10, 3, 2, deletes=True)], True, "xy"),
+        ([file("x", 20, 1, 1, deletes=True), file("y", 10, 3, 2)], True, "xy"),
+        ([file("x", 20, 1, 1), file("y", 10, 3, 2)], False, "xy"),
+        ([file("x", 20, 3, 1), file("y", 10, 1, 1)], False, "x"),
+        ([file("x", 20, 1, 1), file("y", 10, 3, 1, 2), file("z", 10, 5, 2)], True, "xyz"),
+        ([file("x", 20, 3, 1), file("y", 10, 3, 1), file("z", 10, 1, 1)], True, "xy"),
+    ],
+)
+def test_what_follows_on_a_file_that_stays_stays(
+    files: list[Level0File], mixes: bool, left: str
+) -> None:
+    assert staying(files, 10, mixes_records=mixes) == set(left)
+    assert staying(files[::-1], 10, mixes_records=mixes) == set(left)

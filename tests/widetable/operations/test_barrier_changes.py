@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ from tests.barrier_tables import (
     commit_without_barriers,
     compact_without_barriers,
     new_table,
+    newest_snapshot,
     rows_of,
 )
+from tests.command_line import run
 from widetable.errors import InvalidError, NotFoundError
 from widetable.lsm import compaction_job
 
@@ -208,6 +212,78 @@ def test_what_is_no_range_of_barriers_is_refused(
     wa.write({"id": [1], "a": [1]}, barrier=20, complete=True)
     with pytest.raises(InvalidError, match=said):
         table.changes(start, end, mode="barrier")
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"merge_engine": "deduplicate"},
+        {"merge_engine": "first-row"},
+        {"partial_update__remove_record_on_delete": "true"},
+        {"merge_engine": "aggregation", "fields__default_aggregate_function": "last_value"},
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
+def test_a_compaction_changes_no_newest_row_whoever_is_ahead(
+    tmp_path: Path, rng: random.Random, options: dict[str, str], producer: str
+) -> None:
+    """Writers of the same columns, and deletes: what is left at level 0 may be older than what is taken."""
+    table = new_table(tmp_path, write_only="true", changelog_producer=producer, **options)
+    first = options.get("merge_engine") == "first-row"
+    own = "partial_update__remove_record_on_delete" in options and rng.random() < 0.7
+    joined = [wt.Catalog(tmp_path).writer(NAME, f"w{c}", [c] if own else None) for c in "ab"]
+    at = [0, 0]
+    for number in range(40):
+        who = rng.randrange(2)
+        at[who] += 10 * rng.randrange(2)
+        keys = rng.sample(range(3), 2)
+        kinds = ["+I" if first else rng.choice(("+I", "+U", "-D")) for _ in keys]
+        column = "ab"[who] if own else "a"
+        rows = {"id": keys, column: [number] * 2, "_row_kind": kinds}
+        if options.get("merge_engine") == "aggregation":
+            rows = {"id": keys, "a": [number] * 2, "b": [who] * 2, "c": [None, number]}
+        joined[who].write(rows, barrier=at[who] + 10)
+        joined[who].complete(max(at[who], 10))
+        if rng.random() < 0.3:
+            before = rows_of(table.scan())
+            table.compact(full=rng.random() < 0.5)
+            assert rows_of(table.scan()) == before
+    assert not table.audit().findings
+
+
+def test_files_of_a_snapshot_that_somebody_went_back_from_are_not_remembered(
+    tmp_path: Path,
+) -> None:
+    table = new_table(tmp_path, write_only="true")
+    wa = wt.Catalog(tmp_path).writer(NAME, "wa", ["a"])
+    wa.write({"id": [1], "a": [1]}, barrier=10)
+    committer = table._committer
+    latest = committer.snapshots.latest()
+    assert latest is not None
+    [before] = committer.level0.at(latest, 10).files.values()
+    gone = newest_snapshot(table)
+    gone.unlink()
+    (gone.parent / "LATEST").write_text(str(latest.id - 1))
+    wt.Catalog(tmp_path).writer(NAME, "wb", ["b"]).write({"id": [1], "b": [1]}, barrier=30)
+    for id in (latest.id, latest.id + 1):
+        now = committer.snapshots.load(id)
+        expected = [] if id == latest.id else [30]
+        assert [file.label for file in committer.level0.at(now, 10).files.values()] == expected
+    assert before.label == 10
+
+
+def test_the_command_line_writes_changes_of_barriers(tmp_path: Path) -> None:
+    table = new_table(tmp_path, changelog_producer="lookup")
+    wa = wt.Catalog(tmp_path).writer(NAME, "wa", ["a"])
+    for barrier in (10, 20):
+        wa.write({"id": [1], "a": [barrier]}, barrier=barrier, complete=True)
+    done = run("changes", table.path, "10", "20", "--mode", "barrier", "--columns", "id,a")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["_row_kind"], line["a"]) for line in lines] == [("-U", 10), ("+U", 20)]
+    refused = run("changes", table.path, "10", "25", "--mode", "barrier")
+    assert refused.exit_code
+    assert "25" in refused.stderr
 
 
 def test_labels_of_a_writer_never_go_back(tmp_path: Path) -> None:
