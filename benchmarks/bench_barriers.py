@@ -101,13 +101,17 @@ def _scans(work: Path, extras: int, rows: int, rounds: int) -> Row:
     table = _table(work, "bench.barriers", True, write_only="true")
     plain = _table(work, "bench.plain", False, write_only="true")
     catalog = wt.Catalog(work)
-    a, b = catalog.writer("bench.barriers", "a", ["c0"]), catalog.writer("bench.barriers", "b")
+    others = [f"c{i}" for i in range(1, _COLUMNS)]
+    a, b = (
+        catalog.writer("bench.barriers", "a", ["c0"]),
+        catalog.writer("bench.barriers", "b", others),
+    )
     batches = [_rows(0, rows), *(_rows(0, max(rows // 50, 1)) for _ in range(extras))]
-    b.write(batches[0], barrier=10)
+    b.write(batches[0].select(["k", *others]), barrier=10)
     a.complete(10)
     a.write(batches[0].select(["k", "c0"]), barrier=20, complete=True)
     for batch in batches[1:]:
-        b.write(batch, barrier=10)
+        b.write(batch.select(["k", *others]), barrier=10)
     b.complete(10)
     for batch in batches:
         plain.write(batch)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 import widetable as wt
+from widetable.operations.barrier_writer import BarrierWriter
 
 INTERVAL = 10
 NAME = "shop.items"
@@ -52,8 +53,7 @@ def properties(table: wt.Table) -> dict[str, str]:
 
 def commit_without_barriers(table: wt.Table, rows: Mapping[str, list[Any]]) -> None:
     """As another client does: what the snapshots of two commits say of barriers, and of commits, is taken out."""
-    warehouse = Path(table.path).parent.parent
-    writer = wt.Catalog(warehouse).writer(NAME, "a stranger")
+    writer = BarrierWriter(table, "a stranger", None)
     _forget(table)
     writer.write(dict(rows))
     _forget(table)

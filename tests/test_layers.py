@@ -46,6 +46,7 @@ STAGES = (
     ("read",),
     ("operations",),
     ("derive",),
+    ("meta",),
     ("table", "catalog", "delta_join", "public_names", "version", "connector"),
     ("warmup",),
     ("cli", "__main__"),

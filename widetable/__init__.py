@@ -8,6 +8,7 @@ import typing
 if typing.TYPE_CHECKING:
     from widetable.catalog import Catalog
     from widetable.commit.committer import CommitResult
+    from widetable.commit.writer_registration import Job, JobSink
     from widetable.delta_join import DeltaJoin
     from widetable.derive.change_scan import ChangeScan
     from widetable.derive.delta_join import JoinRound
@@ -22,6 +23,8 @@ if typing.TYPE_CHECKING:
         UnsupportedError,
         WidetableError,
     )
+    from widetable.meta.table_progress import TableProgress, WaitedWriter
+    from widetable.meta.topology import Topology
     from widetable.operations.audit_report import AuditReport
     from widetable.operations.barrier_writer import BarrierWriter
     from widetable.operations.doctor_report import DoctorFinding, DoctorReport
@@ -77,6 +80,8 @@ __all__ = [
     "Inspection",
     "Inspector",
     "InvalidError",
+    "Job",
+    "JobSink",
     "JoinRound",
     "KeyRecord",
     "LookupSession",
@@ -92,8 +97,11 @@ __all__ = [
     "SessionTable",
     "StorageError",
     "Table",
+    "TableProgress",
     "TableScan",
+    "Topology",
     "UnsupportedError",
+    "WaitedWriter",
     "WidetableError",
     "WritingCommit",
     "lookup_join",

@@ -29,6 +29,8 @@ from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
+from widetable.meta.job_claim import registering
+from widetable.meta.topology import Topology
 from widetable.new_schema import arrow_schema, new_schema
 from widetable.operations.barrier_writer import BarrierWriter
 from widetable.operations.branches import branch_names
@@ -155,9 +157,16 @@ class Catalog:
     ) -> BarrierWriter:
         """A writer of the table `db.name`, which is under barriers (option `widetable.barrier-interval`); the table
         waits for it from now on. writer: its name, the same in each life of its program; a process that has it
-        already is refused from now on. columns: that it writes besides the key, None for all.
+        already is refused from now on. columns: that it writes besides the key, None for all. It is registered as a
+        running job (`topology`). Raises ConflictError where another job writes one of them and nothing orders their
+        values.
         """
-        return BarrierWriter(self.table(table), writer, columns)
+        opened = self.table(table)
+        return BarrierWriter(opened, writer, columns, registering(opened, text(table, "table")))
+
+    def topology(self) -> Topology:
+        """The jobs of the warehouse and the tables under barriers that they read and write."""
+        return Topology(self)
 
     def session(
         self,

@@ -55,6 +55,10 @@ LONGEST_NAME_BYTES: Final = 255
 # What other clients put around a name while they write the file: `.<name>.<uuid>.tmp`, and `.<..>.crc` beside it.
 TEMPORARY_BYTES: Final = 48
 EARLIEST: Final = "EARLIEST"
+_WRITER_PREFIX: Final = "widetable-writer-"
+# A longer name of a job gives way to its digest; what `escape` gives has no such beginning.
+_LONGEST_JOB_BYTES: Final = LONGEST_NAME_BYTES - TEMPORARY_BYTES - len(_WRITER_PREFIX)
+_DIGEST_OF_JOB: Final = "%sha256-"
 
 
 def check_name(value: Any, what: str, around_bytes: int = 0) -> str:
@@ -143,6 +147,11 @@ def lookup_pin_of(name: str) -> tuple[str, int] | None:
     """(series, batch id) in the name of a `lookup_pin`, None for other names."""
     match = _LOOKUP_PIN.match(name)
     return (match[1], int(match[2])) if match else None
+
+
+def is_writer_registration(name: str) -> bool:
+    """Whether a `writer_registration` is named like that."""
+    return name.startswith(_WRITER_PREFIX)
 
 
 def branch_name(name: str) -> str | None:
@@ -307,6 +316,13 @@ class TablePaths:
     def lookup_pin(self, series: str, batch_id: int) -> str:
         """The pin of a micro-batch of a lookup join (ours). series: which query, and which join of it."""
         return f"{self.service_dir}/widetable-lookup-pin-{self._plain(series)}-{batch_id}"
+
+    def writer_registration(self, job: str) -> str:
+        """What a job that writes into the table says of itself (ours)."""
+        name = escape(job)
+        if len(name.encode()) > _LONGEST_JOB_BYTES:
+            name = _DIGEST_OF_JOB + hashlib.sha256(job.encode()).hexdigest()
+        return f"{self.service_dir}/{_WRITER_PREFIX}{name}"
 
     @property
     def had_snapshots(self) -> str:

@@ -52,8 +52,11 @@ class Ground:
         self.table.create_tag("here")
         self.table.create_branch("side", tag="here")
         options = {"widetable.fsync": "false", "widetable.barrier-interval": "1 s"}
+        options["merge-engine"] = "partial-update"
         self.catalog.create_table("db.under_barriers", SCHEMA, primary_key=["k"], options=options)
-        self.writer = self.catalog.writer("db.under_barriers", "usual")
+        self.writer = self.catalog.writer("db.under_barriers", "usual", ["s"])
+        self.topology = self.catalog.topology()
+        self.topology.register("job", sinks={"db.under_barriers": ["d"]})
         self._altered = 0
 
     def call(self, call: str, /, **given: Any) -> None:
@@ -88,13 +91,22 @@ class Ground:
             "Catalog.alter_table": ({"name": USUAL_NAME}, self._alter),
             "Table.open": ({"path": table.path}, wt.Table.open),
             "Catalog.writer": (
-                {"table": "db.under_barriers", "writer": "w"},
+                {"table": "db.under_barriers", "writer": "w", "columns": ["p"]},
                 catalog.writer,
             ),
             "Catalog.session": (
                 {"tables": ["db.under_barriers"], "consistency": "ReadUncommitted"},
                 lambda **of: catalog.session(**of).close(),
             ),
+            "Topology.register": (
+                {"job": "job", "sinks": {"db.under_barriers": ["d"]}},
+                self.topology.register,
+            ),
+            "Topology.running": ({"job": "job"}, self.topology.running),
+            "Topology.renew": ({"job": "job"}, self.topology.renew),
+            "Topology.drop": ({"job": "none"}, self.topology.drop),
+            "Topology.upstream": ({"table": "db.under_barriers"}, self.topology.upstream),
+            "Topology.downstream": ({"table": "db.under_barriers"}, self.topology.downstream),
             "Session.table": ({"name": "db.under_barriers"}, self._barrier_session),
             "SessionTable.scan": ({}, self._scan_in_session),
             "BarrierWriter.write": ({"data": ROWS}, self.writer.write),
@@ -256,7 +268,7 @@ def public_calls() -> Iterator[str]:
     yield "TableWriter.write"
     yield "lookup_join"
     kinds = (wt.Catalog, wt.Table, LookupSession, wt.Inspector)
-    for kind in (*kinds, wt.BarrierWriter, wt.Session, wt.SessionTable):
+    for kind in (*kinds, wt.BarrierWriter, wt.Session, wt.SessionTable, wt.Topology):
         for name, member in inspect.getmembers(kind, callable):
             if not name.startswith("_") and parameters(f"{kind.__name__}.{name}"):
                 assert member.__doc__

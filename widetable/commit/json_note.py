@@ -50,7 +50,7 @@ class JsonNote:
     action: str
 
     def to_json(self, subject: str, values: Mapping[str, Any]) -> bytes:
-        """The bytes of a note. Integers of numpy are integers, True is none. subject: for messages."""
+        """The bytes of a note. Integers of numpy are integers, True is none, tuples are lists. subject: its path."""
         try:
             plain = {key: _plain(value) for key, value in values.items()}
             data = json.dumps(plain).encode()
@@ -87,6 +87,8 @@ class JsonNote:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
     # numpy's True would be the index 1 for numpy 2.0: JSON refuses it.
     return (
         value

@@ -5,16 +5,17 @@
     w.complete()           all of its records up to that barrier are in
     w.leave()              nobody waits for it any more
 
-All of this lies in the snapshots, so whoever reads the table sees it with the rows. The process that was made last
-under a name has it; an older one is refused from then on. Raises ConflictError for that, InvalidError for rows, columns
-and barriers that do not fit, and what a commit raises.
+Before it joins it is registered (`writer_registration`), so that writers whose columns are in each other's way are
+refused. All else lies in the snapshots, so whoever reads the table sees it with the rows. The process that was made
+last under a name has it; an older one is refused from then on. Raises ConflictError for that, InvalidError for rows,
+columns and barriers that do not fit, and what a commit raises.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
+from widetable.commit.writer_registration import WriterRegistration
+from widetable.errors import NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
 from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.open_table import OpenTable
@@ -32,9 +35,11 @@ from widetable.operations.table_write import write_by
 from widetable.write.commit_message import CommitMessage
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
-_LONGEST_NAME_BYTES: Final = 200
+LONGEST_NAME_BYTES: Final = 200
 # The next barriers after it are whole numbers of the format, too.
 _LATEST: Final = LARGEST >> 1
+# Of its name, its columns (None: all) and its run; raises ConflictError where another job is in the way.
+Register = Callable[[str, tuple[str, ...] | None, str], WriterRegistration]
 
 
 class BarrierWriter:
@@ -42,19 +47,34 @@ class BarrierWriter:
 
     __module__ = "widetable"
 
-    def __init__(self, table: OpenTable, name: str, columns: Sequence[str] | None) -> None:
-        """Joins the table, in a commit without files, unless it is waited for already."""
+    def __init__(
+        self,
+        table: OpenTable,
+        name: str,
+        columns: Sequence[str] | None,
+        register: Register | None = None,
+    ) -> None:
+        """Joins the table, in a commit without files, unless it is waited for already. register: None for a writer that
+        nobody is to know of.
+        """
         schema = table.schema
         self._interval = interval_of(schema, table.path)
         self._table = table
-        self._name = label(name, "writer", _LONGEST_NAME_BYTES)
-        owned = schema.chosen(None if columns is None else names(columns, "columns"))
+        self._name = label(name, "writer", LONGEST_NAME_BYTES)
+        self._named = None if columns is None else schema.chosen(names(columns, "columns"))
+        owned = schema.names if self._named is None else self._named
         self._columns = frozenset((*schema.primary_keys, *owned))
         values = [field for field in schema.fields if field.name not in schema.primary_keys]
         ids = frozenset(field.id for field in values if field.name in self._columns)
         self._field_ids = ids if len(ids) < len(values) else None
         self._run = str(uuid.uuid4())
-        self._commit([], Act.JOIN, None)
+        self._register = register
+        self._registration: WriterRegistration | None = None
+        try:
+            self._commit([], Act.JOIN, None)
+        except BaseException:
+            self._release()
+            raise
 
     def __repr__(self) -> str:
         return f"BarrierWriter({self._name!r}, {self._table.path!r})"
@@ -115,7 +135,14 @@ class BarrierWriter:
         """Say that there will be no records. The table goes on without it and shows its rows; whoever writes again
         under the name joins where the table is then.
         """
-        return self._commit([], Act.LEAVE, None)
+        left = self._commit([], Act.LEAVE, None)
+        self._release()
+        return left
+
+    def _release(self) -> None:
+        if self._registration is not None:
+            self._registration.release()
+            self._registration = None
 
     def _commit(self, messages: list[CommitMessage], act: Act, barrier: int | None) -> CommitResult:
         asked = self._asked(act, barrier)
@@ -127,8 +154,27 @@ class BarrierWriter:
         return append_messages(self._table, messages, by, barrier=asked)
 
     def _asked(self, act: Act, barrier: int | None) -> BarrierStep:
+        if act is not Act.LEAVE and self._registration is None and self._register is not None:
+            self._registration = self._register(self._name, self._named, self._run)
         if barrier is not None:
             barrier = whole_number(barrier, "barrier", most=_LATEST)
         now_millis = time.time_ns() // 1_000_000
         tick = now_millis // self._interval * self._interval
         return BarrierStep(act, self._name, self._run, tick, barrier, self._field_ids)
+
+
+def let_leave(table: OpenTable, name: str) -> CommitResult:
+    """Say for a writer that has ended that there will be no records. Raises NotFoundError where nobody waits for it,
+    ConflictError where it came back meanwhile.
+    """
+    members = barrier_views(table).newest().members
+    member = members.get(name)
+    if member is None:
+        raise NotFoundError(
+            f"writer {name!r}",
+            found=f"no such writer that {table.path} waits for",
+            expected=f"one of {', '.join(sorted(members)) or 'none'}",
+            action="Correct the name, or do nothing: it has left.",
+        )
+    asked = BarrierStep(Act.LEAVE, name, member.run)
+    return append_messages(table, [], Identity.unnamed(name), barrier=asked)

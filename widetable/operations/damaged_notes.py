@@ -1,5 +1,5 @@
-"""Which small files of a table cannot be read: hints, consumers, tags, leases and pins. Everybody goes on without them,
-but for who asks for one by name, so somebody has to be warned.
+"""Which small files of a table cannot be read: hints, consumers, tags, leases, pins, registrations. Everybody goes on
+without them, but for who asks for one by name, so somebody has to be warned.
 
 Raises StorageError.
 """
@@ -11,6 +11,7 @@ from widetable.commit.lease import damaged_leases
 from widetable.commit.pin_file import damaged_pins
 from widetable.commit.read_lease import damaged_read_leases
 from widetable.commit.snapshot_store import SnapshotStore
+from widetable.commit.writer_registration import damaged_registrations
 from widetable.errors import DamagedError
 from widetable.operations.tags import TagStore
 from widetable.paths import TablePaths
@@ -26,4 +27,5 @@ def damaged_notes(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
         *damaged_leases(file_io, paths),
         *damaged_read_leases(file_io, paths),
         *damaged_pins(file_io, paths),
+        *damaged_registrations(file_io, paths),
     ]

@@ -21,6 +21,7 @@ from tests.barrier_tables import (
 from tests.command_line import run
 from widetable.errors import InvalidError, NotFoundError
 from widetable.lsm import compaction_job
+from widetable.operations.barrier_writer import BarrierWriter
 
 Changes = list[tuple[Any, ...]]
 
@@ -181,7 +182,7 @@ def test_what_waits_is_looked_up_behind_other_clients(tmp_path: Path) -> None:
     wa.write({"id": [1], "a": [1]}, barrier=10, complete=True)
     commit_without_barriers(table, {"id": [2], "c": [2]})
     compact_without_barriers(table)
-    wt.Catalog(tmp_path).writer(NAME, "a stranger").leave()
+    BarrierWriter(table, "a stranger", None).leave()
     wa.complete(30)
     assert changes(table, 0, 30)[-1][0] == "+I"
     assert not table.audit().findings
@@ -232,7 +233,8 @@ def test_a_compaction_changes_no_newest_row_whoever_is_ahead(
     table = new_table(tmp_path, write_only="true", changelog_producer=producer, **options)
     first = options.get("merge_engine") == "first-row"
     own = "partial_update__remove_record_on_delete" in options and rng.random() < 0.7
-    joined = [wt.Catalog(tmp_path).writer(NAME, f"w{c}", [c] if own else None) for c in "ab"]
+    # Not registered: jobs of the same columns are refused, other programs need not ask.
+    joined = [BarrierWriter(table, f"w{c}", [c] if own else None) for c in "ab"]
     at = [0, 0]
     for number in range(40):
         who = rng.randrange(2)

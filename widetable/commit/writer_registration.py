@@ -1,0 +1,257 @@
+"""Registrations: which jobs write into a table, what they read, and which columns are whose (0043).
+
+On disk (other clients never look there), one file per job in the directory of each table that it writes into:
+
+    service/widetable-writer-<name of the job, escaped> = JSON object
+        {"job": its name, which is the name of its writer in the table's barriers,
+         "kind": "root" where its sources are outside, "derived" where they are tables,
+         "state": "pending" while it is planned, then "running",
+         "sources": ["<db>.<table>", ..],
+         "sinks": [["<db>.<table>", [its columns] or null: all], ..], the lead first,
+         "run": which of its processes wrote this,
+         "expires_millis": wall clock since the epoch, "process": identity, or null}
+
+One that is not in force (`lease_term`) says nothing of whether its job goes on: its writer may be waited for all the
+same, so it stays until the job is dropped. Safety of rows never depends on these files; who may commit is said by the
+snapshots (`barrier_state`). Raises DamagedError for one that cannot be read, InvalidError for values that make none,
+StorageError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from widetable.commit.barrier_state import ROOT
+from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
+from widetable.commit.lease_file import LeaseFile
+from widetable.commit.lease_term import Force, LeaseTerm
+from widetable.commit.passed_over import pass_over
+from widetable.commit.process_identity import this_process
+from widetable.errors import DamagedError, NotFoundError
+from widetable.paths import TablePaths, is_writer_registration
+from widetable.storage.file_io import FileIO
+
+DERIVED: Final = "derived"
+PENDING: Final = "pending"
+RUNNING: Final = "running"
+# For which a job that is planned has its place, and one that runs without renewing it.
+PENDING_MILLIS: Final = 600_000
+RUNNING_MILLIS: Final = 60_000
+
+
+@dataclass(frozen=True)
+class JobSink:
+    """A table that a job writes into. columns: that it writes besides the key; None: all."""
+
+    __module__ = "widetable"
+
+    table: str
+    columns: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One stream of commits. name: of its writer, too. kind: `root` or `derived`. state: `pending` or `running`.
+    sources: tables, as `db.name`. sinks: the lead first. run: which of its processes speaks for it.
+    """
+
+    __module__ = "widetable"
+
+    name: str
+    kind: str
+    state: str
+    sources: tuple[str, ...]
+    sinks: tuple[JobSink, ...]
+    run: str
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """That it writes into, the lead first."""
+        return tuple(sink.table for sink in self.sinks)
+
+    def with_sink(self, sink: JobSink) -> Job:
+        """The same with what it writes there."""
+        others = {one.table: one for one in self.sinks}
+        return replace(self, sinks=tuple({**others, sink.table: sink}.values()))
+
+
+class RegisteredJob(NamedTuple):
+    """What a file says. force: whether it holds now. data: the bytes."""
+
+    job: Job
+    path: str
+    expires_millis: int
+    force: Force
+    data: bytes
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+def _is_sinks(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(sink, list)
+        and len(sink) == 2
+        and is_text(sink[0])
+        and (sink[1] is None or _is_texts(sink[1]))
+        for sink in value
+    )
+
+
+_NOTE: Final = JsonNote(
+    "registration of a job",
+    {
+        "job": is_text,
+        "kind": lambda value: value in (ROOT, DERIVED),
+        "state": lambda value: value in (PENDING, RUNNING),
+        "sources": _is_texts,
+        "sinks": _is_sinks,
+        "run": is_text,
+        "expires_millis": is_whole,
+        "process": is_anything,
+    },
+    "Delete it and register the job again: nobody knows which columns it writes.",
+)
+
+
+class WriterRegistration:
+    """Made by `write_registration`; only for the process that made it. `lease_renewal` renews it for as long as
+    somebody has it. Nobody having it does not end the job: it runs out.
+    """
+
+    def __init__(
+        self, file_io: FileIO, path: str, job: Job, process: str | None, clock: Clock
+    ) -> None:
+        self._file_io = file_io
+        self._path = path
+        self._job = job
+        self._process = process
+        self._clock = clock
+        self._file = LeaseFile(file_io, path)
+
+    @property
+    def job(self) -> Job:
+        """What it says."""
+        return self._job
+
+    @property
+    def duration_millis(self) -> int:
+        """For which it is written, and renewed."""
+        return PENDING_MILLIS if self._job.state == PENDING else RUNNING_MILLIS
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process wrote it, and has not removed it."""
+        return self._file.is_ours
+
+    def write(self) -> None:
+        """Put it there, whatever was there."""
+        self._file.write(self._from_now)
+
+    def renew(self) -> bool:
+        """Start the duration again; False when it is another run's by now, or was removed."""
+        return self._is_there() and self._file.write(self._from_now)
+
+    def release(self) -> None:
+        """Remove it, unless it is another run's by now."""
+        if self._is_there():
+            self._file.remove()
+
+    def _is_there(self) -> bool:
+        found = _read(self._file_io, self._path, self._clock) if self.is_ours else None
+        return found is not None and found.job.run == self._job.run
+
+    def _from_now(self) -> bytes:
+        expires_millis = self._clock.now_nanos() // 1_000_000 + self.duration_millis
+        job = self._job
+        values = {
+            "job": job.name,
+            "kind": job.kind,
+            "state": job.state,
+            "sources": job.sources,
+            "sinks": [[sink.table, sink.columns] for sink in job.sinks],
+            "run": job.run,
+            "expires_millis": expires_millis,
+            "process": self._process,
+        }
+        return _NOTE.to_json(self._path, values)
+
+
+def write_registration(
+    file_io: FileIO,
+    paths: TablePaths,
+    job: Job,
+    clock: Clock | None = None,
+    *,
+    ends_with_process: bool,
+) -> WriterRegistration:
+    """Say so in a table. ends_with_process: it holds no longer than this process lives."""
+    process = this_process() if ends_with_process else None
+    path = paths.writer_registration(job.name)
+    registration = WriterRegistration(file_io, path, job, process, clock or SystemClock())
+    registration.write()
+    return registration
+
+
+def registration_of(
+    file_io: FileIO, paths: TablePaths, job: str, clock: Clock | None = None
+) -> RegisteredJob | None:
+    """What a job says in a table; None where it says nothing, or nothing that can be read."""
+    return _read(file_io, paths.writer_registration(job), clock or SystemClock())
+
+
+def registrations(
+    file_io: FileIO, paths: TablePaths, clock: Clock | None = None
+) -> list[RegisteredJob]:
+    """Of a table, in force or not, by name; those that cannot be read are left out."""
+    found = (_read(file_io, path, clock or SystemClock()) for path in _files(file_io, paths))
+    return sorted((one for one in found if one is not None), key=lambda one: one.job.name)
+
+
+def damaged_registrations(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
+    """Those that cannot be read."""
+    found = []
+    for path in _files(file_io, paths):
+        with contextlib.suppress(NotFoundError):
+            try:
+                _NOTE.from_json(file_io.read(path), path)
+            except DamagedError as damage:
+                found.append(damage)
+    return found
+
+
+def _files(file_io: FileIO, paths: TablePaths) -> list[str]:
+    service_dir = paths.service_dir
+    names = (entry.name for entry in file_io.list(service_dir) if not entry.is_dir)
+    return [f"{service_dir}/{name}" for name in names if is_writer_registration(name)]
+
+
+def _read(file_io: FileIO, path: str, clock: Clock) -> RegisteredJob | None:
+    try:
+        data = file_io.read(path)
+        values = _NOTE.from_json(data, path)
+    except NotFoundError:
+        return None
+    except DamagedError as damage:
+        pass_over(damage)
+        return None
+    process = values["process"] if isinstance(values["process"], str) else None
+    term = LeaseTerm(values["expires_millis"], process)
+    sinks = tuple(
+        JobSink(table, None if columns is None else tuple(columns))
+        for table, columns in values["sinks"]
+    )
+    job = Job(
+        values["job"],
+        values["kind"],
+        values["state"],
+        tuple(values["sources"]),
+        sinks,
+        values["run"],
+    )
+    force = term.force(path, PENDING_MILLIS, clock)
+    return RegisteredJob(job, path, term.expires_millis, force, data)

@@ -1,0 +1,59 @@
+"""Which columns jobs write of one table, and whether two may write the same. Pure.
+
+Several writers of a table need a result that does not depend on which of them came first: no two write a column, keys
+aside, unless the rows say which value is newer.
+
+    engine                       a job writes                   is ordered by
+    deduplicate, first-row       all columns, whatever it       sequence.field
+                                 names: its rows replace rows
+    others                       the columns that it names      sequence.field; of a column, its sequence group
+
+Source: rule R3 of docs/consistency.md. Raises ConflictError naming both jobs and the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from widetable import options as opt
+from widetable.commit.writer_registration import Job
+from widetable.errors import ConflictError
+from widetable.schema import TableSchema
+
+_ROW_ENGINES: Final = ("deduplicate", "first-row")
+
+
+def check_columns(job: Job, others: Iterable[Job], table: str, schema: TableSchema) -> None:
+    """Refuse a job that writes a column of the table that one of these writes, with nothing that orders them."""
+    claimed = _claims(job, table, schema)
+    if schema.sequence_fields or not claimed:
+        return
+    ordered = {column for group in schema.sequence_groups for column in group.columns}
+    for other in others:
+        contested = claimed & _claims(other, table, schema) - ordered
+        if other.name != job.name and contested:
+            raise _contested(job, other, table, schema, contested)
+
+
+def _claims(job: Job, table: str, schema: TableSchema) -> set[str]:
+    """The columns besides the key that a job writes; those that the table has no more are nobody's."""
+    named = {sink.table: sink.columns for sink in job.sinks}
+    if table not in named:
+        return set()
+    columns = named[table]
+    is_by_row = schema.typed_options.get(opt.MERGE_ENGINE) in _ROW_ENGINES
+    chosen = schema.names if columns is None or is_by_row else columns
+    return {name for name in chosen if name in schema.by_name} - set(schema.primary_keys)
+
+
+def _contested(
+    job: Job, other: Job, table: str, schema: TableSchema, columns: set[str]
+) -> ConflictError:
+    listed = ", ".join(repr(name) for name in schema.names if name in columns)
+    return ConflictError(
+        f"job {job.name!r}",
+        found=f"columns of {table} that job {other.name!r} writes, too: {listed}",
+        expected="columns of its own, or a sequence group or sequence.field that orders their values",
+        action=f"Write other columns, alter the table, or drop {other.name!r} if it has ended.",
+    )

@@ -1,0 +1,95 @@
+"""Registers a job in the tables that it writes into: says so first, then looks whether another one is in the way.
+
+Of two that are in each other's way at the same moment one sees the other at least, and both may be refused; who is
+refused leaves everything as it was. Raises ConflictError for columns and cycles that another live job is in the way of
+(`column_claims`, `job_graph`), and what reading tables raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from widetable.commit.barrier_state import ROOT
+from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.lease_renewal import LEASE_RENEWAL
+from widetable.commit.writer_registration import (
+    RUNNING,
+    Job,
+    JobSink,
+    RegisteredJob,
+    WriterRegistration,
+    registration_of,
+    write_registration,
+)
+from widetable.meta.column_claims import check_columns
+from widetable.meta.registered_jobs import jobs_of
+from widetable.operations.barrier_writer import Register
+from widetable.operations.open_table import OpenTable
+
+
+def claim(
+    job: Job,
+    sinks: Mapping[str, OpenTable],
+    check: Callable[[], None],
+    clock: Clock,
+    *,
+    ends_with_process: bool,
+) -> list[WriterRegistration]:
+    """Write the registrations; what was there before is there again when the check raises. sinks: all of the job."""
+    made = []
+    with contextlib.ExitStack() as undo:
+        for table in sinks.values():
+            before = registration_of(table._file_io, table._paths, job.name, clock)
+            written = write_registration(
+                table._file_io, table._paths, job, clock, ends_with_process=ends_with_process
+            )
+            made.append(written)
+            undo.callback(_put_back, table, before, written)
+        check()
+        undo.pop_all()
+    return made
+
+
+def register_writer(
+    table: OpenTable,
+    table_name: str,
+    name: str,
+    columns: tuple[str, ...] | None,
+    run: str,
+    clock: Clock,
+) -> WriterRegistration:
+    """The registration of a running writer, which is renewed for as long as somebody has it. What its job has said of
+    sources and other sinks stays; without any it is a root.
+
+    Only this table is looked at: columns of others do not matter, and who adds no source closes no cycle.
+    """
+    known = registration_of(table._file_io, table._paths, name, clock)
+    declared = Job(name, ROOT, RUNNING, (), (), run) if known is None else known.job
+    job = replace(declared, state=RUNNING, run=run).with_sink(JobSink(table_name, columns))
+    schema = table.schema
+
+    def check() -> None:
+        check_columns(job, jobs_of(table_name, table, clock).live(), table_name, schema)
+
+    (registration,) = claim(job, {table_name: table}, check, clock, ends_with_process=True)
+    LEASE_RENEWAL.start(registration)
+    return registration
+
+
+def registering(table: OpenTable, table_name: str, clock: Clock | None = None) -> Register:
+    """`register_writer` of a table, to be called with the writer's name, columns and run."""
+    given = clock or SystemClock()
+
+    def register(name: str, columns: tuple[str, ...] | None, run: str) -> WriterRegistration:
+        return register_writer(table, table_name, name, columns, run, given)
+
+    return register
+
+
+def _put_back(table: OpenTable, before: RegisteredJob | None, written: WriterRegistration) -> None:
+    if before is None:
+        written.release()
+    else:
+        table._file_io.replace(before.path, before.data, durable=False)

@@ -1,0 +1,105 @@
+"""Which jobs there are: those whose registration is in force, and those whose writer a table still waits for.
+
+A job whose process has ended without leaving goes on to hold its columns and its table: it may come back. A writer
+that a table waits for without a registration is a job of unknown columns. Raises what reading snapshots raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from widetable.commit.barrier_state import BarrierState
+from widetable.commit.clock import Clock
+from widetable.commit.lease_term import Force
+from widetable.commit.writer_registration import (
+    DERIVED,
+    RUNNING,
+    Job,
+    JobSink,
+    RegisteredJob,
+    registrations,
+)
+from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.open_table import OpenTable
+
+
+@dataclass(frozen=True)
+class JobsOfTable:
+    """state: of its barriers. notes: registrations, in force or not."""
+
+    name: str
+    state: BarrierState
+    notes: tuple[RegisteredJob, ...]
+
+    def live(self) -> list[Job]:
+        """Each with what it is to this table: the others among its sinks are left out."""
+        noted = {note.job.name for note in self.notes}
+        registered = [
+            self._here(note.job)
+            for note in self.notes
+            if note.force is Force.IN_FORCE or note.job.name in self.state.members
+        ]
+        unregistered = [
+            Job(name, member.kind, RUNNING, (), (JobSink(self.name, ()),), member.run)
+            for name, member in sorted(self.state.members.items())
+            if name not in noted
+        ]
+        return [*registered, *unregistered]
+
+    def dead(self) -> Iterator[RegisteredJob]:
+        """Registrations of jobs that are none any more."""
+        for note in self.notes:
+            if note.force is not Force.IN_FORCE and note.job.name not in self.state.members:
+                yield note
+
+    def alive(self) -> set[str]:
+        """Jobs whose registration is in force: their process renews it."""
+        return {note.job.name for note in self.notes if note.force is Force.IN_FORCE}
+
+    def _here(self, job: Job) -> Job:
+        sinks = tuple(sink for sink in job.sinks if sink.table == self.name)
+        return replace(job, sinks=sinks or (JobSink(self.name, ()),))
+
+
+def jobs_of(name: str, table: OpenTable, clock: Clock) -> JobsOfTable:
+    """Of a table under barriers."""
+    # Registrations first: who leaves does so before it takes its registration away.
+    notes = tuple(registrations(table._file_io, table._paths, clock))
+    return JobsOfTable(name, barrier_views(table).newest(), notes)
+
+
+def merged(jobs: Iterable[Job], leads: Mapping[str, str] | None = None) -> list[Job]:
+    """One job of each name, with the sources and sinks of all. leads: the sink of a job that comes first."""
+    found: dict[str, Job] = {}
+    for job in jobs:
+        known = found.get(job.name)
+        found[job.name] = job if known is None else _joined(known, job)
+    return [_lead_first(found[name], leads or {}) for name in sorted(found)]
+
+
+def leads_of(tables: Iterable[JobsOfTable]) -> dict[str, str]:
+    """Which sink each job calls its first."""
+    return {
+        note.job.name: note.job.sinks[0].table
+        for table in tables
+        for note in table.notes
+        if note.job.sinks
+    }
+
+
+def _joined(one: Job, other: Job) -> Job:
+    both = one
+    for sink in other.sinks:
+        both = both.with_sink(sink)
+    return replace(
+        both,
+        kind=DERIVED if DERIVED in (one.kind, other.kind) else one.kind,
+        state=RUNNING if RUNNING in (one.state, other.state) else one.state,
+        sources=tuple(dict.fromkeys((*one.sources, *other.sources))),
+    )
+
+
+def _lead_first(job: Job, leads: Mapping[str, str]) -> Job:
+    lead = leads.get(job.name)
+    return replace(job, sinks=tuple(sorted(job.sinks, key=lambda s: (s.table != lead, s.table))))

@@ -1,0 +1,119 @@
+"""How far the tables of a topology are, and what they wait for. Pure.
+
+    frontier    the barrier up to which a table is complete
+    common      the newest one that is complete in all tables that jobs connect with it
+    freshness   how long ago the frontier was, by the clock
+
+Raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.commit.barrier_state import BarrierState
+from widetable.commit.writer_registration import DERIVED, Job
+
+# Source: F22 of FLIP-276.
+ROOT_TABLE: Final = "Root"
+INTERMEDIATE_TABLE: Final = "Intermediate"
+
+
+@dataclass(frozen=True)
+class WaitedWriter:
+    """A writer that a table waits for. barrier: it has completed this one and all before. alive: its registration is in
+    force, so its process renews it. is_missing: the table's next barrier waits for it.
+    """
+
+    __module__ = "widetable"
+
+    name: str
+    kind: str
+    barrier: int
+    alive: bool
+    is_missing: bool
+
+
+@dataclass(frozen=True)
+class TableProgress:
+    """layer: 0 for tables that no job makes of others. table_type: `Root` or `Intermediate`. barrier, common_barrier:
+    None where none is complete.
+    """
+
+    __module__ = "widetable"
+
+    table: str
+    layer: int
+    table_type: str
+    interval_millis: int
+    barrier: int | None
+    common_barrier: int | None
+    freshness_millis: int | None
+    writers: tuple[WaitedWriter, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Writers that the next barrier waits for."""
+        return tuple(writer.name for writer in self.writers if writer.is_missing)
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """alive: names of jobs whose registration in this table is in force."""
+
+    state: BarrierState
+    alive: frozenset[str]
+
+
+def progress_of(
+    facts: Mapping[str, TableFacts],
+    jobs: Iterable[Job],
+    layers: Sequence[Sequence[str]],
+    components: Iterable[Iterable[str]],
+    now_millis: int,
+) -> list[TableProgress]:
+    """By layer, then by name. facts: of the tables under barriers; others in layers and components are left out."""
+    made = {table for job in jobs if job.kind == DERIVED for table in job.tables}
+    common = {
+        table: common_barrier(facts[each].state for each in component if each in facts)
+        for component in map(list, components)
+        for table in component
+    }
+    return [
+        _progress(table, layer, facts[table], table in made, common[table], now_millis)
+        for layer, tables in enumerate(layers)
+        for table in tables
+        if table in facts
+    ]
+
+
+def common_barrier(states: Iterable[BarrierState]) -> int | None:
+    """The newest one that is complete in all; None without any, and where their intervals differ."""
+    found = list(states)
+    if len({state.interval for state in found}) != 1:
+        return None
+    return min(state.frontier for state in found) or None
+
+
+def _progress(
+    table: str, layer: int, facts: TableFacts, is_made: bool, common: int | None, now_millis: int
+) -> TableProgress:
+    state = facts.state
+    missing = state.behind(state.frontier + state.interval)
+    kinds = {member.kind for member in state.members.values()}
+    writers = tuple(
+        WaitedWriter(name, member.kind, member.frontier, name in facts.alive, name in missing)
+        for name, member in sorted(state.members.items())
+    )
+    return TableProgress(
+        table,
+        layer,
+        INTERMEDIATE_TABLE if is_made or DERIVED in kinds else ROOT_TABLE,
+        state.interval,
+        state.frontier or None,
+        common,
+        now_millis - state.frontier if state.frontier else None,
+        writers,
+    )

@@ -1,0 +1,238 @@
+"""The topology: jobs and the tables under barriers that they read and write, as one graph (0043).
+
+    catalog.topology().register("amounts", sources=["shop.shopping"], sinks={"shop.amounts": None})
+    catalog.topology().running("amounts")
+
+It holds nothing: every call looks at the registrations (`writer_registration`) and snapshots of the tables, so nothing
+has to run besides, and nothing can be behind. A job that is planned has its place, so others are refused what is in its
+way; it is part of the graph when it runs. Raises ConflictError for a job that another one is in the way of,
+InvalidError for tables that are under no barriers, NotFoundError for names that are nobody's, and what reading tables
+raises.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from widetable.arguments import flag, label, mapping, names, refused, text
+from widetable.commit.barrier_state import ROOT
+from widetable.commit.barrier_table import interval_of
+from widetable.commit.clock import Clock, SystemClock
+from widetable.commit.lease_term import Force
+from widetable.commit.writer_registration import (
+    DERIVED,
+    PENDING,
+    RUNNING,
+    Job,
+    JobSink,
+    write_registration,
+)
+from widetable.errors import NotFoundError
+from widetable.meta.column_claims import check_columns
+from widetable.meta.departure import check_agreed, take_leave
+from widetable.meta.job_claim import claim
+from widetable.meta.job_graph import JobGraph, check_flow
+from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
+from widetable.meta.table_progress import TableFacts, TableProgress, common_barrier, progress_of
+from widetable.meta.warehouse import Warehouse, tables_under_barriers
+from widetable.operations.barrier_writer import LONGEST_NAME_BYTES
+from widetable.operations.open_table import OpenTable
+
+
+class Topology:
+    """Made by `Catalog.topology`."""
+
+    __module__ = "widetable"
+
+    def __init__(
+        self, warehouse: Warehouse, clock: Clock | None = None, *, for_others: bool = False
+    ) -> None:
+        """for_others: the jobs run in other processes than this one, whose end says nothing of theirs."""
+        self._warehouse = warehouse
+        self._clock: Final = clock or SystemClock()
+        self._for_others = for_others
+
+    def __repr__(self) -> str:
+        return f"Topology({self._warehouse!r})"
+
+    def register(
+        self, job: str, *, sources: Sequence[str] = (), sinks: Mapping[str, Sequence[str] | None]
+    ) -> Job:
+        """Say what a job will read and write, when it is planned. It has its place for ten minutes; `running` says that
+        it runs. sources: tables, none for a job whose sources are outside. sinks: table to the columns that it writes
+        besides the key, None for all; the first is the lead. What the job said before is replaced.
+        """
+        name = label(job, "job", LONGEST_NAME_BYTES)
+        given = {
+            table: None if columns is None else names(columns, "sinks")
+            for table, columns in mapping(sinks, "sinks").items()
+        }
+        if not given:
+            raise refused(sinks, "sinks", "a table, at least")
+        read = names(sources, "sources")
+        new = Job(
+            name,
+            DERIVED if read else ROOT,
+            PENDING,
+            read,
+            tuple(JobSink(table, columns) for table, columns in given.items()),
+            str(uuid.uuid4()),
+        )
+        for table in read:
+            self._opened(table)
+        self._claim(new)
+        self._forget_elsewhere(new)
+        return new
+
+    def running(self, job: str) -> Job:
+        """Say that a registered job runs. Its process calls `renew` at least once a minute from now on; once it ends
+        without `drop`, its columns are free as soon as no table waits for its writer.
+        """
+        known = self._known(job)
+        started = replace(known, state=RUNNING, run=str(uuid.uuid4()))
+        self._claim(started)
+        return started
+
+    def renew(self, job: str) -> Job:
+        """Say that it goes on. One that ran out is looked at as a new one is."""
+        known = self._known(job)
+        notes = [note for table in self._read() for note in table.notes if note.job.name == job]
+        if all(note.force is Force.IN_FORCE for note in notes):
+            for table in self._opened_sinks(known).values():
+                self._write(known, table)
+        else:
+            self._claim(known)
+        return known
+
+    def drop(self, job: str, *, force: bool = False) -> None:
+        """Say that a job has ended for good: no table waits for it any more, and its columns are free. What its tables
+        show stays.
+
+        A root of several tables must have come equally far in each, or the last barriers of some lack rows that only it
+        can write: ConflictError, unless with force.
+        """
+        name, force = text(job, "job"), flag(force, "force")
+        tables = [
+            table
+            for table in self._read()
+            if name in table.state.members or any(note.job.name == name for note in table.notes)
+        ]
+        if not tables:
+            raise _no_job(name, self.jobs())
+        check_agreed(name, tables, force=force)
+        for table in tables:
+            take_leave(name, self._opened(table.name), table)
+
+    def jobs(self) -> list[Job]:
+        """All that are planned, that run, or that a table waits for; by name."""
+        return _live(self._read())
+
+    def tables(self) -> list[TableProgress]:
+        """How far each table under barriers is; by layer, then by name."""
+        tables = self._read()
+        jobs = _running(_live(tables))
+        graph = JobGraph(jobs, (table.name for table in tables))
+        facts = {table.name: TableFacts(table.state, frozenset(table.alive())) for table in tables}
+        now_millis = self._clock.now_nanos() // 1_000_000
+        return progress_of(facts, jobs, graph.layers(), graph.components(), now_millis)
+
+    def common_barrier(self) -> int | None:
+        """The newest one that is complete in all tables under barriers; None where there is none."""
+        return common_barrier(table.state for table in self._read())
+
+    def upstream(self, table: str) -> list[str]:
+        """The tables that it is made of, directly or not, those that are made first in front."""
+        return self._graph_with(table).upstream(table)
+
+    def downstream(self, table: str) -> list[str]:
+        """The tables that are made of it, directly or not, those that are made first in front."""
+        return self._graph_with(table).downstream(table)
+
+    def layers(self) -> list[list[str]]:
+        """The tables under barriers: those that no job makes of others, then layer by layer what is made of them."""
+        tables = self._read()
+        return JobGraph(_running(_live(tables)), (table.name for table in tables)).layers()
+
+    def _graph_with(self, table: str) -> JobGraph:
+        tables = self._read()
+        there = [each.name for each in tables]
+        if text(table, "table") not in there:
+            raise NotFoundError(
+                f"table {table!a}",
+                found="no table under barriers",
+                expected=f"one of {', '.join(there) or 'none'}",
+                action="Correct the name.",
+            )
+        return JobGraph(_running(_live(tables)), there)
+
+    def _read(self) -> list[JobsOfTable]:
+        opened = tables_under_barriers(self._warehouse)
+        return [jobs_of(name, table, self._clock) for name, table in opened]
+
+    def _known(self, job: str) -> Job:
+        """As it was registered, in force or not."""
+        tables = self._read()
+        declared = merged(note.job for table in tables for note in table.notes)
+        name = text(job, "job")
+        found = next((one for one in declared if one.name == name), None)
+        if found is None:
+            raise _no_job(name, declared)
+        lead = leads_of(tables)[name]
+        return replace(found, sinks=tuple(sorted(found.sinks, key=lambda s: s.table != lead)))
+
+    def _claim(self, job: Job) -> None:
+        sinks = self._opened_sinks(job)
+        schemas = {table: opened.schema for table, opened in sinks.items()}
+        for sink in job.sinks:
+            schemas[sink.table].chosen(sink.columns)
+
+        def check() -> None:
+            others = _live(self._read())
+            check_flow(job, others)
+            for table, schema in schemas.items():
+                check_columns(job, others, table, schema)
+
+        claim(job, sinks, check, self._clock, ends_with_process=self._ends_with_process(job))
+
+    def _write(self, job: Job, table: OpenTable) -> None:
+        lasts = self._ends_with_process(job)
+        write_registration(table._file_io, table._paths, job, self._clock, ends_with_process=lasts)
+
+    def _ends_with_process(self, job: Job) -> bool:
+        """Whoever plans a job need not be who runs it."""
+        return job.state == RUNNING and not self._for_others
+
+    def _forget_elsewhere(self, job: Job) -> None:
+        """Where it wrote before and will not any more, unless its writer is waited for there."""
+        for table in self._read():
+            is_of_it = any(note.job.name == job.name for note in table.notes)
+            if is_of_it and table.name not in job.tables and job.name not in table.state.members:
+                take_leave(job.name, self._opened(table.name), table)
+
+    def _opened_sinks(self, job: Job) -> dict[str, OpenTable]:
+        return {table: self._opened(table) for table in job.tables}
+
+    def _opened(self, name: str) -> OpenTable:
+        table = self._warehouse.table(name)
+        interval_of(table.schema, table.path)
+        return table
+
+
+def _live(tables: Sequence[JobsOfTable]) -> list[Job]:
+    return merged((job for table in tables for job in table.live()), leads_of(tables))
+
+
+def _running(jobs: Sequence[Job]) -> list[Job]:
+    return [job for job in jobs if job.state == RUNNING]
+
+
+def _no_job(name: str, jobs: Sequence[Job]) -> NotFoundError:
+    return NotFoundError(
+        f"job {name!a}",
+        found="no job that is registered, or that a table waits for",
+        expected=f"one of {', '.join(job.name for job in jobs) or 'none'}",
+        action="Correct the name, or register it.",
+    )
