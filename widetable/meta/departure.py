@@ -2,7 +2,7 @@
 
 A root of several tables writes its lead first: where they have not come equally far, the last barriers of the lead hold
 rows that the others lack, and only the job itself can finish them. Source: rule R15 of docs/consistency.md. Raises
-ConflictError for that, and for a job whose process goes on where that is asked for.
+ConflictError for that, and where the job came back meanwhile.
 """
 
 from __future__ import annotations
@@ -33,18 +33,6 @@ def check_agreed(job: str, tables: Sequence[JobsOfTable], *, force: bool) -> Non
             found=f"tables that it has not brought equally far: {listed}",
             expected="one barrier up to which it has completed all of them",
             action="Start it again, so that it finishes; with force the others never get these rows.",
-        )
-
-
-def check_ended(job: str, tables: Sequence[JobsOfTable]) -> None:
-    """Refuse a job whose process renews its registration."""
-    renewed = [table.name for table in tables if job in table.alive()]
-    if renewed:
-        raise ConflictError(
-            f"job {job!r}",
-            found=f"a registration in {', '.join(renewed)} that is in force: its process goes on",
-            expected="a job that has ended",
-            action="Stop it first; a registration runs out within a minute behind a process of another host.",
         )
 
 

@@ -6,7 +6,7 @@ that a table waits for without a registration is a job of unknown columns. Raise
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from widetable.commit.barrier_state import BarrierState
@@ -46,12 +46,6 @@ class JobsOfTable:
             if name not in noted
         ]
         return [*registered, *unregistered]
-
-    def dead(self) -> Iterator[RegisteredJob]:
-        """Registrations of jobs that are none any more."""
-        for note in self.notes:
-            if note.force is not Force.IN_FORCE and note.job.name not in self.state.members:
-                yield note
 
     def alive(self) -> set[str]:
         """Jobs whose registration is in force: their process renews it."""

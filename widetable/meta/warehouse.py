@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Protocol
-
-import pyarrow as pa
 
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.operations.open_table import OpenTable
@@ -20,19 +18,6 @@ class Warehouse(Protocol):
 
     def table(self, name: str) -> OpenTable:
         """One of them."""
-        ...
-
-    def create_table(
-        self,
-        name: str,
-        schema: pa.Schema,
-        *,
-        primary_key: Sequence[str],
-        options: Mapping[str, str] | None = None,
-        comment: str | None = None,
-        if_not_exists: bool = False,
-    ) -> OpenTable:
-        """Make one."""
         ...
 
 
