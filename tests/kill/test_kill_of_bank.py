@@ -7,13 +7,13 @@ WIDETABLE_KILLS: a quarter as many kills (default 12).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -81,11 +81,8 @@ class Bank:
 
     def changes_end_right(self, table: wt.Table, newest: int) -> bool:
         """The changes since the oldest barrier that they can start at end in the rows of the newest one."""
-        spans = list(barrier_changes(table).available(0))
-        start = spans[0][0]
-        rows = {
-            row["account"]: row["total"] for row in table.scan(barrier=start).to_arrow().to_pylist()
-        }
+        start, scan = self.oldest(table)
+        rows = {row["account"]: row["total"] for row in scan.to_arrow().to_pylist()}
         for change in table.changes(start, newest, mode="barrier").to_pylist():
             account, total, kind = change["account"], change["total"], change["_row_kind"]
             if kind in ("+I", "+U"):
@@ -95,6 +92,13 @@ class Bank:
         return rows == {
             r["account"]: r["total"] for r in table.scan(barrier=newest).to_arrow().to_pylist()
         }
+
+    def oldest(self, table: wt.Table) -> tuple[int, wt.TableScan]:
+        """The first barrier that changes can start at and whose rows are kept: both are asked for."""
+        for barrier, _ in barrier_changes(table).available(0):
+            with contextlib.suppress(NotFoundError):
+                return barrier, table.scan(barrier=barrier)
+        raise AssertionError("the newest barrier is kept, and changes stop at it")
 
     def disagrees(self) -> bool:
         """Whether money is missing in the newest rows of both."""
@@ -109,7 +113,7 @@ def test_the_inputs_are_the_published_ones() -> None:
         assert balances(simplified(count)) == [-1, 0, 0, 0, 0, 1, 0, 0, 0, 0]
 
 
-@contextmanager
+@contextlib.contextmanager
 def upkeep(bank: Bank, rng: random.Random) -> Iterator[None]:
     """Compactions and expiry of both tables, without a pause."""
     stop, failed = threading.Event(), []
