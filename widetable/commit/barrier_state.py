@@ -7,15 +7,17 @@ barrier that its records belong to. On disk: never change
     widetable.barrier  = its label, decimal; not there where a writer only joins or leaves
     widetable.columns  = field ids of the value columns that its writer writes, decimal, joined by commas; not there
                          where it writes all
+    widetable.barrier-begin = when the batch was planned, epoch milliseconds, decimal; only where its writer says it
     widetable.barriers = JSON object, copied from snapshot to snapshot:
                          {"interval", "revision": 0, "frontier": the barrier up to which the table is complete,
                           "highest": the highest label of a record, "moved": that of the records above level 0,
                           "waiting": the lowest label of a file at level 0, null without any, "left": {name of one
                           that is waited for no more: its highest label, while that is not complete}, "writers": {name:
                           {"frontier": all of its records with labels up to here are in, "last": its highest label,
-                          "kind": "root", "run": which of its processes may commit}}}
+                          "kind": "root" or "derived", "run": which of its processes may commit, "at": of a derived
+                          one, the barrier of its sources up to which its records are in, null for none}}}
 
-Source: FLIP-276; the rules R1, R2, R4 and R15 in docs/consistency.md. Pure, but for loading snapshots of other clients,
+Source: FLIP-276; rules R1, R2, R4, R10, R15 of docs/consistency.md. Pure, but for loading snapshots of other clients,
 which say nothing: each append of theirs counts as the first barrier that was not complete before it, each compaction
 as one of all that there is. Raises DamagedError for a property of another form, NotFoundError where the last snapshot
 that says it has expired.
@@ -37,7 +39,9 @@ WRITER: Final = "widetable.writer"
 BARRIER: Final = "widetable.barrier"
 BARRIERS: Final = "widetable.barriers"
 COLUMNS: Final = "widetable.columns"
+BARRIER_BEGIN: Final = "widetable.barrier-begin"
 ROOT: Final = "root"
+DERIVED: Final = "derived"
 _FORM: Final = '{"interval", "revision", "frontier", "highest", "moved", "waiting", "writers"}'
 # What waits at level 0 where nobody says it: a label that is lower than any.
 UNKNOWN: Final = 0
@@ -46,13 +50,25 @@ UNKNOWN: Final = 0
 @dataclass(frozen=True)
 class Member:
     """A writer that the table waits for. frontier: it has completed this barrier and all before. last: its highest
-    label. run: the process that speaks for it.
+    label. run: the process that speaks for it. at: of a derived one, up to which barrier of its sources its records are
+    in; None for none.
     """
 
     frontier: int
     last: int
     run: str
     kind: str = ROOT
+    at: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Of the property."""
+        said = {
+            "frontier": self.frontier,
+            "last": self.last,
+            "kind": self.kind,
+            "run": self.run,
+        }
+        return {**said, "at": self.at} if self.kind == DERIVED else said
 
 
 @dataclass(frozen=True)
@@ -124,15 +140,7 @@ class BarrierState:
                 "moved": self.moved,
                 "waiting": self.waiting,
                 "left": self.left,
-                "writers": {
-                    name: {
-                        "frontier": member.frontier,
-                        "last": member.last,
-                        "kind": member.kind,
-                        "run": member.run,
-                    }
-                    for name, member in self.members.items()
-                },
+                "writers": {name: member.to_json() for name, member in self.members.items()},
             },
             separators=(",", ":"),
             ensure_ascii=False,
@@ -230,9 +238,10 @@ def _member(entry: Any) -> Member:
     numbers, texts = (entry["frontier"], entry["last"]), (entry["run"], entry["kind"])
     if not all(type(number) is int for number in numbers):
         raise ValueError(entry)
-    if not all(isinstance(text, str) for text in texts):
+    at = entry.get("at")
+    if not all(isinstance(text, str) for text in texts) or type(at) not in (int, type(None)):
         raise ValueError(entry)
-    return Member(*numbers, *texts)
+    return Member(*numbers, *texts, at)
 
 
 def _damaged(key: str, text: str, expected: str, snapshot_id: int) -> DamagedError:

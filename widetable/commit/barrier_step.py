@@ -9,11 +9,13 @@
     LEAVE      nothing               none                                     it is waited for no more
 
 Nobody goes ahead of the clock by itself: what is written twice within an interval stays open until the next one. F: the
-barrier up to which the table is complete. A label is above the frontier of its writer, which is F or above it:
-no record comes to a barrier that is complete. Labels of a writer never go back, so its records are in the order of
-barriers as in that of commits, and nothing depends on which of them a compaction has taken. Source: rules R2, R4, R6
-and R15 of docs/consistency.md. Raises ConflictError for a writer whose place a later process has taken, InvalidError
-for too many writers and for a barrier that is none.
+barrier up to which the table is complete. A label is above the frontier of its writer, which is F or above it: no
+record comes to a barrier that is complete. Labels of a writer never go back, so its records are in the order of
+barriers as in that of commits, and nothing depends on which of them a compaction has taken. A derived writer says by
+which barrier of its sources it begins and ends: it goes on where its last commit ended, or somebody else has its name.
+
+Source: rules R2, R4, R6, R10 and R15 of docs/consistency.md. Raises ConflictError for a writer whose place a later
+process has taken, and for a job that is elsewhere; InvalidError for too many writers and for a barrier that is none.
 """
 
 from __future__ import annotations
@@ -24,8 +26,11 @@ from typing import Final
 
 from widetable.commit.barrier_state import (
     BARRIER,
+    BARRIER_BEGIN,
     BARRIERS,
     COLUMNS,
+    DERIVED,
+    ROOT,
     WRITER,
     BarrierState,
     Member,
@@ -49,7 +54,8 @@ class Act(Enum):
 @dataclass(frozen=True)
 class BarrierStep:
     """writer: its name. run: its process. tick: the clock when it began, as a barrier. barrier: given instead. columns:
-    field ids of the value columns that it writes, None for all.
+    field ids of the value columns that it writes, None for all. span: of a derived writer, the barriers of its sources
+    after which its records begin and at which they end. begin_millis: when its batch was planned, if it says that.
     """
 
     act: Act
@@ -58,6 +64,8 @@ class BarrierStep:
     tick: int = 0
     barrier: int | None = None
     columns: frozenset[int] | None = None
+    span: tuple[int, int] | None = None
+    begin_millis: int | None = None
 
 
 def properties_after(
@@ -75,6 +83,8 @@ def properties_after(
     said = {WRITER: asked.writer, BARRIERS: after.to_json()}
     if has_files and asked.columns is not None:
         said[COLUMNS] = ",".join(map(str, sorted(asked.columns)))
+    if asked.begin_millis is not None:
+        said[BARRIER_BEGIN] = str(asked.begin_millis)
     return said if label is None else {**said, BARRIER: str(label)}
 
 
@@ -101,7 +111,11 @@ def _write_all(state: BarrierState, asked: BarrierStep) -> _Stepped:
     state, member = _as_member(state, asked)
     label, is_in_time = _label(state, member, asked)
     frontier = label if is_in_time else member.frontier
-    after = Member(frontier, max(member.last, label), member.run, member.kind)
+    last = max(member.last, label)
+    if asked.span is None:
+        return state.with_member(asked.writer, replace(member, frontier=frontier, last=last)), label
+    _check_span(member, asked.span, asked.writer)
+    after = replace(member, frontier=frontier, last=last, kind=DERIVED, at=asked.span[1])
     return state.with_member(asked.writer, after), label
 
 
@@ -149,7 +163,18 @@ def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, M
             expected=f"{MOST_WRITERS:,} at most",
             action="Let writers that have ended leave.",
         )
-    return state, Member(state.frontier, state.left.get(asked.writer, 0), asked.run)
+    kind = ROOT if asked.span is None else DERIVED
+    return state, Member(state.frontier, state.left.get(asked.writer, 0), asked.run, kind)
+
+
+def _check_span(member: Member, span: tuple[int, int], writer: str) -> None:
+    if member.at not in (None, span[0]):
+        raise ConflictError(
+            f"job {writer!r}",
+            found=f"records after barrier {span[0]} of its sources; the table has its records up to {member.at}",
+            expected=f"those after {member.at}",
+            action="Stop all of its queries but one; one whose checkpoint is old starts with a new checkpoint.",
+        )
 
 
 def _check_run(known: Member, asked: BarrierStep) -> None:

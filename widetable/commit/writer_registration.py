@@ -23,6 +23,7 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from widetable.commit.barrier_state import DERIVED as DERIVED
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
@@ -34,7 +35,6 @@ from widetable.errors import DamagedError, NotFoundError
 from widetable.paths import TablePaths, is_writer_registration
 from widetable.storage.file_io import FileIO
 
-DERIVED: Final = "derived"
 PENDING: Final = "pending"
 RUNNING: Final = "running"
 # For which a job that is planned has its place, and one that runs without renewing it.
