@@ -56,8 +56,9 @@ LONGEST_NAME_BYTES: Final = 255
 TEMPORARY_BYTES: Final = 48
 EARLIEST: Final = "EARLIEST"
 _WRITER_PREFIX: Final = "widetable-writer-"
+_PLAN_PREFIX: Final = "widetable-barrier-plan-"
 # A longer name of a job gives way to its digest; what `escape` gives has no such beginning.
-_LONGEST_JOB_BYTES: Final = LONGEST_NAME_BYTES - TEMPORARY_BYTES - len(_WRITER_PREFIX)
+_LONGEST_JOB_BYTES: Final = LONGEST_NAME_BYTES - TEMPORARY_BYTES - len(_PLAN_PREFIX) - 20
 _DIGEST_OF_JOB: Final = "%sha256-"
 
 
@@ -152,6 +153,20 @@ def lookup_pin_of(name: str) -> tuple[str, int] | None:
 def is_writer_registration(name: str) -> bool:
     """Whether a `writer_registration` is named like that."""
     return name.startswith(_WRITER_PREFIX)
+
+
+def barrier_plan_of(name: str, job: str) -> int | None:
+    """The barrier in the name of a `barrier_plan` of a job, None for other names."""
+    prefix = f"{_PLAN_PREFIX}{_job_name(job)}-"
+    number = name.removeprefix(prefix) if name.startswith(prefix) else ""
+    return int(number) if number.isascii() and number.isdigit() else None
+
+
+def _job_name(job: str) -> str:
+    name = escape(job)
+    if len(name.encode()) > _LONGEST_JOB_BYTES:
+        name = _DIGEST_OF_JOB + hashlib.sha256(job.encode()).hexdigest()
+    return name
 
 
 def branch_name(name: str) -> str | None:
@@ -319,10 +334,11 @@ class TablePaths:
 
     def writer_registration(self, job: str) -> str:
         """What a job that writes into the table says of itself (ours)."""
-        name = escape(job)
-        if len(name.encode()) > _LONGEST_JOB_BYTES:
-            name = _DIGEST_OF_JOB + hashlib.sha256(job.encode()).hexdigest()
-        return f"{self.service_dir}/{_WRITER_PREFIX}{name}"
+        return f"{self.service_dir}/{_WRITER_PREFIX}{_job_name(job)}"
+
+    def barrier_plan(self, job: str, barrier: int) -> str:
+        """What a job that writes into the table first takes after a barrier (ours)."""
+        return f"{self.service_dir}/{_PLAN_PREFIX}{_job_name(job)}-{barrier}"
 
     @property
     def had_snapshots(self) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.operations.table_write import write_by
+from widetable.schema import TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -64,9 +65,7 @@ class BarrierWriter:
         self._named = None if columns is None else schema.chosen(names(columns, "columns"))
         owned = schema.names if self._named is None else self._named
         self._columns = frozenset((*schema.primary_keys, *owned))
-        values = [field for field in schema.fields if field.name not in schema.primary_keys]
-        ids = frozenset(field.id for field in values if field.name in self._columns)
-        self._field_ids = ids if len(ids) < len(values) else None
+        self._field_ids = value_ids(schema, self._columns)
         self._run = str(uuid.uuid4())
         self._register = register
         self._registration: WriterRegistration | None = None
@@ -161,6 +160,13 @@ class BarrierWriter:
         now_millis = time.time_ns() // 1_000_000
         tick = now_millis // self._interval * self._interval
         return BarrierStep(act, self._name, self._run, tick, barrier, self._field_ids)
+
+
+def value_ids(schema: TableSchema, columns: Collection[str]) -> frozenset[int] | None:
+    """Of the value columns among these; None where they are all that the table has."""
+    values = [field for field in schema.fields if field.name not in schema.primary_keys]
+    ids = frozenset(field.id for field in values if field.name in columns)
+    return ids if len(ids) < len(values) else None
 
 
 def let_leave(table: OpenTable, name: str) -> CommitResult:

@@ -1,6 +1,6 @@
 """A session: several tables under barriers, read at one barrier for as long as it is open.
 
-    T      the newest barrier that is complete in all of them, or one that is asked for
+    T      the newest barrier that is complete and exact in all of them, or one that is asked for
     pins   a read lease in each table on the oldest snapshot that its rows as of T need
 
 To choose and to pin is no transaction: where an expiry was faster in between, all pins go, and T is chosen anew; the
@@ -167,15 +167,25 @@ def _check_alike(tables: Mapping[str, OpenTable]) -> None:
 
 
 def _newest_common(tables: Mapping[str, OpenTable]) -> int:
-    states = {name: barrier_views(table).newest() for name, table in tables.items()}
-    slowest = min(states, key=lambda name: states[name].frontier)
-    state = states[slowest]
+    """The newest barrier that is complete and exact in all."""
+    views = {name: barrier_views(table) for name, table in tables.items()}
+    slowest = min(views, key=lambda name: views[name].newest().frontier)
+    state = views[slowest].newest()
+    found, before = state.frontier, -1
+    while found != before:
+        before = found
+        for each in views.values():
+            found = each.exact.at_most(found)
+    if found:
+        return found
     if not state.frontier:
         missing = ", ".join(state.behind(state.interval)) or "any writer"
-        raise NotFoundError(
-            f"a barrier of {', '.join(tables)}",
-            found=f"none that is complete in {slowest}; missing: {missing}",
-            expected="a barrier that all have completed",
-            action="Wait for these writers, let those that have ended leave, or read without the table.",
-        )
-    return state.frontier
+        reason = f"none that is complete in {slowest}; missing: {missing}"
+    else:
+        reason = f"none up to {state.frontier} that each job which makes them came to"
+    raise NotFoundError(
+        f"a barrier of {', '.join(tables)}",
+        found=reason,
+        expected="a barrier that all have completed",
+        action="Wait for these writers, let those that have ended leave, or read without the table.",
+    )

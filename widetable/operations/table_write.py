@@ -161,9 +161,11 @@ def new_writer(
     task: int = 0,
     tasks: int | None = 1,
     sequence_base: int | None = None,
+    *,
+    named: bool = False,
 ) -> TableWriter:
     """A writer of level-0 files for task `task` of `tasks`; its messages go to `commit_append`
-    or `commit_overwrite`.
+    or `commit_overwrite`. named: they go to a commit that says whose they are (`job_writer`).
 
     columns: of the data that it will get. tasks: None when nobody knows how many there are.
     sequence_base: of `sequence_base()`, taken once for all tasks; by default taken now.
@@ -171,7 +173,8 @@ def new_writer(
     columns = items(columns, str, "columns")
     schema = table.schema
     check_given_rows(schema)
-    check_needs_no_writer(schema, table.path)
+    if not flag(named, "named"):
+        check_needs_no_writer(schema, table.path)
     check_not_derived(schema, columns)
     return any_writer(table, columns, row_kind, task, tasks, sequence_base)
 
@@ -201,12 +204,17 @@ def any_writer(
 
 
 def check_write_columns(
-    table: OpenTable, arrow_schema: pa.Schema, row_kind: str = ROW_KIND_COLUMN
+    table: OpenTable,
+    arrow_schema: pa.Schema,
+    row_kind: str = ROW_KIND_COLUMN,
+    *,
+    named: bool = False,
 ) -> None:
-    """Raises what `write` would raise for data of this schema, before there is any."""
+    """Raises what `write` would raise for data of this schema, before there is any. named: as of `new_writer`."""
     schema = table.schema
     check_given_rows(schema)
-    check_needs_no_writer(schema, table.path)
+    if not flag(named, "named"):
+        check_needs_no_writer(schema, table.path)
     check_writable(schema)
     check_takes_rows(schema)
     check_not_derived(schema, instance(arrow_schema, pa.Schema, "arrow_schema").names)

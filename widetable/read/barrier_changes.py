@@ -8,19 +8,20 @@ The *position* of a barrier is the first snapshot where all above level 0 is the
 nothing of it at level 0 and nothing later above. A compaction that went on over a barrier at once leaves none: ours do
 so where they are behind (`commit/barrier_cut.py`), those of other clients as they like. Once a snapshot is past a
 position all later ones are, so it is found by bisection. Source: rule R13 of docs/consistency.md. Raises NotFoundError
-for a barrier that is not complete, whose changes are not out, which has no position, or which has expired; InvalidError
-where the producer was altered in between.
+for a barrier that is not complete or not exact, whose changes are not out, which has no position, or which has expired;
+InvalidError where the producer was altered in between.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
 from widetable import options as opt
 from widetable.errors import InvalidError, NotFoundError
 from widetable.read.barrier_view import BarrierViews
+from widetable.read.next_barrier import Available
 from widetable.write.table_state import TableState
 
 _BY_COMPACTION: Final = "lookup"
@@ -41,9 +42,9 @@ class BarrierChanges:
 
     def snapshot_ids(self, start: int, end: int) -> list[int]:
         """Whose changes are those after the barrier `start` (0: all) up to `end`, in their order."""
-        self._views.check_complete(end)
+        self._views.check(end)
         if start:
-            self._views.check_complete(start)
+            self._views.check(start)
         if self._producer == _BY_COMPACTION:
             first = self.position(start) if start else self._before_all(start)
             ids = list(range(first + 1, self.position(end) + 1))
@@ -92,6 +93,22 @@ class BarrierChanges:
             if first <= last:
                 yield first, last
                 after = last
+
+    def choices(self, after: int) -> Available:
+        """The same spans, and which of their barriers are exact."""
+        spans = list(self.available(after))
+        if self._views.exact.has_all:
+            return Available(spans)
+        return Available(spans, self._views.exact.between(after, self._views.newest().frontier))
+
+    def first_needed(self, barrier: int) -> int:
+        """The first snapshot that must be kept for changes after a barrier to be there, as far as it still is."""
+        ids = self._views.ids
+        if self._producer == _BY_COMPACTION:
+            at = bisect_left(ids, True, key=lambda id: self._has_moved(id, barrier))
+            return ids[min(at, len(ids) - 1)]
+        found = bisect_right(ids, barrier, key=lambda id: self._views.state(id).highest)
+        return ids[max(found - 1, 0)]
 
     @property
     def _producer(self) -> str:

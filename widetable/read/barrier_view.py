@@ -14,7 +14,8 @@ Both give the same rows: a table's rows are what merging all records gives. A ba
 taken first, other clients read it too; else what has fewer extras, which where a writer is far behind is the cut.
 What is compared never goes back from snapshot to snapshot, so ends are found by bisection. After the first snapshot
 that is complete up to the barrier nothing of it comes. Source: rule R14 of docs/consistency.md.
-Raises NotFoundError for a barrier that is not complete, which says who is missing, and for one that has expired;
+Raises NotFoundError for a barrier that is not complete, which says who is missing, for one that is not exact
+(`exact_barriers`), and for one that has expired;
 InvalidError for a table without barriers and a number that is none; what reading lists raises.
 """
 
@@ -32,6 +33,7 @@ from widetable.commit.live_files import LiveFiles
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ADD, Identity, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot
+from widetable.read.exact_barriers import ExactBarriers
 from widetable.schema import TableSchema
 
 
@@ -74,14 +76,15 @@ class BarrierViews:
         self._live_files = live_files
         self._path = path
         self.ids = ids[self._unknown(ids) :]
+        self.exact = ExactBarriers(self.ids, self.state, self._end, path)
 
     def newest(self) -> BarrierState:
         """How far the table and its writers are."""
         return self.state(self.ids[-1]) if self.ids else BarrierState.new(self.interval)
 
     def view(self, barrier: int) -> BarrierView:
-        """Where the rows as of a complete barrier are."""
-        self.check_complete(barrier)
+        """Where the rows as of a barrier are."""
+        self.check(barrier)
         try:
             found = self.by_snapshot(barrier)
         except NotFoundError:
@@ -196,11 +199,12 @@ class BarrierViews:
             )
         return found
 
-    def check_complete(self, barrier: int) -> None:
-        """Raises NotFoundError for a barrier that is not complete."""
+    def check(self, barrier: int) -> None:
+        """Raises NotFoundError for a barrier that is not complete, or not exact."""
         check_barrier(barrier, self.interval)
         state = self.newest()
         if barrier <= state.frontier:
+            self.exact.check(barrier)
             return
         missing = ", ".join(f"{w} (at {at})" for w, at in state.behind(barrier).items())
         raise NotFoundError(

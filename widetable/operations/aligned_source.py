@@ -1,0 +1,143 @@
+"""One source of a derived job: a table under barriers that is read from barrier to barrier, in step with the others.
+
+    (0, T0]     the rows as of T0, as inserts
+    (P, T]      the changes after P up to T
+
+All sources end at the same barrier, whatever the timing: the one that is asked first in a round says what comes next,
+publishes that (`barrier_plan`), and the others go by it. Where none is published they stay: a barrier that becomes
+available while they are asked must not be taken by some of them. A job that has written goes on where its records are
+in its first table, whatever its checkpoint. Progress is a consumer with the job's name: it stands where the changes
+after the last batch begin that is surely done.
+
+Source: rules R8, R9, R12 and R19 of docs/consistency.md. Raises NotFoundError for barriers that have expired,
+InvalidError for sources under different barriers, and what reading a table raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_plan import BarrierPlans
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.errors import InvalidError
+from widetable.operations.barrier_scan import barrier_changes, barrier_scan, barrier_views
+from widetable.operations.changes import change_source
+from widetable.operations.open_table import OpenTable
+from widetable.read.change_read import InsertRead
+from widetable.read.change_source import StreamRead
+from widetable.read.next_barrier import next_barrier
+from widetable.read.stream_plan import Piece
+
+
+class AlignedSource:
+    """Of one job. sources: all tables that it reads, `table` among them. lead: the first one that it writes into. Not
+    thread-safe.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        table: OpenTable,
+        sources: Sequence[OpenTable],
+        lead: OpenTable,
+        columns: Sequence[str] | None,
+    ) -> None:
+        self._job: Final = job
+        self._table = table
+        self._sources = sources
+        self._lead = lead
+        self._source = change_source(table, columns)
+        self._interval = _interval(sources)
+        self._plans = BarrierPlans(lead._file_io, lead._paths, job)
+        self._consumers = ConsumerStore(table._file_io, table._paths)
+        self._consumers.check_new(job)
+
+    @property
+    def identity(self) -> str:
+        """Of the table."""
+        return self._source.identity
+
+    def initial(self) -> int:
+        """Where a query without a checkpoint starts: 0 for a job that has written nothing."""
+        member = barrier_views(self._lead).newest().members.get(self._job)
+        return 0 if member is None or member.at is None else member.at
+
+    def planned(self, barrier: int) -> int | None:
+        """What is known to come after a barrier."""
+        found = self._plans.after(barrier)
+        if found is not None and barrier == 0:
+            self._keep(found)
+        return found
+
+    def decided(self, barrier: int, newest: int | None) -> int | None:
+        """What comes after a barrier from now on, newest at most; None where the sources have none in common."""
+        changes = [barrier_changes(source) for source in self._sources]
+        found = [one.choices(barrier).up_to(newest) for one in changes]
+        chosen = next_barrier(found, self._interval, is_first=barrier == 0)
+        if chosen is None:
+            return None
+        if barrier == 0:
+            self._keep(chosen)
+        decided = self._plans.decide(barrier, chosen)
+        if decided != chosen and barrier == 0:
+            self._keep(decided)
+        return decided
+
+    def newest(self) -> int:
+        """The barrier up to which the table is complete."""
+        return barrier_views(self._table).newest().frontier
+
+    def reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
+        """Readers of what lies between two barriers. What one list has comes in this order; no two lists of the same
+        batch share a key, unless they are of the same bucket.
+        """
+        if after == barrier:
+            return []
+        if after == 0:
+            return [[read] for read in self._rows(barrier)]
+        ids = barrier_changes(self._table).snapshot_ids(after, barrier)
+        by_bucket: dict[object, list[StreamRead]] = {}
+        for id in ids:
+            step = self._source.step(id, False)
+            for read in self._source.reads(Piece(step, 0, len(step.splits))):
+                by_bucket.setdefault(read.split.bucket, []).append(read)
+        return list(by_bucket.values())
+
+    def record(self, barrier: int) -> None:
+        """All up to a barrier is done with, and the changes after it are yet to be read."""
+        if barrier:
+            needed = barrier_changes(self._table).first_needed(barrier)
+            if needed != self._consumers.next_snapshot(self._job):
+                self._consumers.record(self._job, needed)
+
+    def check_alive(self) -> None:
+        """Raises InvalidError when another table is there by now, NotFoundError when none is."""
+        self._source.check_alive()
+
+    def _rows(self, barrier: int) -> list[StreamRead]:
+        scan = barrier_scan(self._table, barrier, self._source.columns, None)
+        return [
+            InsertRead(self._source.table, split.snapshot_id, split, self._source.columns)
+            for split in scan.splits()
+        ]
+
+    def _keep(self, barrier: int) -> None:
+        """What a new job begins with."""
+        view = barrier_views(self._table).view(barrier)
+        first = min(view.first_id, barrier_changes(self._table).first_needed(barrier))
+        self._consumers.record(self._job, first)
+
+
+def _interval(sources: Sequence[OpenTable]) -> int:
+    found = {source.path: source.schema.typed_options.get(BARRIER_INTERVAL) for source in sources}
+    (first, *others) = set(found.values())
+    if others or first is None:
+        raise InvalidError(
+            "sources",
+            found=", ".join(f"{path} with the interval {i}" for path, i in found.items()),
+            expected=f"tables with one and the same {BARRIER_INTERVAL.key}",
+            action="Read others; a table gets the option when it is made.",
+        )
+    return first

@@ -1,0 +1,106 @@
+"""A job's commits into one of its tables, batch by batch: of a query that numbers its batches and replays the last one.
+
+    root        its records belong to the barrier that the clock is in when the batch is planned, and complete it; those
+                of a second batch within it to the next one, which stays open
+    derived     those of the sources after P up to T belong to T, and complete it
+    follower    another table of a root: its records belong to the barrier that they belong to in the first table
+
+A query takes its job over with its first batch; one that was there before is refused from then on, and so is one whose
+batches are not those that come next. Source: rules R4 to R6 and R10 of docs/consistency.md. Raises ConflictError for
+both, and what a commit raises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.commit.barrier_state import Member
+from widetable.commit.barrier_step import Act, BarrierStep
+from widetable.commit.barrier_table import interval_of
+from widetable.commit.commit_identity import Identity
+from widetable.commit.committer import CommitResult
+from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.barrier_writer import Register, value_ids
+from widetable.operations.open_table import OpenTable
+from widetable.operations.table_commit import append_messages
+from widetable.write.commit_message import CommitMessage
+
+
+@dataclass(frozen=True)
+class JobBatch:
+    """number: by the query, from 0. begin_millis: when it was planned, epoch. digest: what it is made of, the same when
+    it comes again. span: of a derived job, the barriers (P, T] of its sources.
+    """
+
+    number: int
+    begin_millis: int
+    digest: str | None = None
+    span: tuple[int, int] | None = None
+
+
+class JobWriter:
+    """Of one query. run: its id, the same when it is started again from its checkpoint. columns: that the job writes
+    besides the key, None for all. register: see `BarrierWriter`.
+    """
+
+    def __init__(
+        self,
+        table: OpenTable,
+        job: str,
+        run: str,
+        columns: Sequence[str] | None,
+        register: Register | None = None,
+    ) -> None:
+        schema = table.schema
+        self.table: Final = table
+        self._interval = interval_of(schema, table.path)
+        self._job = job
+        self._run = run
+        self._columns = None if columns is None else tuple(columns)
+        self._ids = value_ids(schema, schema.names if columns is None else columns)
+        self._register = register
+        self._is_in = False
+
+    @property
+    def member(self) -> Member | None:
+        """How far the job is in the table, as its newest snapshot says; None when nobody waits for it."""
+        return barrier_views(self.table).newest().members.get(self._job)
+
+    def commit(
+        self, messages: list[CommitMessage], batch: JobBatch, lead: Member | None = None
+    ) -> CommitResult:
+        """Once, however often the batch comes. lead: how far the root is in its first table, behind this batch."""
+        self._take_over(batch)
+        act, barrier = Act.WRITE_ALL, None
+        if batch.span is not None:
+            barrier = batch.span[1]
+        elif lead is not None:
+            act = Act.WRITE_ALL if lead.frontier >= lead.last else Act.WRITE
+            barrier = lead.last
+        tick = batch.begin_millis // self._interval * self._interval
+        asked = BarrierStep(
+            act, self._job, self._run, tick, barrier, self._ids, batch.span, batch.begin_millis
+        )
+        by = Identity.of(self._run, batch.number, batch.digest)
+        return append_messages(self.table, messages, by, barrier=asked)
+
+    def complete(self, barrier: int | None = None) -> CommitResult:
+        """Say that a root has no records up to a barrier that are not in; None: up to the one that the clock is in."""
+        now_millis = time.time_ns() // 1_000_000
+        tick = now_millis // self._interval * self._interval
+        asked = BarrierStep(Act.COMPLETE, self._job, self._run, tick, barrier)
+        return append_messages(self.table, [], Identity.unnamed(self._job), barrier=asked)
+
+    def _take_over(self, batch: JobBatch) -> None:
+        if self._is_in:
+            return
+        member = self.member
+        if member is None or (batch.number == 0 and member.run != self._run):
+            if self._register is not None:
+                self._register(self._job, self._columns, self._run)
+            asked = BarrierStep(Act.JOIN, self._job, self._run, span=batch.span)
+            append_messages(self.table, [], Identity.unnamed(self._job), barrier=asked)
+        self._is_in = True

@@ -1,0 +1,89 @@
+"""Which complete barriers a table shows as they are: those that each job that makes it has come to.
+
+A derived job that is behind does not take every barrier of its sources. Where it went from 40 to 60, the table is
+complete up to 50 when the others are, and has that job's rows as of 40: 50 is not exact. Roots are exact at every
+complete barrier; who joins counts from where it joins. Source: rule R11 of docs/consistency.md. Raises NotFoundError,
+and what reading snapshots raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from widetable.commit.barrier_state import DERIVED, BarrierState
+from widetable.errors import NotFoundError
+
+
+class ExactBarriers:
+    """Of one table. ids: of its kept snapshots. state: the barriers as of one of them. end: the first snapshot that is
+    complete up to a complete barrier.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[int],
+        state: Callable[[int], BarrierState],
+        end: Callable[[int], int],
+        path: str,
+    ) -> None:
+        self._ids = ids
+        self._state = state
+        self._end = end
+        self._path = path
+
+    @property
+    def has_all(self) -> bool:
+        """Whether each barrier up to which the table is complete is exact now."""
+        return not self._ids or not _derived(self._state(self._ids[-1]))
+
+    def at_most(self, barrier: int) -> int:
+        """The newest exact one that is not after a complete barrier; 0 without one that is kept."""
+        while barrier > 0:
+            end = self._end(barrier)
+            jobs = _derived(self._state(end))
+            found = min((self._came_to(job, end, barrier) for job in jobs), default=barrier)
+            if found == barrier:
+                return barrier
+            barrier = found
+        return 0
+
+    def check(self, barrier: int) -> None:
+        """Refuse a complete barrier that is not exact."""
+        before = self.at_most(barrier)
+        if before == barrier:
+            return
+        jobs = ", ".join(_derived(self._state(self._end(barrier))))
+        raise NotFoundError(
+            f"barrier {barrier} of {self._path}",
+            found=f"one that {jobs} passed over behind {before}"
+            if before
+            else f"one before the first barrier of {jobs}",
+            expected="a barrier that each of its jobs came to",
+            action=f"Read barrier {before}, or a later one." if before else "Read a later barrier.",
+        )
+
+    def between(self, after: int, last: int) -> list[int]:
+        """The exact ones after a barrier, up to a complete one, ascending."""
+        found: list[int] = []
+        interval = self._state(self._ids[-1]).interval if self._ids else 1
+        barrier = self.at_most(last)
+        while barrier > after:
+            found.append(barrier)
+            barrier = self.at_most(barrier - interval)
+        return found[::-1]
+
+    def _came_to(self, job: str, end: int, barrier: int) -> int:
+        """The newest barrier up to the given one that the job had completed; 0 for none that is known. It is a member
+        as of the snapshot `end`, and was before as long as it is one there.
+        """
+        for id in range(end, self._ids[0] - 1, -1):
+            member = self._state(id).members.get(job)
+            if member is None:
+                return 0
+            if member.frontier <= barrier:
+                return member.frontier
+        return 0
+
+
+def _derived(state: BarrierState) -> list[str]:
+    return sorted(name for name, member in state.members.items() if member.kind == DERIVED)

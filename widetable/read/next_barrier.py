@@ -1,0 +1,62 @@
+"""Which barrier a job takes next, of those that all of its sources have. Pure.
+
+    first       the newest one: the job begins with the rows as of it
+    then        the roundest one after the last: the one with the most trailing zero bits in units of the interval
+
+So jobs that are behind by different amounts still meet at the same barriers, without talking: one that is at 20 and may
+take 30 to 70 takes 40, 60, 70. Source: rules R8 and R12 of docs/consistency.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from widetable.commit.barrier_cut import roundest
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Available:
+    """The barriers that one source has. spans: first and last, ascending and apart. chosen: those of them that count,
+    ascending; None for all.
+    """
+
+    spans: Sequence[Span]
+    chosen: Sequence[int] | None = None
+
+    def up_to(self, newest: int | None) -> Available:
+        """Without those behind a barrier; None: all."""
+        if newest is None:
+            return self
+        spans = [(first, min(last, newest)) for first, last in self.spans if first <= newest]
+        return Available(spans, self.chosen)
+
+
+def next_barrier(sources: Sequence[Available], interval: int, *, is_first: bool) -> int | None:
+    """None where they have none in common."""
+    spans = sources[0].spans
+    for source in sources[1:]:
+        spans = _common(spans, source.spans)
+    lists = [set(source.chosen) for source in sources if source.chosen is not None]
+    if lists:
+        found = set.intersection(*lists)
+        candidates = [b for b in found if any(first <= b <= last for first, last in spans)]
+    elif is_first:
+        candidates = [last for _, last in spans]
+    else:
+        candidates = [roundest(first, last, interval) for first, last in spans]
+    if is_first:
+        return max(candidates, default=None)
+    return max(candidates, key=lambda barrier: (_zeros(barrier // interval), barrier), default=None)
+
+
+def _common(left: Sequence[Span], right: Sequence[Span]) -> list[Span]:
+    found = ((max(a[0], b[0]), min(a[1], b[1])) for a in left for b in right)
+    return [(first, last) for first, last in found if first <= last]
+
+
+def _zeros(number: int) -> int:
+    """Trailing zero bits of a positive number."""
+    return (number & -number).bit_length() - 1
