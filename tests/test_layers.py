@@ -34,7 +34,7 @@ STAGES = (
         "option_checks",
         "options_doc",
     ),
-    ("type_text", "schema", "paths", "schema_rules", "new_schema"),
+    ("type_text", "schema", "escaped_text", "job_names", "paths", "schema_rules", "new_schema"),
     ("derived_options",),
     ("storage",),
     ("kernels",),

@@ -18,8 +18,9 @@ from typing import Any, Final
 from widetable.arguments import has_control_characters, refused, text
 from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError
+from widetable.escaped_text import escape
+from widetable.job_names import plan_name, registration_name
 
-_ESCAPED: Final = frozenset(map(chr, [*range(0x20), 0x7F])) | frozenset("\"#%'*/:=?\\{}[]^")
 _NOT_IN_NAMES: Final = frozenset("/\\")
 # Not in names of databases and tables: they mean something in Paimon's own names.
 _NOT_IN_TABLE_NAMES: Final = frozenset("$@:.")
@@ -55,11 +56,6 @@ LONGEST_NAME_BYTES: Final = 255
 # What other clients put around a name while they write the file: `.<name>.<uuid>.tmp`, and `.<..>.crc` beside it.
 TEMPORARY_BYTES: Final = 48
 EARLIEST: Final = "EARLIEST"
-_WRITER_PREFIX: Final = "widetable-writer-"
-_PLAN_PREFIX: Final = "widetable-barrier-plan-"
-# A longer name of a job gives way to its digest; what `escape` gives has no such beginning.
-_LONGEST_JOB_BYTES: Final = LONGEST_NAME_BYTES - TEMPORARY_BYTES - len(_PLAN_PREFIX) - 20
-_DIGEST_OF_JOB: Final = "%sha256-"
 
 
 def check_name(value: Any, what: str, around_bytes: int = 0) -> str:
@@ -77,11 +73,6 @@ def check_name(value: Any, what: str, around_bytes: int = 0) -> str:
         what,
         f"a name of 1 to {longest} bytes without / \\ and control characters, blanks around it, or dots alone",
     )
-
-
-def escape(text: str) -> str:
-    """`%XX` (upper hex) for the characters that Paimon escapes in partition directories; others stay, blanks too."""
-    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
 
 
 def new_file_name(prefix: str, suffix: str = "") -> str:
@@ -148,25 +139,6 @@ def lookup_pin_of(name: str) -> tuple[str, int] | None:
     """(series, batch id) in the name of a `lookup_pin`, None for other names."""
     match = _LOOKUP_PIN.match(name)
     return (match[1], int(match[2])) if match else None
-
-
-def is_writer_registration(name: str) -> bool:
-    """Whether a `writer_registration` is named like that."""
-    return name.startswith(_WRITER_PREFIX)
-
-
-def barrier_plan_of(name: str, job: str) -> int | None:
-    """The barrier in the name of a `barrier_plan` of a job, None for other names."""
-    prefix = f"{_PLAN_PREFIX}{_job_name(job)}-"
-    number = name.removeprefix(prefix) if name.startswith(prefix) else ""
-    return int(number) if number.isascii() and number.isdigit() else None
-
-
-def _job_name(job: str) -> str:
-    name = escape(job)
-    if len(name.encode()) > _LONGEST_JOB_BYTES:
-        name = _DIGEST_OF_JOB + hashlib.sha256(job.encode()).hexdigest()
-    return name
 
 
 def branch_name(name: str) -> str | None:
@@ -334,11 +306,11 @@ class TablePaths:
 
     def writer_registration(self, job: str) -> str:
         """What a job that writes into the table says of itself (ours)."""
-        return f"{self.service_dir}/{_WRITER_PREFIX}{_job_name(job)}"
+        return f"{self.service_dir}/{registration_name(job)}"
 
     def barrier_plan(self, job: str, barrier: int) -> str:
         """What a job that writes into the table first takes after a barrier (ours)."""
-        return f"{self.service_dir}/{_PLAN_PREFIX}{_job_name(job)}-{barrier}"
+        return f"{self.service_dir}/{plan_name(job, barrier)}"
 
     @property
     def had_snapshots(self) -> str:

@@ -15,7 +15,8 @@ from typing import Final
 
 from widetable.commit.json_note import JsonNote, is_id
 from widetable.errors import NotFoundError
-from widetable.paths import TablePaths, barrier_plan_of
+from widetable.job_names import barrier_of_plan
+from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 
 _NOTE: Final = JsonNote(
@@ -52,6 +53,6 @@ class BarrierPlans:
     def forget(self, before: int | None = None) -> None:
         """Delete those of barriers before one; None: all."""
         for entry in self._file_io.list(self._paths.service_dir):
-            found = barrier_plan_of(entry.name, self._job)
+            found = barrier_of_plan(entry.name, self._job)
             if found is not None and (before is None or found < before):
                 self._file_io.delete(f"{self._paths.service_dir}/{entry.name}")

@@ -32,7 +32,8 @@ from widetable.commit.lease_term import Force, LeaseTerm
 from widetable.commit.passed_over import pass_over
 from widetable.commit.process_identity import this_process
 from widetable.errors import DamagedError, NotFoundError
-from widetable.paths import TablePaths, is_writer_registration
+from widetable.job_names import is_registration
+from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 
 PENDING: Final = "pending"
@@ -227,7 +228,7 @@ def damaged_registrations(file_io: FileIO, paths: TablePaths) -> list[DamagedErr
 def _files(file_io: FileIO, paths: TablePaths) -> list[str]:
     service_dir = paths.service_dir
     names = (entry.name for entry in file_io.list(service_dir) if not entry.is_dir)
-    return [f"{service_dir}/{name}" for name in names if is_writer_registration(name)]
+    return [f"{service_dir}/{name}" for name in names if is_registration(name)]
 
 
 def _read(file_io: FileIO, path: str, clock: Clock) -> RegisteredJob | None:
