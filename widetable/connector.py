@@ -6,6 +6,7 @@
     changes     Table.change_source() ─► start_stream, advance: Offset ─► pieces_between ─► StreamRead in each task;
                 StreamProgress keeps what it has not read from expiry
     joins       new_lookup_join ─► LookupJoin in each task: .pin(PinnedBatch) ─► PinnedJoin(join, pin).joined(batches)
+    barriers    AlignedSource for each source of a job; JobWriter commits what new_writer(.., named=True) has written
     upkeep      Table.maintainer(upkeep, compact), where `compact` calls compact_all with a `run` of its own, which
                 sends each BucketWork to a task that calls `perform` and gives back its Outcome
     the face    checks of arguments, declared options, storage by path
@@ -26,6 +27,8 @@ from widetable.arguments import (
     text,
     whole_number,
 )
+from widetable.commit.barrier_plan import BarrierPlans
+from widetable.commit.barrier_table import interval_of
 from widetable.commit.committer import Committer
 from widetable.commit.lookup_pin import PinnedBatch, check_join
 from widetable.commit.pin_file import LookupPin
@@ -38,15 +41,20 @@ from widetable.derived_value import derived_value
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
+from widetable.meta.job_claim import registering
+from widetable.operations.aligned_source import AlignedSource
 from widetable.operations.branches import locate_branch
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.follow import start_stream
+from widetable.operations.job_writer import JobBatch, JobWriter
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.maintenance import Maintainer, Upkeep
 from widetable.operations.stream_progress import StreamProgress
+from widetable.operations.table_write import check_write_columns, new_writer
 from widetable.operations.warm_lookups import warm_lookups
 from widetable.option import Option, parse_value
 from widetable.options import MERGE_ENGINE
+from widetable.paths import table_name
 from widetable.read.change_read import change_schema
 from widetable.read.change_source import StreamRead
 from widetable.read.commit_columns import (
@@ -87,9 +95,13 @@ __all__ = [
     "LONGEST_MILLIS",
     "MERGE_ENGINE",
     "ROW_KIND_COLUMN",
+    "AlignedSource",
+    "BarrierPlans",
     "BucketWork",
     "Committer",
     "Compacted",
+    "JobBatch",
+    "JobWriter",
     "JoinArguments",
     "KeptJoin",
     "LateJoin",
@@ -117,11 +129,13 @@ __all__ = [
     "called",
     "change_schema",
     "check_join",
+    "check_write_columns",
     "checked_storage_options",
     "commit_times",
     "compact_all",
     "derived_value",
     "in_form",
+    "interval_of",
     "keep_join",
     "local_path",
     "locate",
@@ -129,6 +143,7 @@ __all__ = [
     "names",
     "names_of_form",
     "new_lookup_join",
+    "new_writer",
     "offset_from_json",
     "one_of",
     "parse_value",
@@ -137,10 +152,12 @@ __all__ = [
     "pieces",
     "pieces_between",
     "refused",
+    "registering",
     "schema_of_form",
     "split_storage_options",
     "start_of",
     "start_stream",
+    "table_name",
     "text",
     "warm_lookups",
     "whole_number",

@@ -6,6 +6,7 @@ from widetable_spark import driver_environment as driver_environment  # it acts 
 from widetable_spark.change_function import register_changes
 from widetable_spark.commit_progress import CommitProgress, CommitProgressListener
 from widetable_spark.data_source import WidetableDataSource
+from widetable_spark.etl import Etl, etl, signed_count, signed_sum
 from widetable_spark.inspecting import inspect
 from widetable_spark.joining import lookup_join
 from widetable_spark.maintaining import maintain
@@ -15,11 +16,15 @@ from widetable_spark.sql_names import register_catalog
 __all__ = [
     "CommitProgress",
     "CommitProgressListener",
+    "Etl",
     "WidetableDataSource",
+    "etl",
     "inspect",
     "lookup_join",
     "maintain",
     "read",
     "register_catalog",
     "register_changes",
+    "signed_count",
+    "signed_sum",
 ]

@@ -34,6 +34,7 @@ class BatchReader(DataSourceReader):
             snapshot_id=options.snapshot_id,
             timestamp=options.timestamp_millis,
             tag=options.tag,
+            barrier=options.barrier,
         )
         return [InputPartition(read) for read in scan.split_reads()]
 

@@ -46,6 +46,9 @@ SCAN_MODE: Final = "scan.mode"
 SCAN_SNAPSHOT_ID: Final = "scan.snapshot-id"
 SCAN_TIMESTAMP: Final = "scan.timestamp-millis"
 COLUMNS: Final = "columns"
+BARRIER: Final = "barrier"
+BARRIER_JOB: Final = "barrier.job"
+BARRIER_WRITER: Final = "barrier.writer"
 MAX_SNAPSHOTS: Final = "read.stream.maxSnapshotsPerTrigger"
 MAX_FILES: Final = "read.stream.maxFilesPerTrigger"
 MAX_BYTES: Final = "read.stream.maxBytesPerTrigger"
@@ -85,6 +88,24 @@ SOURCE_OPTIONS: Final = (
         "Reads the newest snapshot not younger than these epoch milliseconds.",
     ),
     SourceOption(TAG, "text", (READ,), "Reads that tag."),
+    SourceOption(
+        BARRIER,
+        "integer",
+        (READ,),
+        "Reads the rows as of that barrier, of a table under barriers.",
+    ),
+    SourceOption(
+        BARRIER_JOB,
+        "text",
+        (STREAM,),
+        "Name of a registered job: the table is read from barrier to barrier, in step with its other sources.",
+    ),
+    SourceOption(
+        BARRIER_WRITER,
+        "text",
+        (WRITE,),
+        "Name of the writer in a table under barriers: each micro-batch completes the barrier that the clock is in.",
+    ),
     SourceOption(
         READ_CHANGELOG,
         "boolean",
@@ -156,6 +177,20 @@ SOURCE_OPTIONS: Final = (
 )
 _BY_KEY: Final = {option.key.lower(): option for option in SOURCE_OPTIONS}
 _CHECKPOINT: Final = "checkpointlocation"
+# Where a stream of its own begins, and how much it takes.
+_PLACES: Final = frozenset(
+    key.lower()
+    for key in (
+        CONSUMER_ID,
+        SCAN_MODE,
+        SCAN_SNAPSHOT_ID,
+        SCAN_TIMESTAMP,
+        MAX_SNAPSHOTS,
+        MAX_FILES,
+        MAX_BYTES,
+        MAX_ROWS,
+    )
+)
 # What Spark gives of a CREATE TABLE, besides the table's own options, each once more with a prefix.
 _PROVIDER: Final = "provider"
 _OF_CREATE: Final = frozenset(
@@ -215,6 +250,9 @@ class SourceOptions:
     snapshot_id: int | None
     timestamp_millis: int | None
     tag: str | None
+    barrier: int | None
+    barrier_job: str | None
+    barrier_writer: str | None
     commit_user: str | None
     checkpoint: str | None
     row_kind: str
@@ -227,8 +265,12 @@ class SourceOptions:
 
     def table(self) -> Table:
         """Opened."""
-        storage = None if self.storage is None else self.storage.to_dict()
-        return Table.open(self.path, storage_options=storage)
+        return Table.open(self.path, storage_options=self.storage_dict)
+
+    @property
+    def storage_dict(self) -> dict[str, str] | None:
+        """As `widetable.Catalog` takes them."""
+        return None if self.storage is None else self.storage.to_dict()
 
     @property
     def change_form(self) -> str:
@@ -245,6 +287,14 @@ class SourceOptions:
                     expected=f"it in {' or '.join(_BY_KEY[key].uses)} only",
                     action="Remove the option.",
                 )
+        places = [key for key in self.given if key in _PLACES]
+        if self.barrier_job is not None and places:
+            raise InvalidError(
+                f"option {_BY_KEY[places[0]].key!r}",
+                found=f"it with {BARRIER_JOB}, which says where a batch begins and ends",
+                expected="one of the two",
+                action="Remove one.",
+            )
         if CHANGE_COLUMNS in self.given and not self.read_changelog:
             raise InvalidError(
                 f"option {CHANGE_COLUMNS!r}",
@@ -281,6 +331,9 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         snapshot_id=_value(texts, SNAPSHOT_ID, int),
         timestamp_millis=_value(texts, TIMESTAMP, int),
         tag=_value(texts, TAG, str),
+        barrier=_value(texts, BARRIER, int),
+        barrier_job=_value(texts, BARRIER_JOB, str),
+        barrier_writer=_value(texts, BARRIER_WRITER, str),
         commit_user=_value(texts, COMMIT_USER, str),
         checkpoint=texts.get(_CHECKPOINT),
         row_kind=_value(texts, ROW_KIND, str) or "_row_kind",

@@ -26,7 +26,7 @@ from widetable.connector import (
 )
 from widetable_spark.source_options import StreamOptions
 
-_LOOK_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 0.1
 # So many snapshots without rows are passed by a batch without rows: else nothing is done for them.
 _EMPTY_SNAPSHOTS: Final = 32
 # A task costs Spark some 30 ms: it gets this many bytes of files, where opening one counts as much as reading 4 MiB.
@@ -109,7 +109,7 @@ class StreamPosition:
             # Splits of one step are disjoint in keys; changes of a key in several steps must stay in order.
             bucket = read.split.bucket if len(found) > 1 else number
             groups.setdefault(bucket, []).append(read)
-        return _packed(list(groups.values()))
+        return packed(list(groups.values()))
 
     def record(self, end: Mapping[str, Any]) -> None:
         """All before `end` is done with."""
@@ -130,13 +130,13 @@ class StreamPosition:
         if self._target is not None:
             return self._target
         now = time.monotonic()
-        if now - self._looked_at >= _LOOK_SECONDS:
+        if now - self._looked_at >= LOOK_SECONDS:
             self._last, self._looked_at = self._source.latest_id(), now
             self._source.check_alive()
         return self._last
 
 
-def _packed(groups: Sequence[Sequence[StreamRead]]) -> list[tuple[StreamRead, ...]]:
+def packed(groups: Sequence[Sequence[StreamRead]]) -> list[tuple[StreamRead, ...]]:
     """The groups in order, several to a task while they are small."""
     tasks: list[list[StreamRead]] = []
     room = 0

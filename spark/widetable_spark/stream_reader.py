@@ -33,6 +33,7 @@ from widetable.connector import (
     names_of_form,
     pieces,
 )
+from widetable_spark.barrier_position import BarrierPosition
 from widetable_spark.batch_reader import ROWS_PER_BATCH
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, cast_batch
@@ -74,9 +75,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     @derived_value
-    def _position(self) -> StreamPosition:
+    def _position(self) -> StreamPosition | BarrierPosition:
         added = names_of_form(self._options.change_form) if self._options.read_changelog else ()
         columns = [name for name in self._schema.names if name not in added]
+        if self._options.barrier_job is not None:
+            return BarrierPosition(self._options, columns)
         return StreamPosition(self._options.table(), self._options.stream, columns)
 
     def initialOffset(self) -> dict[str, Any]:

@@ -7,18 +7,22 @@ its digest (`batch_digest`): a batch of the same id that is another one, of anot
 one that was put back, is an InvalidError. The query id is not known where commit runs, so it rides in
 the tasks' messages.
 Output mode append adds rows; complete replaces the table in every batch.
+With option `barrier.writer` the rows of a batch belong to the barrier that the clock was in when it was planned, and
+complete it (`widetable.operations.job_writer`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from widetable import InvalidError
+from widetable import CommitMessage, InvalidError, Table
+from widetable.connector import JobBatch, JobWriter, registering, table_name
 from widetable_spark.batch_digest import batch_digest
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_version import StreamArrowWriter
@@ -37,7 +41,8 @@ class StreamSink(StreamArrowWriter):
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
         self._options = options
         self._overwrite = overwrite
-        self._tasks = plan_writer(options, schema)
+        self._tasks = plan_writer(options, schema, is_named=options.barrier_writer is not None)
+        self._begin_millis = time.time_ns() // 1_000_000
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._tasks.write(iterator)
@@ -45,7 +50,10 @@ class StreamSink(StreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         table, files = self._options.table(), files_of(messages)
         query_ids = _query_ids(messages)
-        if self._overwrite:
+        commit: Callable[..., object]
+        if self._options.barrier_writer is not None and not self._overwrite:
+            commit = partial(self._commit_of_barrier, table, files, _only(query_ids))
+        elif self._overwrite:
             commit = partial(table.commit_overwrite, files, whole_table=True)
         else:
             commit = partial(table.commit_append, files)
@@ -64,6 +72,25 @@ class StreamSink(StreamArrowWriter):
                 expected=error.expected,
                 action=error.action,
             ) from error
+
+    def _commit_of_barrier(
+        self,
+        table: Table,
+        files: list[CommitMessage],
+        query_id: str,
+        *,
+        commit_user: str,
+        commit_identifier: int,
+        watermark: int | None,
+        digest: str | None,
+    ) -> None:
+        batch = JobBatch(commit_identifier, self._begin_millis, digest, None, watermark)
+        name = self._options.barrier_writer or ""
+        keys = {*table.schema.primary_keys, self._tasks.row_kind}
+        columns = [column for column in self._tasks.columns if column not in keys]
+        found = table_name(table.path)
+        register = registering(table, found[1] if found else table.path)
+        JobWriter(table, name, query_id, columns, register).commit(files, batch, user=commit_user)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         discard_failed(self._options, messages)

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable import CommitMessage, InvalidError, Table
+from widetable.connector import check_write_columns, new_writer
 from widetable_spark.event_time import check_event_time, largest_event_time
 from widetable_spark.inserted_nulls import check_inserted, may_be_insert
 from widetable_spark.source_options import COLUMNS, SourceOptions, WatermarkOptions
@@ -49,17 +50,20 @@ class TaskWriter:
     sequence_base: int
     watermark: WatermarkOptions | None
     may_be_insert: bool
+    is_named: bool = False
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         context = TaskContext.get()
         task = context.partitionId() if context else 0
         query_id = context.getLocalProperty(QUERY_ID_PROPERTY) if context else None
-        writer = self.table.new_writer(
+        writer = new_writer(
+            self.table,
             self.columns,
             row_kind=self.row_kind,
             task=task,
             tasks=None,  # Spark does not show a task how many there are
             sequence_base=self.sequence_base,
+            named=self.is_named,
         )
         rows = 0
         event_times: list[int] = []
@@ -84,10 +88,13 @@ class TaskWriter:
             raise
 
 
-def plan_writer(options: SourceOptions, schema: StructType) -> TaskWriter:
+def plan_writer(
+    options: SourceOptions, schema: StructType, *, is_named: bool = False
+) -> TaskWriter:
     """Checks in the planner, before any row is read, that a DataFrame of `schema` may be written.
 
-    schema: of the DataFrame, of which option `columns` may take a part.
+    schema: of the DataFrame, of which option `columns` may take a part. is_named: the commit will say whose it is, as
+    those of tables under barriers must.
     Raises InvalidError for unknown, missing or duplicate columns and for column sets that break a sequence group.
     """
     columns = options.columns or tuple(field.name for field in schema)
@@ -108,7 +115,7 @@ def plan_writer(options: SourceOptions, schema: StructType) -> TaskWriter:
             expected=f"columns of the DataFrame: {', '.join(schema.names)}",
             action="Correct the names.",
         )
-    table.check_write_columns(arrow_schema(given), row_kind=options.row_kind)
+    check_write_columns(table, arrow_schema(given), options.row_kind, named=is_named)
     if options.watermark is not None:
         check_event_time(arrow_schema(schema), options.watermark.column)
     return TaskWriter(
@@ -118,6 +125,7 @@ def plan_writer(options: SourceOptions, schema: StructType) -> TaskWriter:
         table.sequence_base(),
         options.watermark,
         options.columns is None and may_be_insert(schema, options.path),
+        is_named,
     )
 
 

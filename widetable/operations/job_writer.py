@@ -32,13 +32,14 @@ from widetable.write.commit_message import CommitMessage
 @dataclass(frozen=True)
 class JobBatch:
     """number: by the query, from 0. begin_millis: when it was planned, epoch. digest: what it is made of, the same when
-    it comes again. span: of a derived job, the barriers (P, T] of its sources.
+    it comes again. span: of a derived job, the barriers (P, T] of its sources. watermark: as of `commit_append`.
     """
 
     number: int
     begin_millis: int
     digest: str | None = None
     span: tuple[int, int] | None = None
+    watermark: int | None = None
 
 
 class JobWriter:
@@ -70,9 +71,15 @@ class JobWriter:
         return barrier_views(self.table).newest().members.get(self._job)
 
     def commit(
-        self, messages: list[CommitMessage], batch: JobBatch, lead: Member | None = None
+        self,
+        messages: list[CommitMessage],
+        batch: JobBatch,
+        lead: Member | None = None,
+        user: str | None = None,
     ) -> CommitResult:
-        """Once, however often the batch comes. lead: how far the root is in its first table, behind this batch."""
+        """Once, however often the batch comes. lead: how far the root is in its first table, behind this batch. user:
+        under which name it is known that the batch is in, by default its run.
+        """
         self._take_over(batch)
         act, barrier = Act.WRITE_ALL, None
         if batch.span is not None:
@@ -84,8 +91,14 @@ class JobWriter:
         asked = BarrierStep(
             act, self._job, self._run, tick, barrier, self._ids, batch.span, batch.begin_millis
         )
+        by = Identity.of(user or self._run, batch.number, batch.digest)
+        return append_messages(self.table, messages, by, watermark=batch.watermark, barrier=asked)
+
+    def has(self, batch: JobBatch) -> bool:
+        """Whether the table has the batch already."""
+        committer = self.table._committer
         by = Identity.of(self._run, batch.number, batch.digest)
-        return append_messages(self.table, messages, by, barrier=asked)
+        return committer.replay_of(by, committer.look()) is not None
 
     def complete(self, barrier: int | None = None) -> CommitResult:
         """Say that a root has no records up to a barrier that are not in; None: up to the one that the clock is in."""

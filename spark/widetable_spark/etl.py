@@ -1,0 +1,142 @@
+"""`etl`: a job of Spark that makes tables under barriers of others, or of what comes from outside.
+
+    etl = widetable_spark.etl(spark, warehouse, job="amounts")
+    changes = etl.changes("shop.shopping")
+    query = (changes.groupBy("user").agg(widetable_spark.signed_sum("amount").alias("amount"))
+             .writeStream.outputMode("update").foreachBatch(etl.sink("shop.amounts")).option(..).start())
+
+One micro-batch of a derived job is what came from one barrier of its sources to another, the same for all of them; its
+rows belong to that barrier in the tables that it writes. A job without `changes` is a root: its rows belong to the
+barrier that the clock is in. Rules R4 to R10 of docs/consistency.md; `widetable.operations.aligned_source` reads,
+`widetable.operations.job_writer` commits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from widetable import Catalog, InvalidError, UnsupportedError
+from widetable.connector import KIND, ROW_KIND_COLUMN, change_schema, names, schema_of_form, text
+from widetable_spark.job_sink import JobSink, SinkTable
+from widetable_spark.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
+from widetable_spark.spark_session import session_of
+from widetable_spark.spark_types import spark_schema
+
+_NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
+Rows = Callable[[DataFrame], DataFrame]
+
+
+def etl(
+    spark: SparkSession,
+    warehouse: str | os.PathLike[str],
+    job: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> Etl:
+    """A job of that name; the name stays the same in each life of its program. storage_options: of an object store, as
+    in `widetable.Catalog`. Raises UnsupportedError for Spark Connect.
+    """
+    session_of(spark)
+    try:
+        spark.sparkContext  # noqa: B018
+    except PySparkException as error:
+        raise UnsupportedError(
+            "Spark session",
+            found="a session of Spark Connect, which does not show what a batch is made of",
+            expected="a session of the driver",
+            action="Run the job in the driver.",
+        ) from error
+    return Etl(spark, warehouse, text(job, "job"), storage_options)
+
+
+class Etl:
+    """Made by `etl`: one streaming query."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        warehouse: str | os.PathLike[str],
+        job: str,
+        storage_options: Mapping[str, str] | None,
+    ) -> None:
+        self._spark = spark
+        self._catalog = Catalog(warehouse, storage_options=storage_options)
+        self._storage = dict(storage_options or {})
+        self._job = job
+        self._sources: list[str] = []
+
+    def changes(self, table: str, columns: Sequence[str] | None = None) -> DataFrame:
+        """The changes of a table `db.name` under barriers, as a stream, in step with those of the job's other sources;
+        at first its rows. columns: None for all. `_row_kind` (+I, -U, +U, -D) comes last.
+        """
+        opened = self._catalog.table(table)
+        schema = opened.schema
+        chosen = schema.chosen(None if columns is None else names(columns, "columns"))
+        shape = spark_schema(schema_of_form(change_schema(schema, chosen), KIND))
+        self._sources.append(table)
+        return (
+            self._spark.readStream.format("widetable")
+            .schema(shape)
+            .options(**self._storage)
+            .option(PATH, opened.path)
+            .option(READ_CHANGELOG, "true")
+            .option(BARRIER_JOB, self._job)
+            .load()
+        )
+
+    def sink(
+        self,
+        tables: str | Mapping[str, Rows | None],
+        columns: Sequence[str] | Mapping[str, Sequence[str] | None] | None = None,
+    ) -> JobSink:
+        """What `foreachBatch` of the job's query takes. tables: `db.name`, or several, each with what makes its rows of
+        those of the batch (None: they are these); the first is committed first. columns: that the job writes besides
+        the key, in one table, or by table; None: all of them.
+
+        The job is registered with its sources and sinks: ConflictError where another one is in the way. A batch is
+        committed once in each table, however often Spark runs it. A column `_row_kind` in the rows says what they are.
+        """
+        made: Mapping[str, Rows | None] = {tables: None} if isinstance(tables, str) else tables
+        owned = columns if isinstance(columns, Mapping) else dict.fromkeys(made, columns)
+        sinks = {
+            name: None if owned.get(name) is None else names(owned[name], "columns")
+            for name in made
+        }
+        if self._sources and self._spark.conf.get(_NO_DATA) != "false":
+            raise InvalidError(
+                f"setting {_NO_DATA}",
+                found="true: Spark runs batches that belong to no barrier",
+                expected="false",
+                action=f"spark.conf.set({_NO_DATA!r}, 'false')",
+            )
+        topology = self._catalog.topology()
+        topology.register(self._job, sources=list(dict.fromkeys(self._sources)), sinks=sinks)
+        parts = [
+            SinkTable(self._catalog.table(name), rows, sinks[name]) for name, rows in made.items()
+        ]
+        return JobSink(
+            self._spark, topology, self._job, parts, self._storage, is_root=not self._sources
+        )
+
+
+def signed_sum(column: Column | str) -> Column:
+    """The sum of a column over changes: what is new counts, what is old is taken off. Nulls count nothing; a sum of
+    which all is gone is 0.
+    """
+    value = sf.col(column) if isinstance(column, str) else column
+    return sf.sum(sf.when(_is_new(), value).otherwise(-value))
+
+
+def signed_count() -> Column:
+    """How many rows there are, of changes: 0 for a key that is gone."""
+    return sf.sum(sf.when(_is_new(), sf.lit(1)).otherwise(sf.lit(-1)))
+
+
+def _is_new() -> Any:
+    return sf.col(ROW_KIND_COLUMN).startswith("+")

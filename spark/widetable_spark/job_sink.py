@@ -1,0 +1,209 @@
+"""What `foreachBatch` of a job's query calls: writes the rows of a batch by tasks, and commits them in the driver.
+
+Each batch is in once per table (`job_writer`); who dies between two tables does the rest when Spark runs the batch
+again. While the query is active and no batch runs, a root says at each tick of the clock that nothing is to come of the
+barriers before, and its registration is renewed. Raises InvalidError for columns that are not the job's, and what
+commits raise.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from widetable import CommitMessage, ConflictError, InvalidError, Table, Topology, WidetableError
+from widetable.connector import BarrierPlans, JobBatch, JobWriter, interval_of
+from widetable_spark.query_offsets import QueryOffsets
+from widetable_spark.source_options import PATH, parse_options
+from widetable_spark.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
+
+_RENEWAL_SECONDS: Final = 20.0
+_log = logging.getLogger("widetable.spark")
+
+
+@dataclass(frozen=True)
+class SinkTable:
+    """rows: makes them of those of the batch; None: they are these. columns: that the job writes besides the key, None
+    for all.
+    """
+
+    table: Table
+    rows: Callable[[DataFrame], DataFrame] | None
+    columns: tuple[str, ...] | None
+
+
+class JobSink:
+    """Made by `Etl.sink`; called by Spark, batch by batch."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        job: str,
+        tables: Sequence[SinkTable],
+        storage: Mapping[str, str],
+        *,
+        is_root: bool,
+    ) -> None:
+        self._spark = spark
+        self._topology = topology
+        self._job = job
+        self._tables = tables
+        self._storage = storage
+        self._is_root = is_root
+        self._run: _Run | None = None
+
+    def __call__(self, df: DataFrame, batch_id: int) -> None:
+        begin_millis = time.time_ns() // 1_000_000
+        run = self._run_of(self._query_id())
+        with run.turn:
+            batch = self._batch(run, batch_id, begin_millis)
+            lead = None
+            for part, writer in zip(self._tables, run.writers, strict=True):
+                rows = df if part.rows is None else part.rows(df)
+                files = [] if writer.has(batch) else _written(part, rows, self._storage)
+                writer.commit(files, batch, lead)
+                lead = writer.member if self._is_root and lead is None else lead
+        if batch.span is not None:
+            run.plans.forget(batch.span[0])
+
+    def _run_of(self, query_id: str) -> _Run:
+        """A query is taken as running with its first batch."""
+        if self._run is None or self._run.query_id != query_id or not self._run.query.isActive:
+            query = self._spark.streams.get(query_id)
+            assert query is not None, "the query that calls is there"
+            writers = [JobWriter(p.table, self._job, query_id, p.columns) for p in self._tables]
+            self._topology.running(self._job)
+            self._run = _Run(query, query_id, writers, self._job, self._topology, self._is_root)
+        return self._run
+
+    def _batch(self, run: _Run, number: int, begin_millis: int) -> JobBatch:
+        offsets = QueryOffsets(run.query)
+        digest = offsets.digest(number)
+        if self._is_root:
+            return JobBatch(number, begin_millis, digest)
+        end, before = offsets.barrier(number), offsets.barrier(number - 1)
+        assert end is not None, "Spark notes where a batch ends before it begins"
+        if before is None:
+            member = run.writers[0].member
+            before = 0 if member is None or member.at is None else member.at
+        return JobBatch(number, begin_millis, digest, (before, end))
+
+    def _query_id(self) -> str:
+        query_id = self._spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
+        if query_id is None:
+            raise InvalidError(
+                "sink of a job",
+                found="a call by nobody's streaming query",
+                expected="a query that has it as foreachBatch",
+                action="Give it to writeStream.foreachBatch.",
+            )
+        return query_id
+
+
+class _Run:
+    """A query from its first batch to its end. turn: a batch, or what is done between batches."""
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        query_id: str,
+        writers: Sequence[JobWriter],
+        job: str,
+        topology: Topology,
+        is_root: bool,
+    ) -> None:
+        self.query = query
+        self.query_id = query_id
+        self.writers = writers
+        lead = writers[0].table
+        self.plans = BarrierPlans(lead._file_io, lead._paths, job)
+        self.turn = threading.Lock()
+        self._job = job
+        self._topology = topology
+        self._is_root = is_root
+        self._interval_seconds = interval_of(lead.schema, lead.path) / 1000
+        self._renewed_at = time.monotonic()
+        threading.Thread(target=self._keep, name="widetable-job", daemon=True).start()
+
+    def _keep(self) -> None:
+        """Until the query ends, or another one has the job."""
+        while True:
+            wait_seconds = _RENEWAL_SECONDS
+            if self._is_root:
+                wait_seconds = min(_until_tick(self._interval_seconds), wait_seconds)
+            time.sleep(wait_seconds)
+            try:
+                if not self.query.isActive:
+                    return
+                self._renew()
+                if self._is_root and self.turn.acquire(timeout=self._interval_seconds):
+                    try:
+                        self._complete()
+                    finally:
+                        self.turn.release()
+            except ConflictError as error:
+                _log.warning("job %s is another query's now: %s", self._job, error)
+                return
+            except (PySparkException, Py4JError):  # the session is gone
+                return
+            except (WidetableError, OSError) as error:
+                _log.warning("job %s could not say how far it is: %s", self._job, error)
+
+    def _renew(self) -> None:
+        if time.monotonic() - self._renewed_at >= _RENEWAL_SECONDS:
+            self._topology.renew(self._job)
+            self._renewed_at = time.monotonic()
+
+    def _complete(self) -> None:
+        """The first table to the clock, then the others to where that is: they have its last batch."""
+        lead, *followers = self.writers
+        lead.complete()
+        member = lead.member
+        for follower in followers:
+            if member is not None:
+                follower.complete(member.frontier)
+
+
+def _until_tick(interval_seconds: float) -> float:
+    """Just behind it."""
+    return interval_seconds - time.time() % interval_seconds + 0.001
+
+
+def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> list[CommitMessage]:
+    """The files of a batch, written by tasks."""
+    options = parse_options({**storage, PATH: part.table.path})
+    tasks = plan_writer(options, rows.schema, is_named=True)
+    _check_columns(part, tasks)
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        message = pickle.dumps(tasks.write(batches).files)
+        yield pa.RecordBatch.from_pydict({"files": [message]}, pa.schema({"files": pa.binary()}))
+
+    found = rows.mapInArrow(write, "files binary").collect()
+    return [file for row in found for file in pickle.loads(row["files"])]  # noqa: S301  # our tasks'
+
+
+def _check_columns(part: SinkTable, tasks: TaskWriter) -> None:
+    if part.columns is None:
+        return
+    owned = {*part.columns, *part.table.schema.primary_keys, tasks.row_kind}
+    other = [column for column in tasks.columns if column not in owned]
+    if other:
+        raise InvalidError(
+            f"column {other[0]!r}",
+            found=f"a column of {part.table.path} that the job has not said it writes",
+            expected=f"some of {', '.join(sorted(owned))}",
+            action="Leave it out of the rows, or name it in etl.sink(.., columns=..).",
+        )

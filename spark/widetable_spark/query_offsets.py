@@ -1,0 +1,64 @@
+"""What Spark has noted of a batch of a running query: the offsets at which its sources end.
+
+Spark writes them before the batch begins, and never again: a replay goes by them. Read through the driver's own log, so
+it does not matter where the checkpoint is. Raises InvalidError for a source of a derived job that is not read from
+barrier to barrier, and ConflictError for sources that do not end at one barrier.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from widetable import ConflictError, InvalidError
+from widetable_spark.barrier_position import OFFSET_VERSION
+
+
+class QueryOffsets:
+    """Of one query of this driver."""
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._log: Any = query._jsq.streamingQuery().offsetLog()
+
+    def digest(self, batch: int) -> str:
+        """The same when the batch comes again."""
+        return hashlib.sha256("\n".join(self._texts(batch)).encode()).hexdigest()
+
+    def barrier(self, batch: int) -> int | None:
+        """At which all of its sources end; None for a batch that the log does not have any more, or never had."""
+        found = [_barrier(text) for text in self._texts(batch)]
+        if len(set(found)) > 1:
+            raise ConflictError(
+                f"batch {batch}",
+                found=f"sources that end at different barriers: {', '.join(map(str, found))}",
+                expected="one barrier",
+                action="Stop all queries of the job but one, and start it with a new checkpoint.",
+            )
+        return found[0] if found else None
+
+    def _texts(self, batch: int) -> list[str]:
+        noted = self._log.get(batch) if batch >= 0 else None
+        if noted is None or noted.isEmpty():
+            return []
+        offsets = noted.get().offsets()
+        each = (offsets.apply(index) for index in range(offsets.size()))
+        return [one.get().json() for one in each if one.isDefined()]
+
+
+def _barrier(text: str) -> int:
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or body.get("version") != OFFSET_VERSION:
+        raise InvalidError(
+            "sources of the query",
+            found=f"one that is at {text[:80]}",
+            expected="sources that are all read with etl.changes(..): others are at no barrier",
+            action="Load it into a table by a root job, and read that.",
+        )
+    barrier: int = body["barrier"]
+    return barrier
