@@ -13,6 +13,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,14 +70,25 @@ class JobSink:
         run = self._run_of(self._query_id())
         with run.turn:
             batch = self._batch(run, batch_id, begin_millis)
-            lead = None
-            for part, writer in zip(self._tables, run.writers, strict=True):
-                rows = df if part.rows is None else part.rows(df)
-                files = [] if writer.has(batch) else _written(part, rows, self._storage)
-                writer.commit(files, batch, lead)
-                lead = writer.member if self._is_root and lead is None else lead
+            missing = [not writer.has(batch) for writer in run.writers]
+            with _evaluated(df, sum(missing)):
+                self._commit(run, batch, df, missing)
         if batch.span is not None:
             run.plans.forget(batch.span[0])
+
+    def _commit(self, run: _Run, batch: JobBatch, df: DataFrame, missing: Sequence[bool]) -> None:
+        lead = None
+        for part, writer, is_missing in zip(self._tables, run.writers, missing, strict=True):
+            rows = df if part.rows is None else part.rows(df)
+            files = _written(part, rows, self._storage) if is_missing else []
+            writer.commit(files, batch, lead)
+            lead = writer.member if self._is_root and lead is None else lead
+
+    def follow(self, query: StreamingQuery) -> None:
+        """Take a query as running before its first batch, for a root that may be idle when it is started again: its
+        tables wait for no rows of it then.
+        """
+        self._run_of(str(query.id))
 
     def _run_of(self, query_id: str) -> _Run:
         """A query is taken as running with its first batch."""
@@ -167,13 +179,32 @@ class _Run:
             self._renewed_at = time.monotonic()
 
     def _complete(self) -> None:
-        """The first table to the clock, then the others to where that is: they have its last batch."""
+        """The first table to the clock, then the others to where that is, if all have its last batch."""
         lead, *followers = self.writers
+        if any(follower.last_batch != lead.last_batch for follower in followers):
+            return
         lead.complete()
         member = lead.member
         for follower in followers:
             if member is not None:
                 follower.complete(member.frontier)
+
+
+@contextmanager
+def _evaluated(df: DataFrame, times: int) -> Iterator[None]:
+    """A batch is evaluated once, however many tables take rows of it; where all have it, too: what Spark
+    keeps of it for the next batch is lost otherwise.
+    """
+    if times == 0:
+        df.write.format("noop").mode("overwrite").save()
+    if times < 2:
+        yield
+        return
+    df.persist()
+    try:
+        yield
+    finally:
+        df.unpersist()
 
 
 def _until_tick(interval_seconds: float) -> float:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 import widetable as wt
 import widetable_spark
+from tests.patience import PATIENCE_SECONDS
+from widetable.errors import InvalidError, NotFoundError
 
 SHOPPING = "shop.shopping"
 AMOUNT, PRICE = "shop.user_item_amount", "shop.user_item_price"
@@ -65,15 +70,7 @@ class SumJob:
         summed = changes.groupBy("user", "item").agg(
             widetable_spark.signed_sum(self.column).alias(self.column)
         )
-        query = (
-            summed.writeStream.outputMode("update")
-            .foreachBatch(etl.sink(self.target))
-            .option("checkpointLocation", str(self.warehouse / f"checkpoint-{self.column}"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(120)
-        assert query.exception() is None
+        assert run(summed, etl.sink(self.target), self.warehouse / self.column) is None
 
 
 def seen(session: wt.Session) -> tuple[int, int, float]:
@@ -111,3 +108,214 @@ def test_case_1_sessions_see_one_moment_of_two_jobs(jobs: SparkSession, tmp_path
     jobs_by_name = {job.name: job for job in catalog.topology().jobs()}
     assert jobs_by_name["amounts"].sources == (SHOPPING,)
     assert catalog.topology().downstream(SHOPPING) == [AMOUNT, PRICE]
+
+
+class Fails(Exception):
+    """What ends a query between a commit and Spark's log."""
+
+
+def run(df: DataFrame, sink: Any, checkpoint: Path, mode: str = "update") -> BaseException | None:
+    query = (
+        df.writeStream.outputMode(mode)
+        .foreachBatch(sink)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(120)
+    except StreamingQueryException as error:
+        return error
+    return None
+
+
+def rows(scan: wt.TableScan) -> list[dict[str, Any]]:
+    return sorted(scan.to_arrow().to_pylist(), key=str)
+
+
+def test_cases_6_and_7_a_batch_of_two_sources_that_is_in_comes_again(
+    jobs: SparkSession, tmp_path: Path
+) -> None:
+    """The sink fails behind its commit: operator state is that of before, and everything that may has expired."""
+    catalog = wt.Catalog(tmp_path)
+    for name in ("x", "y"):
+        table(catalog, f"d.{name}", {"v": "BIGINT"})
+    table(catalog, "d.z", {"x": "BIGINT", "y": "BIGINT"})
+    x, y = (catalog.writer(f"d.{name}", "w") for name in ("x", "y"))
+
+    def put(writer: wt.BarrierWriter, ids: range, barrier: int) -> None:
+        values = {"user": list(ids), "item": list(ids), "v": list(ids)}
+        writer.write(values, barrier=barrier, complete=True)
+
+    def once(*, fails: bool = False) -> BaseException | None:
+        etl = widetable_spark.etl(jobs, tmp_path, "counts")
+        parts = [
+            etl.changes(f"d.{name}", ["user"]).select(
+                sf.lit(0).cast("long").alias("user"),
+                sf.lit(0).cast("long").alias("item"),
+                *(sf.lit(int(name == other)).cast("long").alias(other) for other in ("x", "y")),
+                "_row_kind",
+            )
+            for name in ("x", "y")
+        ]
+        sums = [widetable_spark.signed_sum(name).alias(name) for name in ("x", "y")]
+        counted = parts[0].unionByName(parts[1]).groupBy("user", "item").agg(*sums)
+        sink = etl.sink("d.z")
+
+        def failing(df: DataFrame, batch: int) -> None:
+            sink(df, batch)
+            raise Fails
+
+        return run(counted, failing if fails else sink, tmp_path / "checkpoint")
+
+    put(x, range(1, 101), 10)
+    put(x, range(101, 201), 20)
+    put(y, range(1, 51), 10)
+    put(y, range(51, 101), 20)
+    assert once() is None
+    assert rows(catalog.table("d.z").scan(barrier=20)) == [
+        {"user": 0, "item": 0, "x": 200, "y": 100}
+    ]
+    put(x, range(201, 301), 30)
+    assert once() is None  # y is not there yet
+    assert catalog.session(tables=["d.z"]).barrier == 20
+    put(y, range(101, 111), 30)
+    assert once(fails=True) is not None
+    put(x, range(301, 302), 40)
+    put(y, range(301, 302), 40)
+    for name in ("x", "y"):
+        catalog.table(f"d.{name}").compact(full=True)
+        catalog.table(f"d.{name}").expire_snapshots(1, 1, 0)
+    error = once()
+    assert error is None, str(error)
+    z = catalog.table("d.z")
+    assert rows(z.scan(barrier=30)) == [{"user": 0, "item": 0, "x": 300, "y": 110}]
+    assert rows(z.scan(barrier=40)) == [{"user": 0, "item": 0, "x": 301, "y": 111}]
+    labels = [snapshot.properties.get("widetable.barrier") for snapshot in z.snapshots()]
+    assert [label for label in labels if label] == ["20", "30", "40"]
+    for name in ("x", "y", "z"):
+        assert not catalog.table(f"d.{name}").audit().findings
+
+
+def test_case_8_a_root_of_two_tables_that_dies_between_them_finishes(
+    jobs: SparkSession, tmp_path: Path
+) -> None:
+    catalog = wt.Catalog(tmp_path)
+    for name in ("a", "b"):
+        table(catalog, f"d.{name}", {"v": "BIGINT"})
+    folder = tmp_path / "in"
+    folder.mkdir()
+    left = [Fails()]
+
+    def fail_once(df: DataFrame) -> DataFrame:
+        if left:
+            raise left.pop()
+        return df
+
+    def once() -> BaseException | None:
+        etl = widetable_spark.etl(jobs, tmp_path, "load")
+        stream = jobs.readStream.schema("user long, item long, v long").json(str(folder))
+        sink = etl.sink({"d.a": None, "d.b": fail_once})
+        return run(stream, sink, tmp_path / "checkpoint", "append")
+
+    (folder / "1.json").write_text('{"user": 1, "item": 1, "v": 1}')
+    assert once() is not None
+    assert rows(catalog.table("d.a").scan()) == [{"user": 1, "item": 1, "v": 1}]
+    assert rows(catalog.table("d.b").scan()) == []
+    with pytest.raises(NotFoundError):
+        catalog.session(tables=["d.a", "d.b"])
+    assert once() is None
+    (folder / "2.json").write_text('{"user": 2, "item": 2, "v": 2}')
+    assert once() is None
+    with catalog.session(tables=["d.a", "d.b"]) as session:
+        assert session.table("d.a").scan().count() == session.table("d.b").scan().count() == 2
+    labels = [
+        [
+            s.properties["widetable.barrier"]
+            for s in catalog.table(name).snapshots()
+            if s.commit_identifier in (0, 1)
+        ]
+        for name in ("d.a", "d.b")
+    ]
+    assert labels[0] == labels[1]
+
+
+def test_case_9_an_idle_root_completes_barriers_while_it_lives(
+    jobs: SparkSession, tmp_path: Path
+) -> None:
+    catalog = wt.Catalog(tmp_path)
+    shared = table(
+        catalog,
+        "d.t",
+        {"a": "BIGINT", "b": "BIGINT"},
+        **{"merge-engine": "partial-update", "widetable.barrier-interval": "500 ms"},
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"user": 1, "item": 1, "b": 1}')
+    etl = widetable_spark.etl(jobs, tmp_path, "idle")
+    stream = jobs.readStream.schema("user long, item long, b long").json(str(tmp_path / "in"))
+    a = catalog.writer("d.t", "a", ["a"])
+    a.write({"user": [1], "item": [1], "a": [5]}, complete=True)
+    query = (
+        stream.writeStream.foreachBatch(etl.sink("d.t", columns=["b"]))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        wait_for(lambda: len(shared.snapshots()) > 3)
+        (first,) = [s.id for s in shared.snapshots() if s.properties.get("widetable.barrier-begin")]
+        label = int(shared.snapshots()[first - 1].properties["widetable.barrier"])
+        wait_for(lambda: a.complete() is not None and (a.frontier or 0) > label)
+        wanted = a.frontier or 0
+        wait_for(lambda: (catalog.topology().tables()[0].barrier or 0) >= wanted)
+        with pytest.raises(wt.ConflictError, match="'idle'"):
+            catalog.writer("d.t", "other", ["b"])
+    finally:
+        query.stop()
+    later = [
+        s for s in shared.snapshots() if s.id > first and s.properties["widetable.writer"] == "idle"
+    ]
+    assert later
+    assert all(not s.delta_record_count for s in later)
+    assert rows(shared.scan(barrier=wanted)) == [{"user": 1, "item": 1, "a": 5, "b": 1}]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_what_is_no_job_is_refused_by_name(jobs: SparkSession, tmp_path: Path) -> None:
+    catalog = shop(tmp_path)
+    etl = widetable_spark.etl(jobs, tmp_path, "amounts")
+    changes = etl.changes(SHOPPING, ["user", "item", "amount"])
+    with pytest.raises(InvalidError, match="streaming query"):
+        etl.sink(AMOUNT)(jobs.range(1), 0)
+    jobs.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
+    with pytest.raises(InvalidError, match="noDataMicroBatches"):
+        etl.sink(AMOUNT)
+    jobs.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    other = widetable_spark.etl(jobs, tmp_path, "back")
+    other.changes(AMOUNT)
+    catalog.topology().running("amounts")
+    with pytest.raises(wt.ConflictError, match="cycle"):
+        other.sink(SHOPPING)
+    root = catalog.writer(SHOPPING, "clicks")
+    root.write({"user": [1], "item": [1], "amount": [1]}, barrier=10, complete=True)
+    declared = etl.sink(AMOUNT, columns=[])
+    error = run(changes.drop("_row_kind"), declared, tmp_path / "c", "append")
+    assert "has not said it writes" in str(error)
+    wrong = (
+        jobs.readStream.format("rate")
+        .load()
+        .select(sf.col("value").alias("user"), sf.col("value").alias("item"))
+    )
+    query = (
+        wrong.writeStream.foreachBatch(etl.sink(AMOUNT))
+        .option("checkpointLocation", str(tmp_path / "d"))
+        .start()
+    )
+    with pytest.raises(StreamingQueryException, match="at no barrier"):
+        query.awaitTermination(120)

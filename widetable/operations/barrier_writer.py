@@ -92,10 +92,7 @@ class BarrierWriter:
     @property
     def last_identifier(self) -> int | None:
         """Of its last commit that had one, looked up; None without. Where a program goes on that was killed."""
-        committer = self._table._committer
-        users = users_of(committer.snapshots.latest(), committer.last_commits.load)
-        last = last_of(users, self._name)
-        return None if last is None else last.identifier
+        return last_identifier(self._table, self._name)
 
     def write(
         self,
@@ -160,6 +157,13 @@ class BarrierWriter:
         now_millis = time.time_ns() // 1_000_000
         tick = now_millis // self._interval * self._interval
         return BarrierStep(act, self._name, self._run, tick, barrier, self._field_ids)
+
+
+def last_identifier(table: OpenTable, user: str) -> int | None:
+    """Of the last commit of a user that had one, looked up; None without."""
+    committer = table._committer
+    last = last_of(users_of(committer.snapshots.latest(), committer.last_commits.load), user)
+    return None if last is None else last.identifier
 
 
 def value_ids(schema: TableSchema, columns: Collection[str]) -> frozenset[int] | None:

@@ -23,7 +23,7 @@ from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.operations.barrier_scan import barrier_views
-from widetable.operations.barrier_writer import Register, value_ids
+from widetable.operations.barrier_writer import Register, last_identifier, value_ids
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.write.commit_message import CommitMessage
@@ -93,6 +93,11 @@ class JobWriter:
         )
         by = Identity.of(user or self._run, batch.number, batch.digest)
         return append_messages(self.table, messages, by, watermark=batch.watermark, barrier=asked)
+
+    @property
+    def last_batch(self) -> int | None:
+        """The number of its last batch that the table has, looked up; None without."""
+        return last_identifier(self.table, self._run)
 
     def has(self, batch: JobBatch) -> bool:
         """Whether the table has the batch already."""
