@@ -32,7 +32,7 @@ from widetable.commit.writer_registration import (
 )
 from widetable.errors import NotFoundError
 from widetable.meta.column_claims import check_columns
-from widetable.meta.departure import check_agreed, take_leave
+from widetable.meta.departure import check_agreed, check_ended, forgotten, take_leave
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
@@ -109,22 +109,27 @@ class Topology:
 
     def drop(self, job: str, *, force: bool = False) -> None:
         """Say that a job has ended for good: no table waits for it any more, and its columns are free. What its tables
-        show stays.
+        show stays. Registrations that ran out, of jobs that no table waits for, go with it.
 
-        A root of several tables must have come equally far in each, or the last barriers of some lack rows that only it
-        can write: ConflictError, unless with force.
+        A job that goes on in another process than this one, which renews its registration, is not dropped:
+        ConflictError, unless with force; it is back with its next commit. A root of several tables must have come
+        equally far in each, or the last barriers of some lack rows that only it can write: the same.
         """
         name, force = text(job, "job"), flag(force, "force")
+        found = self._read()
         tables = [
             table
-            for table in self._read()
+            for table in found
             if name in table.state.members or any(note.job.name == name for note in table.notes)
         ]
         if not tables:
-            raise _no_job(name, self.jobs())
+            raise _no_job(name, _live(found))
+        check_ended(name, tables, force=force)
         check_agreed(name, tables, force=force)
         for table in tables:
             take_leave(name, self._opened(table.name), table)
+        for table, other in forgotten(found):
+            take_leave(other, self._opened(table.name), table)
 
     def jobs(self) -> list[Job]:
         """All that are planned, that run, or that a table waits for; by name."""
@@ -179,7 +184,7 @@ class Topology:
         name = text(job, "job")
         found = next((one for one in declared if one.name == name), None)
         if found is None:
-            raise _no_job(name, declared)
+            raise _no_job(name, _live(tables))
         lead = leads_of(tables)[name]
         return replace(found, sinks=tuple(sorted(found.sinks, key=lambda s: s.table != lead)))
 
