@@ -23,6 +23,7 @@ if typing.TYPE_CHECKING:
         UnsupportedError,
         WidetableError,
     )
+    from widetable.meta.delays import Delays, JobDelay, TableDelay
     from widetable.meta.table_progress import TableProgress, WaitedWriter
     from widetable.meta.topology import Topology
     from widetable.operations.audit_report import AuditReport
@@ -70,6 +71,7 @@ __all__ = [
     "ConflictError",
     "DamagedError",
     "DamagedFile",
+    "Delays",
     "DeltaJoin",
     "DoctorFinding",
     "DoctorReport",
@@ -81,6 +83,7 @@ __all__ = [
     "Inspector",
     "InvalidError",
     "Job",
+    "JobDelay",
     "JobSink",
     "JoinRound",
     "KeyRecord",
@@ -97,6 +100,7 @@ __all__ = [
     "SessionTable",
     "StorageError",
     "Table",
+    "TableDelay",
     "TableProgress",
     "TableScan",
     "Topology",

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from widetable.arguments import flag, label, mapping, names, refused, text
+from widetable.arguments import flag, label, mapping, names, refused, text, whole_number
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.clock import Clock, SystemClock
@@ -31,7 +31,9 @@ from widetable.commit.writer_registration import (
     write_registration,
 )
 from widetable.errors import NotFoundError
+from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
+from widetable.meta.delays import Delays, delays_of
 from widetable.meta.departure import check_agreed, check_ended, forgotten, take_leave
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
@@ -143,6 +145,28 @@ class Topology:
         facts = {table.name: TableFacts(table.state, frozenset(table.alive())) for table in tables}
         now_millis = self._clock.now_nanos() // 1_000_000
         return progress_of(facts, jobs, graph.layers(), graph.components(), now_millis)
+
+    def delays(self, barrier: int | None = None) -> Delays:
+        """How long after a barrier each table was complete and its changes were out, and what each derived job took of
+        that. barrier: None for all that tables were complete up to, by the snapshots that are kept. Raises
+        NotFoundError for one that no table has come to, or whose snapshots have expired.
+        """
+        asked = None if barrier is None else whole_number(barrier, "barrier", least=1)
+        opened = dict(tables_under_barriers(self._warehouse))
+        jobs = _running(_live([jobs_of(*table, self._clock) for table in opened.items()]))
+        kept = {name: KeptBarriers(table, asked) for name, table in opened.items()}
+        came = {each for one in kept.values() for each in one.frontiers()}
+        barriers = came if asked is None else {asked}
+        times = {name: one.times(barriers) for name, one in kept.items()}
+        found = delays_of(times, jobs, JobGraph(jobs, opened).layers(), barriers)
+        if asked is not None and not found.tables:
+            raise NotFoundError(
+                f"delays of barrier {asked}",
+                found="no table that has come to it by a snapshot that is kept",
+                expected=f"{max((one.newest for one in kept.values()), default=0) or 'none'} or an earlier one",
+                action="Choose another one, or wait for it.",
+            )
+        return found
 
     def common_barrier(self) -> int | None:
         """The newest one that is complete in all tables under barriers; None where there is none."""
