@@ -24,6 +24,7 @@ if typing.TYPE_CHECKING:
         WidetableError,
     )
     from widetable.meta.delays import Delays, JobDelay, TableDelay
+    from widetable.meta.table_barriers import TableBarrier
     from widetable.meta.table_progress import TableProgress, WaitedWriter
     from widetable.meta.topology import Topology
     from widetable.operations.audit_report import AuditReport
@@ -100,6 +101,7 @@ __all__ = [
     "SessionTable",
     "StorageError",
     "Table",
+    "TableBarrier",
     "TableDelay",
     "TableProgress",
     "TableScan",

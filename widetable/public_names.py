@@ -60,6 +60,7 @@ HOMES: Final = {
     "Session": "operations.session",
     "SessionTable": "operations.session",
     "Table": "table",
+    "TableBarrier": "meta.table_barriers",
     "TableDelay": "meta.delays",
     "TableProgress": "meta.table_progress",
     "TableScan": "read.scan",

@@ -15,8 +15,14 @@ from widetable.commit.lease_term import Force
 from widetable.commit.writer_registration import RUNNING
 from widetable.errors import ConflictError
 from widetable.meta.registered_jobs import JobsOfTable
-from widetable.operations.barrier_writer import let_leave
+from widetable.operations.barrier_writer import let_leave, nobody_waits_for
 from widetable.operations.open_table import OpenTable
+
+
+def check_waited_for(writer: str, table: JobsOfTable) -> None:
+    """Refuse one that has left already, or never was there."""
+    if writer not in table.state.members:
+        raise nobody_waits_for(writer, table.name, table.state.members)
 
 
 def check_ended(job: str, tables: Sequence[JobsOfTable], *, force: bool) -> None:

@@ -34,10 +34,17 @@ from widetable.errors import NotFoundError
 from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
 from widetable.meta.delays import Delays, delays_of
-from widetable.meta.departure import check_agreed, check_ended, forgotten, take_leave
+from widetable.meta.departure import (
+    check_agreed,
+    check_ended,
+    check_waited_for,
+    forgotten,
+    take_leave,
+)
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
+from widetable.meta.table_barriers import TableBarrier, table_barriers
 from widetable.meta.table_progress import TableFacts, TableProgress, common_barrier, progress_of
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
 from widetable.operations.barrier_writer import LONGEST_NAME_BYTES
@@ -109,15 +116,17 @@ class Topology:
             self._claim(known)
         return known
 
-    def drop(self, job: str, *, force: bool = False) -> None:
+    def drop(self, job: str, *, force: bool = False, dry_run: bool = False) -> list[str]:
         """Say that a job has ended for good: no table waits for it any more, and its columns are free. What its tables
         show stays. Registrations that ran out, of jobs that no table waits for, go with it.
 
         A job that goes on in another process than this one, which renews its registration, is not dropped:
         ConflictError, unless with force; it is back with its next commit. A root of several tables must have come
         equally far in each, or the last barriers of some lack rows that only it can write: the same.
+
+        Returns the tables that it leaves; dry_run: it does not, yet.
         """
-        name, force = text(job, "job"), flag(force, "force")
+        name, force, dry_run = text(job, "job"), flag(force, "force"), flag(dry_run, "dry_run")
         found = self._read()
         tables = [
             table
@@ -128,10 +137,27 @@ class Topology:
             raise _no_job(name, _live(found))
         check_ended(name, tables, force=force)
         check_agreed(name, tables, force=force)
-        for table in tables:
-            take_leave(name, self._opened(table.name), table)
-        for table, other in forgotten(found):
-            take_leave(other, self._opened(table.name), table)
+        if not dry_run:
+            for table, one in (*((table, name) for table in tables), *forgotten(found)):
+                take_leave(one, self._opened(table.name), table)
+        return [table.name for table in tables]
+
+    def leave(self, table: str, writer: str, *, force: bool = False, dry_run: bool = False) -> None:
+        """Say that a writer of one table will not come back: the table goes on without it and shows its rows. Its other
+        tables wait for it as before. What `drop` refuses without force is refused here; dry_run: nothing is done yet.
+        """
+        name, force, dry_run = (
+            text(writer, "writer"),
+            flag(force, "force"),
+            flag(dry_run, "dry_run"),
+        )
+        opened, tables = self._opened(text(table, "table")), self._read()
+        of_table = jobs_of(table, opened, self._clock)
+        check_waited_for(name, of_table)
+        check_ended(name, [of_table], force=force)
+        check_agreed(name, tables, force=force)
+        if not dry_run:
+            take_leave(name, opened, of_table)
 
     def jobs(self) -> list[Job]:
         """All that are planned, that run, or that a table waits for; by name."""
@@ -145,6 +171,13 @@ class Topology:
         facts = {table.name: TableFacts(table.state, frozenset(table.alive())) for table in tables}
         now_millis = self._clock.now_nanos() // 1_000_000
         return progress_of(facts, jobs, graph.layers(), graph.components(), now_millis)
+
+    def barriers(self, table: str, limit: int | None = None) -> list[TableBarrier]:
+        """Which snapshots the barriers of a table are, ascending: those that it came to, by the snapshots that are
+        kept, and those that it waits for, with who is missing. limit: so many of the complete ones, the newest.
+        """
+        most = None if limit is None else whole_number(limit, "limit", least=0)
+        return table_barriers(self._opened(text(table, "table")), most)
 
     def delays(self, barrier: int | None = None) -> Delays:
         """How long after a barrier each table was complete and its changes were out, and what each derived job took of
