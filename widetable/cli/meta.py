@@ -84,6 +84,10 @@ def meta(
         _write_lineage(topology, named, format)
     elif action == "delay":
         _write_delays(topology.delays(barrier), limit, format)
+    elif action == "rebuild":
+        rows_of = topology.rebuild()
+        lines = [f"{table}: {rows} rows" for table, rows in rows_of.items()]
+        write_result(format, {"tables": rows_of}, lines)
     else:
         _write_topology(topology, action, format)
     return DONE

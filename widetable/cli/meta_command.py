@@ -6,7 +6,17 @@ from typing import Final
 
 from widetable.cli.command import FORMATS, Command, argument, flag, number
 
-ACTIONS: Final = ("show", "jobs", "tables", "lineage", "barriers", "delay", "leave", "drop-job")
+ACTIONS: Final = (
+    "show",
+    "jobs",
+    "tables",
+    "lineage",
+    "barriers",
+    "delay",
+    "leave",
+    "drop-job",
+    "rebuild",
+)
 
 META_COMMAND: Final = Command(
     "meta",
@@ -39,5 +49,5 @@ META_COMMAND: Final = Command(
     "show: jobs and tables. jobs: what each reads and writes. tables: how far each is, who is missing.\n"
     "lineage: what a table is made of, and what is made of it. barriers: which snapshots they are.\n"
     "delay: when tables came to their barriers, what jobs took of that. leave: from one table;\n"
-    "drop-job: from all that it writes.",
+    "drop-job: from all that it writes. rebuild: bring the tables of the database __meta up to date.",
 )

@@ -44,6 +44,7 @@ from widetable.meta.departure import (
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
+from widetable.meta.system_tables import bring_up_to_date, system_rows
 from widetable.meta.table_barriers import TableBarrier, table_barriers
 from widetable.meta.table_progress import TableFacts, TableProgress, common_barrier, progress_of
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
@@ -163,9 +164,21 @@ class Topology:
         """All that are planned, that run, or that a table waits for; by name."""
         return _live(self._read())
 
+    def rebuild(self) -> dict[str, int]:
+        """Bring the tables of FLIP-276 in the database `__meta` up to date, made where they are not there:
+        `__META_ETL_SOURCE` and `__META_ETL_SINK`, what running jobs read and write, `__META_TABLE_VERSION`, the tables
+        under barriers. They may be dropped at any time. Returns the number of rows of each, by its name.
+        """
+        tables = self._read()
+        return bring_up_to_date(
+            self._warehouse, system_rows(_running(_live(tables)), self._progress(tables))
+        )
+
     def tables(self) -> list[TableProgress]:
         """How far each table under barriers is; by layer, then by name."""
-        tables = self._read()
+        return self._progress(self._read())
+
+    def _progress(self, tables: Sequence[JobsOfTable]) -> list[TableProgress]:
         jobs = _running(_live(tables))
         graph = JobGraph(jobs, (table.name for table in tables))
         facts = {table.name: TableFacts(table.state, frozenset(table.alive())) for table in tables}

@@ -135,6 +135,8 @@ def test_what_has_ended_leaves_and_a_dry_run_leaves_it(tmp_path: Path) -> None:
     assert told("leave", warehouse, "db.x", "clicks") == "clicks has left db.x\n"
     assert told("drop-job", warehouse, "q") == "q has left db.y\n"
     assert in_json("jobs", warehouse) == {"jobs": []}
+    assert in_json("rebuild", warehouse)["tables"]["__meta.__META_TABLE_VERSION"] == 2
+    assert "__meta.__META_ETL_SINK: 0 rows" in told("rebuild", warehouse).splitlines()
     topology = Topology(wt.Catalog(warehouse), for_others=True)
     topology.register("goes on", sinks={"db.y": None})
     topology.running("goes on")
