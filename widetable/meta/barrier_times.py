@@ -48,7 +48,7 @@ class KeptBarriers:
             for id in reversed(views.ids):
                 snapshot = table._committer.snapshots.load(id)
                 self._kept.append(_Kept(snapshot, views.state(id), views.label(id)))
-                if barrier is not None and self._kept[-1].state.highest < barrier:
+                if barrier is not None and _is_before(self._kept[-1].state, barrier):
                     break
         self._kept.reverse()
 
@@ -107,6 +107,12 @@ class KeptBarriers:
             if label in barriers and member is not None and member.frontier == label:
                 found.setdefault((job, label), JobCommit(_begin(snapshot), snapshot.time_millis))
         return found
+
+
+def _is_before(state: BarrierState, barrier: int) -> bool:
+    """Whether nothing has come to a barrier yet, and nobody."""
+    frontiers = (member.frontier for member in state.members.values())
+    return max(state.frontier, state.highest, *frontiers) < barrier
 
 
 def _begin(snapshot: Snapshot) -> int | None:

@@ -183,6 +183,21 @@ def test_barriers_of_snapshots_that_are_kept_have_delays(chain: wt.Catalog) -> N
     assert [row.barrier for row in topology.delays().tables if row.table == "db.y"] == []
 
 
+def test_barriers_without_rows_have_delays(chain: wt.Catalog) -> None:
+    for table, job in (("db.x", "clicks"), ("db.y", "q"), ("db.z", "r")):
+        writer = chain.writer(table, job)
+        for barrier in (3 * T, 4 * T):
+            writer.complete(barrier)
+    topology = chain.topology()
+    every, third = topology.delays(), topology.delays(3 * T)
+    assert [row.table for row in third.tables] == ["db.x", "db.y", "db.z"]
+    assert [row.job for row in third.jobs] == ["q", "r"]
+    for barrier in (T, 2 * T, 3 * T, 4 * T):
+        one = topology.delays(barrier)
+        assert one.tables == tuple(row for row in every.tables if row.barrier == barrier)
+        assert one.jobs == tuple(row for row in every.jobs if row.barrier == barrier)
+
+
 def test_a_time_that_is_no_number_is_damage(chain: wt.Catalog) -> None:
     set_times(chain.table("db.y"), 2, 2_500, "soon")
     with pytest.raises(DamagedError, match="barrier-begin"):
