@@ -43,6 +43,7 @@ _LINEAGE: Final = {"direction": pa.string(), "table": pa.string(), "written_by":
 _BARRIERS: Final = {
     "barrier": pa.int64(),
     "is_complete": pa.bool_(),
+    "is_exact": pa.bool_(),
     "base_id": pa.int64(),
     "extra_files": pa.int64(),
     "hidden_files": pa.int64(),

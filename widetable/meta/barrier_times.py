@@ -1,6 +1,6 @@
 """When a table came to its barriers, and when jobs committed them, by the snapshots that it keeps.
 
-    written    the first snapshot that is complete up to the barrier
+    written    the first snapshot that is complete up to the barrier, where that is exact (`exact_barriers`)
     changes    the one at the changelog position of the barrier; without a changelog that compactions make: written
     commit     of a job: the first one by which it completes just that barrier; it begins when its batch is planned
 
@@ -39,6 +39,7 @@ class KeptBarriers:
     def __init__(self, table: OpenTable, barrier: int | None = None) -> None:
         """barrier: the only one that will be asked for; older snapshots than its are not read."""
         views = barrier_views(table)
+        self._exact = views.exact
         self._interval = views.interval
         self._by_compaction = (
             table.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == BY_COMPACTION
@@ -65,10 +66,14 @@ class KeptBarriers:
 
     def times(self, barriers: Iterable[int]) -> BarrierTimes:
         """Of those of the barriers that the table has."""
-        own = [barrier for barrier in barriers if barrier % self._interval == 0]
+        own = [barrier for barrier in barriers if self._has(barrier)]
         written = self._first_times(own, lambda state, barrier: state.frontier >= barrier)
         changes = self._position_times(own) if self._by_compaction else written
         return BarrierTimes(written, changes, self._commits(set(own)))
+
+    def _has(self, barrier: int) -> bool:
+        is_complete = barrier % self._interval == 0 and barrier <= self.newest
+        return is_complete and self._exact.at_most(barrier) == barrier
 
     @property
     def _has_first(self) -> bool:

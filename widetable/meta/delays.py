@@ -102,7 +102,8 @@ class JobDelay:
 @dataclass(frozen=True)
 class Delays:
     """By barrier; tables by layer and name, jobs after those that feed them. A table is left out at a barrier that it
-    has not come to, or whose snapshots have expired; a job at one that it did not commit in all of its sinks.
+    has not come to, that one of its jobs passed over, or whose snapshots have expired; a job at one that it did not
+    commit in all of its sinks.
     """
 
     __module__ = "widetable"

@@ -1,9 +1,10 @@
 """The barriers of a table: which snapshots they are, and who is missing in those that are not complete.
 
-    complete        those up to which the table was complete at some time, by the snapshots that are kept
+    complete        those up to which the table was complete at some time, by the snapshots that are kept; such a one
+                    that a derived job passed over is not exact, and not read
     not complete    the next one, and those that some writer has completed
 
-Source: rules R13 and R14 of docs/consistency.md. Raises what reading snapshots and lists raises.
+Source: rules R11, R13 and R14 of docs/consistency.md. Raises what reading snapshots and lists raises.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from widetable.read.barrier_view import BarrierView, BarrierViews
 
 @dataclass(frozen=True)
 class TableBarrier:
-    """base_id: the snapshot that reads of it begin with; None where that is the empty table, or it is not complete.
+    """is_exact: complete, and no job passed over it; only then it is read, and numbers are there. base_id: the snapshot
+    that reads of it begin with; None where that is the empty table.
     extra_files: of later commits, that belong to it. hidden_files: of the base, that belong to later ones; where the
     snapshot before these has expired. snapshot_id: the base, where it has just these rows.
     changelog_snapshot_id: by which its changes are there; None where they are not made yet, or do not stop at it.
@@ -35,6 +37,7 @@ class TableBarrier:
 
     barrier: int
     is_complete: bool
+    is_exact: bool
     base_id: int | None
     extra_files: int | None
     hidden_files: int | None
@@ -50,9 +53,12 @@ def table_barriers(table: OpenTable, limit: int | None) -> list[TableBarrier]:
     found = []
     with contextlib.suppress(NotFoundError):  # that one has expired, and so have all before it
         for barrier in islice(_frontiers(views), limit):
+            if views.exact.at_most(barrier) < barrier:
+                found.append(_unread(barrier, (), is_complete=True))
+                continue
             view = _view(views, barrier)
             changed_id = _position(changes, barrier) if by_compaction else view.end.id
-            found.append(_complete(barrier, view, changed_id))
+            found.append(_exact(barrier, view, changed_id))
     return [*reversed(found), *_incomplete(views.newest())]
 
 
@@ -81,11 +87,22 @@ def _position(changes: BarrierChanges, barrier: int) -> int | None:
         return None
 
 
-def _complete(barrier: int, view: BarrierView, changed_id: int | None) -> TableBarrier:
-    base_id = None if view.base is None else view.base.id
+def _exact(barrier: int, view: BarrierView, changed_id: int | None) -> TableBarrier:
     return TableBarrier(
-        barrier, True, base_id, len(view.extras), len(view.hidden), view.snapshot_id, changed_id, ()
+        barrier,
+        is_complete=True,
+        is_exact=True,
+        base_id=None if view.base is None else view.base.id,
+        extra_files=len(view.extras),
+        hidden_files=len(view.hidden),
+        snapshot_id=view.snapshot_id,
+        changelog_snapshot_id=changed_id,
+        missing=(),
     )
+
+
+def _unread(barrier: int, missing: tuple[str, ...], *, is_complete: bool) -> TableBarrier:
+    return TableBarrier(barrier, is_complete, False, None, None, None, None, None, missing)
 
 
 def _incomplete(state: BarrierState) -> Iterator[TableBarrier]:
@@ -94,5 +111,4 @@ def _incomplete(state: BarrierState) -> Iterator[TableBarrier]:
         ahead.add(state.frontier + state.interval)
     for barrier in sorted(ahead):
         if barrier > state.frontier:
-            missing = tuple(state.behind(barrier))
-            yield TableBarrier(barrier, False, None, None, None, None, None, missing)
+            yield _unread(barrier, tuple(state.behind(barrier)), is_complete=False)

@@ -98,6 +98,7 @@ def test_barriers_are_those_of_the_topology(warehouse: str) -> None:
         (
             one.barrier,
             one.is_complete,
+            one.is_exact,
             one.base_id,
             one.extra_files,
             one.hidden_files,

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
+from tests.derived_job import Job as DerivedJob
+from tests.derived_job import sink_table, source_table
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.writer_registration import DERIVED, RUNNING
 from widetable.errors import DamagedError, NotFoundError
@@ -196,6 +198,24 @@ def test_barriers_without_rows_have_delays(chain: wt.Catalog) -> None:
         one = topology.delays(barrier)
         assert one.tables == tuple(row for row in every.tables if row.barrier == barrier)
         assert one.jobs == tuple(row for row in every.jobs if row.barrier == barrier)
+
+
+def test_a_job_says_when_its_batch_was_planned(tmp_path: Path) -> None:
+    source = source_table(tmp_path, "source")
+    job_of_source = DerivedJob(
+        "counts", {"source": source}, sink_table(tmp_path, "sink", ["source"])
+    )
+    catalog = wt.Catalog(tmp_path)
+    catalog.topology().register("counts", sources=["d.source"], sinks={"d.sink": None})
+    catalog.topology().running("counts")
+    writer = catalog.writer("d.source", "clicks")
+    for barrier in (10, 20):
+        writer.write({"id": [1], "v": [1]}, barrier=barrier, complete=True)
+        assert job_of_source.run() == [barrier]
+    (first, second) = catalog.topology().delays().jobs
+    # It says that it was planned at its barrier.
+    assert (first.begin_time_millis, second.begin_time_millis) == (10, 20)
+    assert (second.last_source, second.cost_millis) == ("d.source", second.end_time_millis - 20)
 
 
 def test_a_time_that_is_no_number_is_damage(chain: wt.Catalog) -> None:

@@ -12,6 +12,7 @@ from tests.widetable.meta.test_topology import HandClock, catalog_of, files_of
 from widetable.errors import ConflictError, NotFoundError
 from widetable.meta.topology import Topology
 from widetable.operations.barrier_writer import BarrierWriter
+from widetable.operations.job_writer import JobBatch, JobWriter
 
 
 def test_case_2_a_barrier_with_extras_is_no_snapshot(tmp_path: Path) -> None:
@@ -23,13 +24,13 @@ def test_case_2_a_barrier_with_extras_is_no_snapshot(tmp_path: Path) -> None:
     ten, twenty = catalog.topology().barriers("db.t")
     # 1 and 2 join, 3 is wa's of 10, 4 its of 20, 5 wb's of 10.
     assert last.snapshot_id == 5
-    assert ten == wt.TableBarrier(10, True, 3, 1, 0, None, 5, ())
-    assert twenty == wt.TableBarrier(20, False, None, None, None, None, None, ("wb",))
+    assert ten == wt.TableBarrier(10, True, True, 3, 1, 0, None, 5, ())
+    assert twenty == wt.TableBarrier(20, False, False, None, None, None, None, None, ("wb",))
     done = b.complete(20)
     newest = catalog.topology().barriers("db.t", 1)
     assert newest == [
-        wt.TableBarrier(20, True, 6, 0, 0, 6, 6, ()),
-        wt.TableBarrier(30, False, None, None, None, None, None, ("wa", "wb")),
+        wt.TableBarrier(20, True, True, 6, 0, 0, 6, 6, ()),
+        wt.TableBarrier(30, False, False, None, None, None, None, None, ("wa", "wb")),
     ]
     assert done.snapshot_id == 6
 
@@ -49,6 +50,25 @@ def test_case_4_a_barrier_that_a_compaction_went_over_has_no_changelog_snapshot(
     positions = {barrier: one.changelog_snapshot_id for barrier, one in found.items()}
     assert [barrier for barrier, at in positions.items() if at is not None] == [40, 50]
     assert [one.extra_files for one in found.values()] == [0] * 5
+
+
+def test_a_barrier_that_a_job_passed_over_is_not_exact(tmp_path: Path) -> None:
+    catalog = catalog_of(tmp_path)
+    topology = catalog.topology()
+    topology.register("j", sources=["db.a"], sinks={"db.b": ["p"]})
+    topology.running("j")
+    root = catalog.writer("db.b", "root", ["q"])
+    job = JobWriter(catalog.table("db.b"), "j", "1", ["p"])
+    for number, (span, at) in enumerate([((0, 40), 40), ((40, 60), 50)]):
+        job.commit([], JobBatch(number, 0, None, span))
+        root.complete(at)
+    root.complete(60)
+    found = topology.barriers("db.b")
+    # 40, then 50, up to which both have come, then 60.
+    exact = {one.barrier: one.is_exact for one in found if one.is_complete}
+    assert exact == {40: True, 50: False, 60: True}
+    assert found[1] == wt.TableBarrier(50, True, False, None, None, None, None, None, ())
+    assert [row.barrier for row in topology.delays().tables] == [40, 60]
 
 
 def test_a_writer_leaves_one_table(tmp_path: Path) -> None:
