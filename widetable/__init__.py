@@ -23,6 +23,8 @@ if typing.TYPE_CHECKING:
         UnsupportedError,
         WidetableError,
     )
+    from widetable.meta.delays import Delays, JobDelay, TableDelay
+    from widetable.meta.table_barriers import TableBarrier
     from widetable.meta.table_progress import TableProgress, WaitedWriter
     from widetable.meta.topology import Topology
     from widetable.operations.audit_report import AuditReport
@@ -70,6 +72,7 @@ __all__ = [
     "ConflictError",
     "DamagedError",
     "DamagedFile",
+    "Delays",
     "DeltaJoin",
     "DoctorFinding",
     "DoctorReport",
@@ -81,6 +84,7 @@ __all__ = [
     "Inspector",
     "InvalidError",
     "Job",
+    "JobDelay",
     "JobSink",
     "JoinRound",
     "KeyRecord",
@@ -97,6 +101,8 @@ __all__ = [
     "SessionTable",
     "StorageError",
     "Table",
+    "TableBarrier",
+    "TableDelay",
     "TableProgress",
     "TableScan",
     "Topology",

@@ -105,6 +105,12 @@ class Ground:
             "Topology.running": ({"job": "job"}, self.topology.running),
             "Topology.renew": ({"job": "job"}, self.topology.renew),
             "Topology.drop": ({"job": "none"}, self.topology.drop),
+            "Topology.leave": (
+                {"table": "db.under_barriers", "writer": "none"},
+                self.topology.leave,
+            ),
+            "Topology.barriers": ({"table": "db.under_barriers"}, self.topology.barriers),
+            "Topology.delays": ({"barrier": None}, self.topology.delays),
             "Topology.upstream": ({"table": "db.under_barriers"}, self.topology.upstream),
             "Topology.downstream": ({"table": "db.under_barriers"}, self.topology.downstream),
             "Session.table": ({"name": "db.under_barriers"}, self._barrier_session),

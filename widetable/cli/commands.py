@@ -22,6 +22,7 @@ from widetable.cli.command import (
     on_or_off,
     time,
 )
+from widetable.cli.meta_command import META_COMMAND
 from widetable.cli.table_commands import TABLE_COMMANDS
 from widetable.operations.audit_report import FINDINGS_PER_LAW
 from widetable.operations.inspected_names import NAMES, OF_A_SNAPSHOT
@@ -362,11 +363,13 @@ _GROUPS: Final = (
     "keep it up",
     "keep its past",
     "mend it",
+    META_COMMAND.group,
     "prepare an installation",
 )
 COMMANDS: Final = {
     command.name: command
     for command in sorted(
-        (*TABLE_COMMANDS, *_COMMANDS), key=lambda command: _GROUPS.index(command.group)
+        (*TABLE_COMMANDS, *_COMMANDS, META_COMMAND),
+        key=lambda command: _GROUPS.index(command.group),
     )
 }

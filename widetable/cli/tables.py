@@ -80,15 +80,27 @@ def ls(path: str, format: str) -> int:
     catalog = Catalog(root if database is None else warehouse)
     databases = catalog.list_databases()
     if database not in (None, *databases) or not databases:
-        raise NotFoundError(
-            path,
-            found="no database",
-            expected="a warehouse, a directory with directories <db>.db; or one of these",
-            action="Check the path.",
-        )
+        raise _no_database(path, "; or one of these")
     found = catalog.list_tables(database)
     write_result(format, {"warehouse": catalog.warehouse, "tables": found}, found)
     return DONE
+
+
+def warehouse_of(path: str) -> Catalog:
+    """Of a warehouse's directory. Raises NotFoundError for one without databases."""
+    catalog = Catalog(path)
+    if not catalog.list_databases():
+        raise _no_database(path, "")
+    return catalog
+
+
+def _no_database(path: str, other: str) -> NotFoundError:
+    return NotFoundError(
+        path,
+        found="no database",
+        expected=f"a warehouse, a directory with directories <db>.db{other}",
+        action="Check the path.",
+    )
 
 
 def schema(path: str, format: str) -> int:

@@ -80,12 +80,15 @@ class Job:
 
 
 class RegisteredJob(NamedTuple):
-    """What a file says. force: whether it holds now. data: the bytes."""
+    """What a file says. force: whether it holds now. is_own: whether this process wrote it, for as long as it lives.
+    data: the bytes.
+    """
 
     job: Job
     path: str
     expires_millis: int
     force: Force
+    is_own: bool
     data: bytes
 
 
@@ -255,4 +258,5 @@ def _read(file_io: FileIO, path: str, clock: Clock) -> RegisteredJob | None:
         values["run"],
     )
     force = term.force(path, PENDING_MILLIS, clock)
-    return RegisteredJob(job, path, term.expires_millis, force, data)
+    is_own = process is not None and process == this_process()
+    return RegisteredJob(job, path, term.expires_millis, force, is_own, data)

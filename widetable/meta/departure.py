@@ -1,19 +1,54 @@
 """Lets a job that has ended leave the tables that it wrote into, and forgets what it said of itself.
 
-A root of several tables writes its lead first: where they have not come equally far, the last barriers of the lead hold
-rows that the others lack, and only the job itself can finish them. Source: rule R15 of docs/consistency.md. Raises
-ConflictError for that, and where the job came back meanwhile.
+A job whose process goes on to renew its registration has not ended: that process alone may say so. A root of several
+tables writes its lead first: where they have not come equally far, the last barriers of the lead hold rows that the
+others lack, and only the job itself can finish them. Source: rule R15 of docs/consistency.md. Raises ConflictError for
+both, and where the job came back meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from widetable.commit.barrier_state import ROOT
+from widetable.commit.lease_term import Force
+from widetable.commit.writer_registration import RUNNING
 from widetable.errors import ConflictError
 from widetable.meta.registered_jobs import JobsOfTable
-from widetable.operations.barrier_writer import let_leave
+from widetable.operations.barrier_writer import let_leave, nobody_waits_for
 from widetable.operations.open_table import OpenTable
+
+
+def check_waited_for(writer: str, table: JobsOfTable) -> None:
+    """Refuse one that has left already, or never was there."""
+    if writer not in table.state.members:
+        raise nobody_waits_for(writer, table.name, table.state.members)
+
+
+def check_ended(job: str, tables: Sequence[JobsOfTable], *, force: bool) -> None:
+    """Refuse to let a job go that runs in another process than this one."""
+    if force:
+        return
+    for table in tables:
+        for note in table.notes:
+            is_renewed = note.force is Force.IN_FORCE and note.job.state == RUNNING
+            if note.job.name == job and is_renewed and not note.is_own:
+                raise ConflictError(
+                    f"job {job!r}",
+                    found=f"a process that renews its registration in {table.name}",
+                    expected="a job that has ended",
+                    action="End it, and try again when its registration has run out, after a minute; with force it "
+                    "leaves all the same, and is back with its next commit.",
+                )
+
+
+def forgotten(tables: Sequence[JobsOfTable]) -> Iterator[tuple[JobsOfTable, str]]:
+    """Registrations that say nothing any more: not in force, of jobs that no table waits for."""
+    waited_for = {name for table in tables for name in table.state.members}
+    for table in tables:
+        for note in table.notes:
+            if note.force is not Force.IN_FORCE and note.job.name not in waited_for:
+                yield table, note.job.name
 
 
 def check_agreed(job: str, tables: Sequence[JobsOfTable], *, force: bool) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from widetable.arguments import flag, label, mapping, names, refused, text
+from widetable.arguments import flag, label, mapping, names, refused, text, whole_number
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.clock import Clock, SystemClock
@@ -31,11 +31,21 @@ from widetable.commit.writer_registration import (
     write_registration,
 )
 from widetable.errors import NotFoundError
+from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
-from widetable.meta.departure import check_agreed, take_leave
+from widetable.meta.delays import Delays, delays_of
+from widetable.meta.departure import (
+    check_agreed,
+    check_ended,
+    check_waited_for,
+    forgotten,
+    take_leave,
+)
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
+from widetable.meta.system_tables import bring_up_to_date, system_rows
+from widetable.meta.table_barriers import TableBarrier, table_barriers
 from widetable.meta.table_progress import TableFacts, TableProgress, common_barrier, progress_of
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
 from widetable.operations.barrier_writer import LONGEST_NAME_BYTES
@@ -107,37 +117,102 @@ class Topology:
             self._claim(known)
         return known
 
-    def drop(self, job: str, *, force: bool = False) -> None:
+    def drop(self, job: str, *, force: bool = False, dry_run: bool = False) -> list[str]:
         """Say that a job has ended for good: no table waits for it any more, and its columns are free. What its tables
-        show stays.
+        show stays. Registrations that ran out, of jobs that no table waits for, go with it.
 
-        A root of several tables must have come equally far in each, or the last barriers of some lack rows that only it
-        can write: ConflictError, unless with force.
+        A job that goes on in another process than this one, which renews its registration, is not dropped:
+        ConflictError, unless with force; it is back with its next commit. A root of several tables must have come
+        equally far in each, or the last barriers of some lack rows that only it can write: the same.
+
+        Returns the tables that it leaves; dry_run: it does not, yet.
         """
-        name, force = text(job, "job"), flag(force, "force")
+        name, force, dry_run = text(job, "job"), flag(force, "force"), flag(dry_run, "dry_run")
+        found = self._read()
         tables = [
             table
-            for table in self._read()
+            for table in found
             if name in table.state.members or any(note.job.name == name for note in table.notes)
         ]
         if not tables:
-            raise _no_job(name, self.jobs())
+            raise _no_job(name, _live(found))
+        check_ended(name, tables, force=force)
         check_agreed(name, tables, force=force)
-        for table in tables:
-            take_leave(name, self._opened(table.name), table)
+        if not dry_run:
+            for table, one in (*((table, name) for table in tables), *forgotten(found)):
+                take_leave(one, self._opened(table.name), table)
+        return [table.name for table in tables]
+
+    def leave(self, table: str, writer: str, *, force: bool = False, dry_run: bool = False) -> None:
+        """Say that a writer of one table will not come back: the table goes on without it and shows its rows. Its other
+        tables wait for it as before. What `drop` refuses without force is refused here; dry_run: nothing is done yet.
+        """
+        name, force, dry_run = (
+            text(writer, "writer"),
+            flag(force, "force"),
+            flag(dry_run, "dry_run"),
+        )
+        opened, tables = self._opened(text(table, "table")), self._read()
+        of_table = jobs_of(table, opened, self._clock)
+        check_waited_for(name, of_table)
+        check_ended(name, [of_table], force=force)
+        check_agreed(name, tables, force=force)
+        if not dry_run:
+            take_leave(name, opened, of_table)
 
     def jobs(self) -> list[Job]:
         """All that are planned, that run, or that a table waits for; by name."""
         return _live(self._read())
 
+    def rebuild(self) -> dict[str, int]:
+        """Bring the tables of FLIP-276 in the database `__meta` up to date, made where they are not there:
+        `__META_ETL_SOURCE` and `__META_ETL_SINK`, what running jobs read and write, `__META_TABLE_VERSION`, the tables
+        under barriers. They may be dropped at any time. Returns the number of rows of each, by its name.
+        """
+        tables = self._read()
+        return bring_up_to_date(
+            self._warehouse, system_rows(_running(_live(tables)), self._progress(tables))
+        )
+
     def tables(self) -> list[TableProgress]:
         """How far each table under barriers is; by layer, then by name."""
-        tables = self._read()
+        return self._progress(self._read())
+
+    def _progress(self, tables: Sequence[JobsOfTable]) -> list[TableProgress]:
         jobs = _running(_live(tables))
         graph = JobGraph(jobs, (table.name for table in tables))
         facts = {table.name: TableFacts(table.state, frozenset(table.alive())) for table in tables}
         now_millis = self._clock.now_nanos() // 1_000_000
         return progress_of(facts, jobs, graph.layers(), graph.components(), now_millis)
+
+    def barriers(self, table: str, limit: int | None = None) -> list[TableBarrier]:
+        """Which snapshots the barriers of a table are, ascending: those that it came to, by the snapshots that are
+        kept, and those that it waits for, with who is missing. limit: so many of the complete ones, the newest.
+        """
+        most = None if limit is None else whole_number(limit, "limit", least=0)
+        return table_barriers(self._opened(text(table, "table")), most)
+
+    def delays(self, barrier: int | None = None) -> Delays:
+        """How long after a barrier each table was complete and its changes were out, and what each derived job took of
+        that. barrier: None for all that tables were complete up to, by the snapshots that are kept. Raises
+        NotFoundError for one that no table has come to, or whose snapshots have expired.
+        """
+        asked = None if barrier is None else whole_number(barrier, "barrier", least=1)
+        opened = dict(tables_under_barriers(self._warehouse))
+        jobs = _running(_live([jobs_of(*table, self._clock) for table in opened.items()]))
+        kept = {name: KeptBarriers(table, asked) for name, table in opened.items()}
+        came = {each for one in kept.values() for each in one.frontiers()}
+        barriers = came if asked is None else {asked}
+        times = {name: one.times(barriers) for name, one in kept.items()}
+        found = delays_of(times, jobs, JobGraph(jobs, opened).layers(), barriers)
+        if asked is not None and not found.tables:
+            raise NotFoundError(
+                f"delays of barrier {asked}",
+                found="no table that has come to it by a snapshot that is kept",
+                expected=f"{max((one.newest for one in kept.values()), default=0) or 'none'} or an earlier one",
+                action="Choose another one, or wait for it.",
+            )
+        return found
 
     def common_barrier(self) -> int | None:
         """The newest one that is complete in all tables under barriers; None where there is none."""
@@ -179,7 +254,7 @@ class Topology:
         name = text(job, "job")
         found = next((one for one in declared if one.name == name), None)
         if found is None:
-            raise _no_job(name, declared)
+            raise _no_job(name, _live(tables))
         lead = leads_of(tables)[name]
         return replace(found, sinks=tuple(sorted(found.sinks, key=lambda s: s.table != lead)))
 

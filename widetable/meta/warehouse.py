@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
+
+import pyarrow as pa
 
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.operations.open_table import OpenTable
@@ -18,6 +20,18 @@ class Warehouse(Protocol):
 
     def table(self, name: str) -> OpenTable:
         """One of them."""
+        ...
+
+    def create_table(
+        self,
+        name: str,
+        schema: Mapping[str, pa.DataType | str],
+        *,
+        primary_key: Sequence[str],
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+    ) -> OpenTable:
+        """Make one, or open it where it may be there."""
         ...
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -180,11 +180,16 @@ def let_leave(table: OpenTable, name: str) -> CommitResult:
     members = barrier_views(table).newest().members
     member = members.get(name)
     if member is None:
-        raise NotFoundError(
-            f"writer {name!r}",
-            found=f"no such writer that {table.path} waits for",
-            expected=f"one of {', '.join(sorted(members)) or 'none'}",
-            action="Correct the name, or do nothing: it has left.",
-        )
+        raise nobody_waits_for(name, table.path, members)
     asked = BarrierStep(Act.LEAVE, name, member.run)
     return append_messages(table, [], Identity.unnamed(name), barrier=asked)
+
+
+def nobody_waits_for(name: str, table: str, members: Iterable[str]) -> NotFoundError:
+    """Of a writer that is none of those that the table waits for."""
+    return NotFoundError(
+        f"writer {name!a}",
+        found=f"no such writer that {table} waits for",
+        expected=f"one of {', '.join(sorted(members)) or 'none'}",
+        action="Correct the name, or do nothing: it has left.",
+    )

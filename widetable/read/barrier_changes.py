@@ -19,13 +19,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from widetable import options as opt
+from widetable.commit.barrier_state import BarrierState
 from widetable.errors import InvalidError, NotFoundError
 from widetable.read.barrier_view import BarrierViews
 from widetable.read.next_barrier import Available
 from widetable.write.table_state import TableState
 
-_BY_COMPACTION: Final = "lookup"
+BY_COMPACTION: Final = "lookup"
 _SHOWN: Final = 3
+
+
+def is_past(state: BarrierState, barrier: int) -> bool:
+    """Whether a snapshot of that state is at the position of a barrier or behind it."""
+    return state.frontier >= barrier and (state.waiting is None or state.waiting > barrier)
 
 
 class BarrierChanges:
@@ -45,7 +51,7 @@ class BarrierChanges:
         self._views.check(end)
         if start:
             self._views.check(start)
-        if self._producer == _BY_COMPACTION:
+        if self._producer == BY_COMPACTION:
             first = self.position(start) if start else self._before_all(start)
             ids = list(range(first + 1, self.position(end) + 1))
         else:
@@ -77,7 +83,7 @@ class BarrierChanges:
     def available(self, after: int) -> Iterator[tuple[int, int]]:
         """Spans (first, last) of barriers after one that changes can stop at, ascending, as they came."""
         interval = self._views.interval
-        if self._producer != _BY_COMPACTION:
+        if self._producer != BY_COMPACTION:
             newest = self._views.newest().frontier
             if newest > after:
                 yield after + interval, newest
@@ -104,7 +110,7 @@ class BarrierChanges:
     def first_needed(self, barrier: int) -> int:
         """The first snapshot that must be kept for changes after a barrier to be there, as far as it still is."""
         ids = self._views.ids
-        if self._producer == _BY_COMPACTION:
+        if self._producer == BY_COMPACTION:
             at = bisect_left(ids, True, key=lambda id: self._has_moved(id, barrier))
             return ids[min(at, len(ids) - 1)]
         found = bisect_right(ids, barrier, key=lambda id: self._views.state(id).highest)
@@ -115,8 +121,7 @@ class BarrierChanges:
         return self._state.options.get(opt.CHANGELOG_PRODUCER)
 
     def _has_moved(self, id: int, barrier: int) -> bool:
-        state = self._views.state(id)
-        return state.frontier >= barrier and (state.waiting is None or state.waiting > barrier)
+        return is_past(self._views.state(id), barrier)
 
     def _commits(self, start: int, end: int) -> Iterator[int]:
         ids = self._views.ids

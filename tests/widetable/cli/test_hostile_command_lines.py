@@ -32,6 +32,7 @@ USUAL = {
     "tag": ["create", "T", "there"],
     "branch": ["fast-forward", "T", "there", "--dry-run"],
     "consumer": ["delete", "T", "there"],
+    "meta": ["leave", ".", "db.under_barriers", "w", "--dry-run"],
     "rollback": ["T", "--snapshot", "1"],
     "completion": ["bash"],
     "warmup": [],

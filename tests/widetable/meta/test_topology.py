@@ -15,6 +15,7 @@ from tests.command_line import run
 from widetable.commit.writer_registration import PENDING_MILLIS, RUNNING_MILLIS
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.meta.topology import Topology
+from widetable.operations.barrier_writer import BarrierWriter
 
 OPTIONS = {
     "bucket": "1",
@@ -137,7 +138,7 @@ def test_a_registration_runs_out(tmp_path: Path) -> None:
         topology.renew("one")
     with pytest.raises(ConflictError, match="'two'"):
         topology.running("one")
-    topology.drop("two")
+    topology.register("two", sinks={"db.b": None})
     assert topology.renew("one").name == "one"
 
 
@@ -235,6 +236,49 @@ def test_a_root_that_is_ahead_in_its_lead_is_not_dropped(tmp_path: Path) -> None
         topology.drop("two sinks")
     topology.drop("two sinks", force=True)
     assert topology.jobs() == []
+
+
+def test_a_job_that_goes_on_in_another_process_is_not_dropped(tmp_path: Path) -> None:
+    clock = HandClock()
+    topology = Topology(catalog_of(tmp_path), clock, for_others=True)
+    topology.register("j", sources=["db.a"], sinks={"db.b": None, "db.c": None})
+    topology.running("j")
+    before = files_of(tmp_path)
+    with pytest.raises(ConflictError, match=r"renews its registration in db\.b"):
+        topology.drop("j")
+    assert files_of(tmp_path) == before
+    clock.millis += RUNNING_MILLIS
+    topology.drop("j")
+    assert files_of(tmp_path) == {}
+    topology.register("j", sinks={"db.b": None})
+    topology.running("j")
+    topology.drop("j", force=True)
+    assert files_of(tmp_path) == {}
+
+
+def test_a_drop_takes_along_what_ran_out_and_nobody_waits_for(tmp_path: Path) -> None:
+    clock = HandClock()
+    catalog = catalog_of(tmp_path)
+    topology = Topology(catalog, clock, for_others=True)
+    topology.register("forgotten", sinks={"db.a": None})
+    topology.register("waited for", sinks={"db.b": ["p"], "db.c": ["p"]})
+    BarrierWriter(catalog.table("db.b"), "waited for", ["p"])
+    clock.millis += PENDING_MILLIS
+    topology.register("planned", sinks={"db.b": ["q"]})
+    topology.register("ended", sinks={"db.c": ["q"]})
+    with pytest.raises(NotFoundError) as error:
+        topology.drop("nobody")
+    assert error.value.expected == "one of ended, planned, waited for"
+    with pytest.raises(NotFoundError) as error:
+        topology.renew("nobody")
+    assert error.value.expected == "one of ended, planned, waited for"
+    topology.drop("ended")
+    left = [Path(name).name for name in sorted(files_of(tmp_path))]
+    assert [name.removeprefix("widetable-writer-") for name in left] == [
+        "planned",
+        "waited for",
+        "waited for",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,187 @@
+"""The command of jobs and tables under barriers, on clicks -> x -> q -> y, where q is one barrier behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import widetable as wt
+from tests.command_line import run
+from tests.hostile_values import TEXTS
+from tests.widetable.meta.test_topology import catalog_of
+from widetable.cli.meta_command import ACTIONS
+from widetable.meta.topology import Topology
+
+NAMES = {"lineage": ["db.x"], "barriers": ["db.y"], "leave": ["db.y", "q"], "drop-job": ["q"]}
+
+
+def fill(warehouse: Path) -> str:
+    """Complete up to 20 in x, up to 10 in y."""
+    catalog = catalog_of(warehouse, "db.x", "db.y")
+    topology = catalog.topology()
+    topology.register("q", sources=["db.x"], sinks={"db.y": ["p"]})
+    topology.running("q")
+    clicks, q = catalog.writer("db.x", "clicks"), catalog.writer("db.y", "q", ["p"])
+    for barrier in (10, 20):
+        clicks.write({"id": [1], "p": [1]}, barrier=barrier, complete=True)
+    q.write({"id": [1], "p": [1]}, barrier=10, complete=True)
+    return str(warehouse)
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of tests that only look."""
+    return fill(tmp_path_factory.mktemp("warehouse"))
+
+
+def told(*arguments: str) -> str:
+    result = run("meta", *arguments)
+    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    return result.stdout
+
+
+def in_json(*arguments: str) -> Any:
+    return json.loads(told(*arguments, "--format", "json"))
+
+
+def refused(*arguments: str) -> str:
+    result = run("meta", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    return result.stderr
+
+
+def test_show_has_jobs_tables_and_what_is_complete_in_all(warehouse: str) -> None:
+    lines = [line.split() for line in told("show", warehouse).splitlines()]
+    assert lines[:3] == [
+        ["job", "kind", "state", "sources", "sinks"],
+        ["clicks", "root", "running", "-", "db.x"],
+        ["q", "derived", "running", "db.x", "db.y(p)"],
+    ]
+    assert [line[:5] for line in lines[5:7]] == [
+        ["db.x", "0", "Root", "20", "10"],
+        ["db.y", "1", "Intermediate", "10", "10"],
+    ]
+    assert [line[-1] for line in lines[5:7]] == ["clicks", "q"]
+    assert lines[-1] == ["complete", "in", "all", "tables:", "10"]
+    found = in_json("show", warehouse)
+    assert found["common_barrier"] == 10
+    assert found == {
+        **in_json("jobs", warehouse),
+        "tables": found["tables"],
+        "common_barrier": 10,
+    }
+    assert [table["table"] for table in in_json("tables", warehouse)["tables"]] == ["db.x", "db.y"]
+    assert "clicks" not in told("tables", warehouse).splitlines()[0]
+
+
+def test_lineage_has_both_directions(warehouse: str) -> None:
+    x = {"table": "db.x", "written_by": ["clicks"]}
+    y = {"table": "db.y", "written_by": ["q"]}
+    assert in_json("lineage", warehouse, "db.x") == {"upstream": [], "table": x, "downstream": [y]}
+    assert in_json("lineage", warehouse, "db.y") == {"upstream": [x], "table": y, "downstream": []}
+    assert [line.split() for line in told("lineage", warehouse, "db.y").splitlines()[1:]] == [
+        ["upstream", "db.x", "clicks"],
+        ["table", "db.y", "q"],
+    ]
+
+
+def test_barriers_are_those_of_the_topology(warehouse: str) -> None:
+    lines = [line.split() for line in told("barriers", warehouse, "db.y").splitlines()]
+    assert [line[:2] for line in lines[1:]] == [["10", "true"], ["20", "false"]]
+    assert (lines[1][-1], lines[2][-1]) == ("-", "q")
+    found = wt.Catalog(warehouse).topology().barriers("db.y")
+    assert [tuple(row.values()) for row in in_json("barriers", warehouse, "db.y")["barriers"]] == [
+        (
+            one.barrier,
+            one.is_complete,
+            one.is_exact,
+            one.base_id,
+            one.extra_files,
+            one.hidden_files,
+            one.snapshot_id,
+            one.changelog_snapshot_id,
+            list(one.missing),
+        )
+        for one in found
+    ]
+    assert len(in_json("barriers", warehouse, "db.x", "--limit", "1")["barriers"]) == 2
+
+
+def test_delays_are_those_of_the_topology(warehouse: str) -> None:
+    found = in_json("delay", warehouse, "--barrier", "10")
+    (delay,) = wt.Catalog(warehouse).topology().delays(10).jobs
+    assert [row["share_millis"] for row in found["jobs"]] == [delay.share_millis]
+    assert [(row["table"], row["slowest_job"]) for row in found["tables"]] == [
+        ("db.x", None),
+        ("db.y", "q"),
+    ]
+    assert {row["barrier"] for row in in_json("delay", warehouse)["tables"]} == {10, 20}
+    newest = in_json("delay", warehouse, "--limit", "1")
+    assert [(row["barrier"], row["table"]) for row in newest["tables"]] == [(20, "db.x")]
+    assert newest["jobs"] == []
+    lines = told("delay", warehouse, "--barrier", "10").splitlines()
+    assert [line.split()[:2] for line in (lines[2], lines[5])] == [["10", "db.y"], ["10", "q"]]
+
+
+def test_what_has_ended_leaves_and_a_dry_run_leaves_it(tmp_path: Path) -> None:
+    warehouse = fill(tmp_path)
+    asked = ("drop-job", warehouse, "q", "--dry-run")
+    assert in_json(*asked) == {"left": "q", "tables": ["db.y"], "dry_run": True}
+    assert told("leave", warehouse, "db.x", "clicks", "--dry-run") == "clicks would leave db.x\n"
+    assert [job["name"] for job in in_json("jobs", warehouse)["jobs"]] == ["clicks", "q"]
+    assert told("leave", warehouse, "db.x", "clicks") == "clicks has left db.x\n"
+    assert told("drop-job", warehouse, "q") == "q has left db.y\n"
+    assert in_json("jobs", warehouse) == {"jobs": []}
+    assert in_json("rebuild", warehouse)["tables"]["__meta.__META_TABLE_VERSION"] == 2
+    assert "__meta.__META_ETL_SINK: 0 rows" in told("rebuild", warehouse).splitlines()
+    topology = Topology(wt.Catalog(warehouse), for_others=True)
+    topology.register("goes on", sinks={"db.y": None})
+    topology.running("goes on")
+    assert "renews its registration" in refused("drop-job", warehouse, "goes on")
+    told("drop-job", warehouse, "goes on", "--force")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (("lineage", "W"), "no NAME"),
+        (("leave", "W", "db.y"), "'db.y'"),
+        (("jobs", "W", "db.y"), "'db.y'"),
+        (("show", "W", "--force"), "--force"),
+        (("lineage", "W", "db.y", "--limit", "1"), "--limit"),
+        (("barriers", "W", "db.y", "--barrier", "10"), "--barrier"),
+        (("delay", "W", "--limit", "-1"), "-1"),
+        (("delay", "W", "--barrier", "30"), "no table"),
+        (("show", "W/db.db/x"), "no database"),
+        (("serve", "W"), "arguments that do not fit"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+)
+def test_words_that_do_not_fit_are_refused(
+    warehouse: str, arguments: tuple[str, ...], found: str
+) -> None:
+    assert found in refused(*(word.replace("W", warehouse, 1) for word in arguments))
+
+
+def lines_of(warehouse: str, action: str) -> Iterator[list[str]]:
+    """With a hostile text in each place."""
+    words = [action, warehouse, *NAMES.get(action, [])]
+    for text in TEXTS:
+        for at in range(1, len(words)):
+            yield [*words[:at], text, *words[at + 1 :]]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_hostile_name_is_refused_in_one_line(
+    warehouse: str, action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in lines_of(warehouse, action):
+        result = run("meta", *words)
+        assert (result.exit_code, result.stdout) == (2, ""), ascii(words)[:200]
+        assert len(result.stderr.splitlines()) == 1
+    assert len(wt.Catalog(warehouse).topology().jobs()) == 2

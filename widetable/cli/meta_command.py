@@ -1,0 +1,53 @@
+"""The command of a warehouse's tables under barriers and their jobs: meta."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from widetable.cli.command import FORMATS, Command, argument, flag, number
+
+ACTIONS: Final = (
+    "show",
+    "jobs",
+    "tables",
+    "lineage",
+    "barriers",
+    "delay",
+    "leave",
+    "drop-job",
+    "rebuild",
+)
+
+META_COMMAND: Final = Command(
+    "meta",
+    "look after tables under barriers",
+    "meta",
+    "Show jobs, tables and barriers of a warehouse; let those that have ended leave.",
+    (
+        argument("action", f"{', '.join(ACTIONS)}.", metavar="ACTION", choices=ACTIONS),
+        argument("path", "The warehouse's directory, or its file: URL.", metavar="WAREHOUSE"),
+        argument(
+            "name",
+            "lineage, barriers, leave: a table, as db.name; drop-job: a job.",
+            metavar="NAME",
+            nargs="?",
+        ),
+        argument("writer", "leave: who will not come back.", metavar="WRITER", nargs="?"),
+        number("--barrier", "delay: of this one; by default of all that are kept.", "MILLISECONDS"),
+        number("--limit", "barriers, delay: so many at most, the newest.", "NUMBER"),
+        flag("--force", "leave, drop-job: even if it goes on, or has not come equally far."),
+        flag("--dry-run", "leave, drop-job: only say what would be left."),
+        *FORMATS,
+    ),
+    (
+        "widetable meta show /warehouse",
+        "widetable meta lineage /warehouse shop.users",
+        "widetable meta delay /warehouse --limit 10",
+        "widetable meta leave /warehouse shop.users crm --dry-run",
+        "widetable meta drop-job /warehouse amounts",
+    ),
+    "show: jobs and tables. jobs: what each reads and writes. tables: how far each is, who is missing.\n"
+    "lineage: what a table is made of, and what is made of it. barriers: which snapshots they are.\n"
+    "delay: when tables came to their barriers, what jobs took of that. leave: from one table;\n"
+    "drop-job: from all that it writes. rebuild: bring the tables of the database __meta up to date.",
+)

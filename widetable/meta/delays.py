@@ -1,0 +1,225 @@
+"""How long tables and jobs take from barrier to barrier, and which job is the slowest of a path. Pure.
+
+    a table    written - T, changes - T                        when its rows, and its changes, up to T were there
+    a job      wait  = begin - changes(T) of its last source   until its batch was planned
+               cost  = end - begin                             until it was committed in all of its sinks
+               share = wait + cost                             what it adds to the delay of what it makes
+    a path     to a table: the job that ended last in it, the last source of that job, and so on to a root
+
+Shares of a path and changes(T) - T of its root give the delay of the table. All are differences of snapshot times, so
+they are as good as the clocks that the writers have, and may be negative. Source: F35 of FLIP-276. Raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from widetable.commit.writer_registration import DERIVED, Job
+from widetable.operations.inspected_frame import TIME, frame_of_rows
+
+_TABLES: Final = pa.schema(
+    [
+        pa.field("barrier", pa.int64(), nullable=False),
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("written_delay_millis", pa.int64(), nullable=False),
+        pa.field("changes_delay_millis", pa.int64()),
+        pa.field("path", pa.list_(pa.string()), nullable=False),
+        pa.field("slowest_job", pa.string()),
+    ]
+)
+_JOBS: Final = pa.schema(
+    [
+        pa.field("barrier", pa.int64(), nullable=False),
+        pa.field("job", pa.string(), nullable=False),
+        pa.field("last_source", pa.string()),
+        pa.field("begin_time", TIME),
+        pa.field("end_time", TIME, nullable=False),
+        pa.field("wait_millis", pa.int64()),
+        pa.field("cost_millis", pa.int64()),
+        pa.field("share_millis", pa.int64()),
+    ]
+)
+
+
+class JobCommit(NamedTuple):
+    """Epoch milliseconds. begin_millis: None where the commit does not say it."""
+
+    begin_millis: int | None
+    end_millis: int
+
+
+@dataclass(frozen=True)
+class BarrierTimes:
+    """Of one table. written, changes: barrier to epoch milliseconds, of those that are known. commits: by job and
+    barrier.
+    """
+
+    written: Mapping[int, int]
+    changes: Mapping[int, int]
+    commits: Mapping[tuple[str, int], JobCommit]
+
+
+@dataclass(frozen=True)
+class TableDelay:
+    """Of one table and barrier, in milliseconds after the barrier. changes_delay_millis: None where its changes are not
+    out, or do not stop at the barrier. path: the jobs that brought it there, the first one first; empty for a root's
+    table. slowest_job: the one of them with the largest share.
+    """
+
+    __module__ = "widetable"
+
+    barrier: int
+    table: str
+    written_delay_millis: int
+    changes_delay_millis: int | None
+    path: tuple[str, ...]
+    slowest_job: str | None
+
+
+@dataclass(frozen=True)
+class JobDelay:
+    """Of one derived job and barrier. last_source: of its sources the one whose changes came last; None where that is
+    not known. begin_time_millis, end_time_millis: since the epoch. share_millis: wait and cost together; None, as these
+    are, where what it is reckoned from is not known.
+    """
+
+    __module__ = "widetable"
+
+    barrier: int
+    job: str
+    last_source: str | None
+    begin_time_millis: int | None
+    end_time_millis: int
+    wait_millis: int | None
+    cost_millis: int | None
+    share_millis: int | None
+
+
+@dataclass(frozen=True)
+class Delays:
+    """By barrier; tables by layer and name, jobs after those that feed them. A table is left out at a barrier that it
+    has not come to, that one of its jobs passed over, or whose snapshots have expired; a job at one that it did not
+    commit in all of its sinks.
+    """
+
+    __module__ = "widetable"
+
+    tables: tuple[TableDelay, ...]
+    jobs: tuple[JobDelay, ...]
+
+    def tables_to_arrow(self) -> pa.Table:
+        """One row for each of `tables`, its fields as columns."""
+        rows = (
+            (
+                one.barrier,
+                one.table,
+                one.written_delay_millis,
+                one.changes_delay_millis,
+                list(one.path),
+                one.slowest_job,
+            )
+            for one in self.tables
+        )
+        return frame_of_rows(_TABLES, rows, "delays of tables")
+
+    def jobs_to_arrow(self) -> pa.Table:
+        """One row for each of `jobs`, its fields as columns; times are timestamps."""
+        rows = (
+            (
+                one.barrier,
+                one.job,
+                one.last_source,
+                one.begin_time_millis,
+                one.end_time_millis,
+                one.wait_millis,
+                one.cost_millis,
+                one.share_millis,
+            )
+            for one in self.jobs
+        )
+        return frame_of_rows(_JOBS, rows, "delays of jobs")
+
+
+def delays_of(
+    times: Mapping[str, BarrierTimes],
+    jobs: Iterable[Job],
+    layers: Sequence[Sequence[str]],
+    barriers: Iterable[int],
+) -> Delays:
+    """times: of the tables under barriers; layers: of these and others, which are left out."""
+    order = [table for layer in layers for table in sorted(layer) if table in times]
+    place = {table: at for at, table in enumerate(order)}
+    derived = sorted(
+        (job for job in jobs if job.kind == DERIVED),
+        key=lambda job: (max(place.get(table, 0) for table in job.tables), job.name),
+    )
+    tables: list[TableDelay] = []
+    done: list[JobDelay] = []
+    for barrier in sorted(set(barriers)):
+        found = [(job, _of_job(job, barrier, times)) for job in derived]
+        made = [(job, delay) for job, delay in found if delay is not None]
+        done += [delay for _, delay in made]
+        tables += _of_tables(order, barrier, times, made)
+    return Delays(tuple(tables), tuple(done))
+
+
+def _of_job(job: Job, barrier: int, times: Mapping[str, BarrierTimes]) -> JobDelay | None:
+    sinks = [
+        times[table].commits.get((job.name, barrier)) for table in job.tables if table in times
+    ]
+    commits = [commit for commit in sinks if commit is not None]
+    if not commits or len(commits) < len(job.tables):
+        return None
+    begins = [commit.begin_millis for commit in commits if commit.begin_millis is not None]
+    begin, end = min(begins, default=None), max(commit.end_millis for commit in commits)
+    ready = {
+        table: times[table].changes[barrier]
+        for table in job.sources
+        if table in times and barrier in times[table].changes
+    }
+    if not ready or len(ready) < len(job.sources):
+        cost = None if begin is None else end - begin
+        return JobDelay(barrier, job.name, None, begin, end, None, cost, None)
+    last = max(sorted(ready), key=lambda table: ready[table])
+    share = end - ready[last]
+    if begin is None:
+        return JobDelay(barrier, job.name, last, None, end, None, None, share)
+    wait, cost = begin - ready[last], end - begin
+    return JobDelay(barrier, job.name, last, begin, end, wait, cost, share)
+
+
+def _of_tables(
+    order: Sequence[str],
+    barrier: int,
+    times: Mapping[str, BarrierTimes],
+    made: Sequence[tuple[Job, JobDelay]],
+) -> Iterable[TableDelay]:
+    paths: dict[str, tuple[JobDelay, ...]] = {}
+    for table in order:
+        # What it is made of comes before it, so the path of that is there.
+        into = [delay for job, delay in made if table in job.tables]
+        last = max(into, key=lambda delay: delay.end_time_millis, default=None)
+        if last is None:
+            paths[table] = ()
+        else:
+            paths[table] = (*paths.get(last.last_source or "", ()), last)
+        written = times[table].written.get(barrier)
+        changes = times[table].changes.get(barrier)
+        if written is not None:
+            yield TableDelay(
+                barrier,
+                table,
+                written - barrier,
+                None if changes is None else changes - barrier,
+                tuple(delay.job for delay in paths[table]),
+                _slowest(paths[table]),
+            )
+
+
+def _slowest(path: Sequence[JobDelay]) -> str | None:
+    shares = {delay.job: delay.share_millis for delay in path if delay.share_millis is not None}
+    return max(shares, key=lambda job: shares[job], default=None)
