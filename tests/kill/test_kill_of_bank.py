@@ -174,6 +174,8 @@ def test_money_is_all_there_at_every_barrier(
     assert disagreements, "read uncommitted was always right: this test could not fail"
     for name in (CREDITS, DEBITS):
         table = bank.catalog.table(name)
+        # What the last commit compacts may have lost against the upkeep, which nobody goes on with.
+        table.compact()
         assert not table.audit().findings
         assert bank.changes_end_right(table, newest), "changes do not end where the table is"
     tally(kills=kills.total(), sessions=sessions, disagreements=disagreements)

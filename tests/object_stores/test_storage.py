@@ -172,12 +172,35 @@ def test_a_read_that_fails_is_made_again(
     file_io.replace(f"{place}/a", b"0123456789")
     left = [fault]
     proxy.plan = lambda method, path: left.pop() if method == "GET" and left else None
-    try:
-        found = file_io.read(f"{place}/a")
-    except StorageError:  # a body that was cut, where the client does not go on with the rest
-        found = file_io.read(f"{place}/a")
-    assert found == b"0123456789"
+    assert file_io.read(f"{place}/a") == b"0123456789"
     assert left == []
+
+
+def test_answers_that_were_cut_are_asked_for_again(
+    file_io: ObjectStoreFileIO, proxy: FaultyProxy, place: str
+) -> None:
+    """What is said of an object that is not there has a body, too."""
+    left: list[Fault] = []
+    proxy.plan = lambda method, path: left.pop() if left and method != "HEAD" else None
+
+    def cut(answers: int) -> None:
+        left[:] = [Fault.CUT] * answers
+
+    cut(2)
+    with pytest.raises(NotFoundError):
+        file_io.read(f"{place}/none")
+    cut(0)
+    file_io.replace(f"{place}/a", b"0123456789")
+    for _ in range(2):
+        cut(1)
+        with file_io.open_input(f"{place}/a") as opened:
+            assert opened.read() == b"0123456789"
+    cut(1)
+    assert file_io.replace_if(f"{place}/a", b"0123456789", b"1")
+    cut(1)
+    file_io.delete_all([f"{place}/a", f"{place}/none"])
+    cut(0)
+    assert file_io.list(place) == []
 
 
 def test_a_store_that_passes_conditions_over_is_refused(

@@ -46,7 +46,7 @@ from widetable.storage.store_client import store_client
 
 T = TypeVar("T")
 
-_LIST_TRIES: Final = 4
+_ANSWER_TRIES: Final = 4
 # Of one object that is written: what is longer goes up in parts.
 _PART_BYTES: Final = 8 << 20
 # Up to here bytes are put on condition; what is longer is copied by the store, under a name that is new.
@@ -76,27 +76,32 @@ class ObjectStoreFileIO:
         return self._root
 
     def read(self, path: str) -> bytes:
-        with self._mapped_errors(path):
-            return bytes(self._client.obs.get(self._client.store, self._key(path)).bytes())
+        client, key = self._client, self._key(path)
+        return self._answered(path, lambda: bytes(client.obs.get(client.store, key).bytes()))
 
     def open_input(self, path: str) -> pa.NativeFile:
         obs, key = self._client.obs, self._key(path)
 
         def tail(size: int) -> tuple[bytes, int]:
             start = max(0, self.size(path) - size) if self._has_no_tails else None
+            of = {"suffix": size} if start is None else {"offset": start}
+
+            def ask() -> tuple[bytes, int]:
+                found = obs.get(self._client.store, key, options={"range": of})
+                return bytes(found.bytes()), int(found.meta["size"])
+
             try:
-                with self._mapped_errors(path):
-                    of = {"suffix": size} if start is None else {"offset": start}
-                    found = obs.get(self._client.store, key, options={"range": of})
-                    return bytes(found.bytes()), int(found.meta["size"])
+                return self._answered(path, ask)
             except StorageError:
                 if self.size(path):
                     raise
                 return b"", 0  # stores have no range of an empty object
 
         def range_of(start: int, end: int) -> bytes:
-            with self._mapped_errors(path):
-                return bytes(obs.get_range(self._client.store, key, start=start, end=end))
+            store = self._client.store
+            return self._answered(
+                path, lambda: bytes(obs.get_range(store, key, start=start, end=end))
+            )
 
         return pa.PythonFile(RangedInput(tail, range_of), mode="r")
 
@@ -121,15 +126,19 @@ class ObjectStoreFileIO:
         return self._put_if(path, data, "create")
 
     def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        with self._mapped_errors(path):
-            self._client.obs.put(self._client.store, self._key(path), data)
+        client, key = self._client, self._key(path)
+        self._answered(path, lambda: client.obs.put(client.store, key, data))
 
     def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
         """On the condition that it has not changed since the look (`If-Match`)."""
+        client, key = self._client, self._key(path)
+
+        def ask() -> tuple[bool, dict[str, Any]]:
+            found = client.obs.get(client.store, key)
+            return bytes(found.bytes()) == held, found.meta
+
         try:
-            with self._mapped_errors(path):
-                found = self._client.obs.get(self._client.store, self._key(path))
-                is_there, meta = bytes(found.bytes()) == held, found.meta
+            is_there, meta = self._answered(path, ask)
             if not is_there:
                 return False
             version = {name: meta[name] for name in ("e_tag", "version") if meta[name]}
@@ -141,9 +150,8 @@ class ObjectStoreFileIO:
         if replace or self.size(source) > _SMALL_BYTES:
             if not replace and self.exists(target):
                 return False
-            with self._mapped_errors(source):
-                keys = self._key(source), self._key(target)
-                self._client.obs.copy(self._client.store, *keys, overwrite=True)
+            client, keys = self._client, (self._key(source), self._key(target))
+            self._answered(source, lambda: client.obs.copy(client.store, *keys, overwrite=True))
             return True
         return self.publish(target, self.read(source))
 
@@ -163,7 +171,7 @@ class ObjectStoreFileIO:
     def list(self, path: str) -> list[FileStatus]:
         key, client = self._key(path), self._client
         prefix = f"{key}/" if key else None
-        found = self._whole_list(
+        found = self._answered(
             path, lambda: client.obs.list_with_delimiter(client.store, prefix=prefix)
         )
         below = len(key) + 1 if key else 0
@@ -181,9 +189,9 @@ class ObjectStoreFileIO:
         """S3 does not say whether there was anything: it is asked before."""
         if not self.exists(path):
             return False
+        client, key = self._client, self._key(path)
         try:
-            with self._mapped_errors(path):
-                self._client.obs.delete(self._client.store, self._key(path))
+            self._answered(path, lambda: client.obs.delete(client.store, key))
         except NotFoundError:
             return False
         return True
@@ -204,7 +212,7 @@ class ObjectStoreFileIO:
                 was_there = True
                 self._delete_all([one["path"] for one in cast("Sequence[dict[str, Any]]", page)])
 
-        self._whole_list(path, delete_pages)
+        self._answered(path, delete_pages)
         return was_there
 
     def delete_empty_dir(self, path: str) -> bool:
@@ -224,12 +232,14 @@ class ObjectStoreFileIO:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         return turn(os.path.join(folder, hashlib.sha256(path.encode()).hexdigest()))
 
-    def _whole_list(self, path: str, read: Callable[[], T]) -> T:
-        """What reads lists, begun anew: obstore asks again where there was no answer, and not where a list was cut."""
-        for tries_left in reversed(range(_LIST_TRIES)):
+    def _answered(self, path: str, ask: Callable[[], T]) -> T:
+        """What may be done twice, begun anew: obstore asks again where there was no answer, not where one was cut, be
+        it a list or what is said of an object that is not there.
+        """
+        for tries_left in reversed(range(_ANSWER_TRIES)):
             try:
                 with self._mapped_errors(path):
-                    return read()
+                    return ask()
             except StorageError as refusal:
                 if not tries_left or "response body" not in refusal.found:
                     raise
@@ -237,9 +247,9 @@ class ObjectStoreFileIO:
 
     def _delete_all(self, keys: Sequence[str]) -> None:
         """S3 takes them at once; other stores mind those that somebody else has deleted."""
+        client = self._client
         try:
-            with self._mapped_errors(self._root):
-                self._client.obs.delete(self._client.store, keys)
+            self._answered(self._root, lambda: client.obs.delete(client.store, keys))
         except NotFoundError:
             for key in keys:
                 self.delete(f"{self._root}/{key}")
