@@ -23,7 +23,7 @@ from pyspark.sql import functions as sf
 
 from widetable import Catalog, InvalidError, UnsupportedError
 from widetable.connector import KIND, ROW_KIND_COLUMN, change_schema, names, schema_of_form, text
-from widetable_spark.job_sink import JobSink, SinkTable
+from widetable_spark.etl_sink import EtlSink, SinkTable
 from widetable_spark.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import spark_schema
@@ -94,7 +94,7 @@ class Etl:
         self,
         tables: str | Mapping[str, Rows | None],
         columns: Sequence[str] | Mapping[str, Sequence[str] | None] | None = None,
-    ) -> JobSink:
+    ) -> EtlSink:
         """What `foreachBatch` of the job's query takes. tables: `db.name`, or several, each with what makes its rows of
         those of the batch (None: they are these); the first is committed first. columns: that the job writes besides
         the key, in one table, or by table; None: all of them.
@@ -120,7 +120,7 @@ class Etl:
         parts = [
             SinkTable(self._catalog.table(name), rows, sinks[name]) for name, rows in made.items()
         ]
-        return JobSink(
+        return EtlSink(
             self._spark, topology, self._job, parts, self._storage, is_root=not self._sources
         )
 

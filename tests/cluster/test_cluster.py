@@ -27,7 +27,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.storage import store_client
 
 WRITERS = int(os.environ.get("WIDETABLE_CLUSTER_WRITERS", "2"))
-BATCHES = int(os.environ.get("WIDETABLE_CLUSTER_BATCHES", "6"))
+BATCHES = int(os.environ.get("WIDETABLE_CLUSTER_BATCHES", "4"))
 ROWS = int(os.environ.get("WIDETABLE_CLUSTER_ROWS", "150"))
 KILLS = int(os.environ.get("WIDETABLE_CLUSTER_KILLS", "1"))
 OPTIONS = {

@@ -27,7 +27,7 @@ from widetable.schema import TableSchema
 
 pytestmark = pytest.mark.interop
 
-TABLES = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "60"))
+TABLES = int(os.environ.get("WIDETABLE_INTEROP_TABLES", "40"))
 
 
 def is_served(spec: TableSpec) -> bool:

@@ -25,7 +25,7 @@ from tests.random_table import (
 
 
 @pytest.mark.parametrize("ordered", [False, True], ids=["any table", "with sequences"])
-@settings(max_examples=max(20, settings().max_examples))
+@settings(max_examples=max(10, settings().max_examples // 2))
 @given(data=st.data())
 def test_rows_do_not_depend_on_rescaling(ordered: bool, data: st.DataObject) -> None:
     specs = table_specs()

@@ -252,7 +252,7 @@ class Ground:
 
 
 # Values that are tried for each argument.
-VALUES = int(os.environ.get("WIDETABLE_HOSTILE_VALUES", "30"))
+VALUES = int(os.environ.get("WIDETABLE_HOSTILE_VALUES", "20"))
 
 
 def parameters(call: str) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 import widetable as wt
 from tests.branched import Rows, create, opened, put, rows_of
 
-STEPS = int(os.environ.get("WIDETABLE_BRANCH_STEPS", "50"))
+STEPS = int(os.environ.get("WIDETABLE_BRANCH_STEPS", "30"))
 
 
 class History:

@@ -9,17 +9,17 @@ commits raise.
 from __future__ import annotations
 
 import logging
-import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,6 +29,8 @@ from widetable_spark.query_offsets import QueryOffsets
 from widetable_spark.source_options import PATH, parse_options
 from widetable_spark.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
 
+# As Spark brings what tasks of its writers say.
+_PICKLER: Final[Any] = CPickleSerializer()
 _RENEWAL_SECONDS: Final = 20.0
 _log = logging.getLogger("widetable.spark")
 
@@ -44,7 +46,7 @@ class SinkTable:
     columns: tuple[str, ...] | None
 
 
-class JobSink:
+class EtlSink:
     """Made by `Etl.sink`; called by Spark, batch by batch."""
 
     def __init__(
@@ -63,7 +65,7 @@ class JobSink:
         self._tables = tables
         self._storage = storage
         self._is_root = is_root
-        self._run: _Run | None = None
+        self._run: _EtlRun | None = None
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         begin_millis = time.time_ns() // 1_000_000
@@ -76,7 +78,9 @@ class JobSink:
         if batch.span is not None:
             run.plans.forget(batch.span[0])
 
-    def _commit(self, run: _Run, batch: JobBatch, df: DataFrame, missing: Sequence[bool]) -> None:
+    def _commit(
+        self, run: _EtlRun, batch: JobBatch, df: DataFrame, missing: Sequence[bool]
+    ) -> None:
         lead = None
         for part, writer, is_missing in zip(self._tables, run.writers, missing, strict=True):
             rows = df if part.rows is None else part.rows(df)
@@ -90,17 +94,17 @@ class JobSink:
         """
         self._run_of(str(query.id))
 
-    def _run_of(self, query_id: str) -> _Run:
+    def _run_of(self, query_id: str) -> _EtlRun:
         """A query is taken as running with its first batch."""
         if self._run is None or self._run.query_id != query_id or not self._run.query.isActive:
             query = self._spark.streams.get(query_id)
             assert query is not None, "the query that calls is there"
             writers = [JobWriter(p.table, self._job, query_id, p.columns) for p in self._tables]
             self._topology.running(self._job)
-            self._run = _Run(query, query_id, writers, self._job, self._topology, self._is_root)
+            self._run = _EtlRun(query, query_id, writers, self._job, self._topology, self._is_root)
         return self._run
 
-    def _batch(self, run: _Run, number: int, begin_millis: int) -> JobBatch:
+    def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch:
         offsets = QueryOffsets(run.query)
         digest = offsets.digest(number)
         if self._is_root:
@@ -124,7 +128,7 @@ class JobSink:
         return query_id
 
 
-class _Run:
+class _EtlRun:
     """A query from its first batch to its end. turn: a batch, or what is done between batches."""
 
     def __init__(
@@ -219,11 +223,11 @@ def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> li
     _check_columns(part, tasks)
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        message = pickle.dumps(tasks.write(batches).files)
+        message = _PICKLER.dumps(tasks.write(batches).files)
         yield pa.RecordBatch.from_pydict({"files": [message]}, pa.schema({"files": pa.binary()}))
 
     found = rows.mapInArrow(write, "files binary").collect()
-    return [file for row in found for file in pickle.loads(row["files"])]  # noqa: S301  # our tasks'
+    return [file for row in found for file in _PICKLER.loads(row["files"])]
 
 
 def _check_columns(part: SinkTable, tasks: TaskWriter) -> None:
