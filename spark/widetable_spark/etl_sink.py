@@ -101,6 +101,7 @@ class EtlSink:
             assert query is not None, "the query that calls is there"
             writers = [JobWriter(p.table, self._job, query_id, p.columns) for p in self._tables]
             self._topology.running(self._job)
+            self._topology.keep()
             self._run = _EtlRun(query, query_id, writers, self._job, self._topology, self._is_root)
         return self._run
 
@@ -180,6 +181,7 @@ class _EtlRun:
     def _renew(self) -> None:
         if time.monotonic() - self._renewed_at >= _RENEWAL_SECONDS:
             self._topology.renew(self._job)
+            self._topology.keep()
             self._renewed_at = time.monotonic()
 
     def _complete(self) -> None:

@@ -1,7 +1,7 @@
 """How far the tables of a topology are, and what they wait for. Pure.
 
     frontier    the barrier up to which a table is complete
-    common      the newest one that is complete in all tables that jobs connect with it
+    common      the newest one that is complete and exact in all tables that jobs connect with it
     freshness   how long ago the frontier was, by the clock
 
 Raises nothing.
@@ -71,30 +71,19 @@ def progress_of(
     facts: Mapping[str, TableFacts],
     jobs: Iterable[Job],
     layers: Sequence[Sequence[str]],
-    components: Iterable[Iterable[str]],
+    common: Mapping[str, int],
     now_millis: int,
 ) -> list[TableProgress]:
-    """By layer, then by name. facts: of the tables under barriers; others in layers and components are left out."""
+    """By layer, then by name. facts: of the tables under barriers; others in layers are left out. common: the barrier
+    of each that it has in common with those that jobs connect with it, 0 for none.
+    """
     made = {table for job in jobs if job.kind == DERIVED for table in job.tables}
-    common = {
-        table: common_barrier(facts[each].state for each in component if each in facts)
-        for component in map(list, components)
-        for table in component
-    }
     return [
-        _progress(table, layer, facts[table], table in made, common[table], now_millis)
+        _progress(table, layer, facts[table], table in made, common[table] or None, now_millis)
         for layer, tables in enumerate(layers)
         for table in tables
         if table in facts
     ]
-
-
-def common_barrier(states: Iterable[BarrierState]) -> int | None:
-    """The newest one that is complete in all; None without any, and where their intervals differ."""
-    found = list(states)
-    if len({state.interval for state in found}) != 1:
-        return None
-    return min(state.frontier for state in found) or None
 
 
 def _progress(

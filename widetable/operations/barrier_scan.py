@@ -37,7 +37,9 @@ def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
     """The first snapshot that must stay for the newest complete barriers to be read."""
     if state.options.get(BARRIER_INTERVAL) is None:
         return []
-    floor_id = views_of(state, committer).floor_id(state.options.get(BARRIERS_KEPT))
+    views = views_of(state, committer)
+    barrier = views.newest().frontier - state.options.get(BARRIERS_KEPT) * views.interval
+    floor_id = views.floor_id(barrier)
     return [] if floor_id is None else [floor_id]
 
 
