@@ -59,7 +59,7 @@ class Job:
         }
         self.sink = sink
         self.writer = JobWriter(sink, name, run, None)
-        self.at = next(iter(self.sources.values())).initial()
+        self.at = 0
         self.batches = 0
         self.counts: Counter[str] = Counter()
 
@@ -82,7 +82,8 @@ class Job:
         row = {"id": [0], **{column: [counts[column]] for column in self.sources}}
         writer = new_writer(self.sink, list(row), named=True)
         writer.write(pa.RecordBatch.from_pydict(row))
-        batch_of = JobBatch(self.batches, end, f"{self.at}-{end}", (self.at, end))
+        before = self.at or next(iter(self.sources.values()))._plans.before(end) or 0
+        batch_of = JobBatch(self.batches, end, f"{self.at}-{end}", (before, end))
         result = self.writer.commit(writer.finish(), batch_of)
         if not dies_before_log:
             self.counts, self.at = counts, end

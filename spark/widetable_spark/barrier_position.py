@@ -58,7 +58,7 @@ class BarrierPosition:
 
     def initial(self) -> dict[str, Any]:
         """Where a query without a checkpoint starts."""
-        return self._offset(self._source.initial())
+        return self._offset(0)
 
     def stop_at_newest(self) -> None:
         """Take what is complete now as the last that there will be."""

@@ -113,8 +113,7 @@ class EtlSink:
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
         assert end is not None, "Spark notes where a batch ends before it begins"
         if before is None:
-            member = run.writers[0].member
-            before = 0 if member is None or member.at is None else member.at
+            before = run.plans.before(end) or 0
         return JobBatch(number, begin_millis, digest, (before, end))
 
     def _query_id(self) -> str:

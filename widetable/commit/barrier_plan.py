@@ -42,6 +42,13 @@ class BarrierPlans:
         found: int = _NOTE.from_json(data, path)["barrier"]
         return found
 
+    def before(self, barrier: int) -> int | None:
+        """After which one a barrier was planned; None where no plan says it."""
+        for planned in self._barriers():
+            if self.after(planned) == barrier:
+                return planned
+        return None
+
     def decide(self, barrier: int, chosen: int) -> int:
         """Say what comes after a barrier, unless somebody has; which it is."""
         path = self._paths.barrier_plan(self._job, barrier)
@@ -52,7 +59,11 @@ class BarrierPlans:
 
     def forget(self, before: int | None = None) -> None:
         """Delete those of barriers before one; None: all."""
-        for entry in self._file_io.list(self._paths.service_dir):
-            found = barrier_of_plan(entry.name, self._job)
-            if found is not None and (before is None or found < before):
-                self._file_io.delete(f"{self._paths.service_dir}/{entry.name}")
+        for planned in self._barriers():
+            if before is None or planned < before:
+                self._file_io.delete(self._paths.barrier_plan(self._job, planned))
+
+    def _barriers(self) -> list[int]:
+        entries = self._file_io.list(self._paths.service_dir)
+        found = (barrier_of_plan(entry.name, self._job) for entry in entries)
+        return [barrier for barrier in found if barrier is not None]

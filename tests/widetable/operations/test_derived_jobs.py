@@ -118,6 +118,18 @@ def test_a_batch_that_is_in_comes_again_from_what_its_consumer_kept(tmp_path: Pa
     assert rows(sink.scan(barrier=90)) == [{"id": 0, "x": 100}]
 
 
+def test_a_first_batch_that_is_in_comes_again_whole(tmp_path: Path) -> None:
+    """Spark asks where a query begins once more when its first batch was not noted as done."""
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    writer = wt.Catalog(tmp_path).writer("d.x", "w")
+    put(writer, range(10), 10)
+    job = Job("count", {"x": table}, sink)
+    assert job.next_end() == 10
+    assert job.run_batch(10, dies_before_log=True).committed
+    assert not job.run_batch(10).committed
+    assert job.counts == {"x": 10}
+
+
 def test_a_job_with_a_new_checkpoint_goes_on_where_it_was(tmp_path: Path) -> None:
     table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
     writer = wt.Catalog(tmp_path).writer("d.x", "w")
@@ -126,8 +138,10 @@ def test_a_job_with_a_new_checkpoint_goes_on_where_it_was(tmp_path: Path) -> Non
     first.run()
     put(writer, range(10, 20), 20)
     second = Job("count", {"x": table}, sink, run="2")
-    assert second.at == 10
-    second.run()
+    assert second.run() == [20]
+    assert rows(sink.scan()) == [{"id": 0, "x": 10}], (
+        "its state was lost, and only what came since was added"
+    )
     put(writer, range(20, 30), 30)
     end = first.next_end()
     assert end == 20  # as planned
