@@ -51,6 +51,7 @@ CALLS = """
     orphans PATH --older-than '0 s'
     join add ROOT/db.db/again --left db.a --right db.b --on u
     join run ROOT/db.db/again --once --quiet
+    meta show ROOT
     warmup
 """.strip().splitlines()
 # They write rows or a script, in formats of their own.
