@@ -178,7 +178,7 @@ def test_rows_as_columns_of_text(words: dict[str, str]) -> None:
     assert [line.split() for line in changes] == [["k", "v", "_row_kind"], ["1", "a", "+I"]]
 
 
-WITHOUT_TABLE = {"init", "ls", "doctor", "copy", "join", "completion", "warmup"}
+WITHOUT_TABLE = {"init", "ls", "doctor", "copy", "join", "meta", "completion", "warmup"}
 
 
 @pytest.mark.parametrize("path", ["ROOT", "ROOT/db.db", "ROOT/db.db/"])
