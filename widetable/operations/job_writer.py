@@ -5,9 +5,9 @@
     derived     those of the sources after P up to T belong to T, and complete it
     follower    another table of a root: its records belong to the barrier that they belong to in the first table
 
-A query takes its job over with the first batch that it commits; one that was there before is refused from then on, and so is one whose
-batches are not those that come next. Source: rules R4 to R6 and R10 of docs/consistency.md. Raises ConflictError for
-both, and what a commit raises.
+A query takes its job over with the first batch that it commits; one that was there before is refused from then on, and
+so is one whose batches are not those that come next. Source: rules R4 to R6 and R10 of docs/consistency.md. Raises
+ConflictError for both, and what a commit raises.
 """
 
 from __future__ import annotations
