@@ -59,7 +59,8 @@ class Job:
         }
         self.sink = sink
         self.writer = JobWriter(sink, name, run, None)
-        self.at = next(iter(self.sources.values())).initial()
+        first = next(iter(self.sources.values()))
+        self.at, self.revision = first.initial(), first.revision
         self.batches = 0
         self.counts: Counter[str] = Counter()
 
@@ -82,7 +83,9 @@ class Job:
         row = {"id": [0], **{column: [counts[column]] for column in self.sources}}
         writer = new_writer(self.sink, list(row), named=True)
         writer.write(pa.RecordBatch.from_pydict(row))
-        batch_of = JobBatch(self.batches, end, f"{self.at}-{end}", (self.at, end))
+        batch_of = JobBatch(
+            self.batches, end, f"{self.at}-{end}", (self.at, end), revision=self.revision
+        )
         result = self.writer.commit(writer.finish(), batch_of)
         if not dies_before_log:
             self.counts, self.at = counts, end
