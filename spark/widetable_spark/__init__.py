@@ -12,11 +12,13 @@ from widetable_spark.joining import lookup_join
 from widetable_spark.maintaining import maintain
 from widetable_spark.reading import read
 from widetable_spark.sql_names import register_catalog
+from widetable_spark.views import SessionViews, session
 
 __all__ = [
     "CommitProgress",
     "CommitProgressListener",
     "Etl",
+    "SessionViews",
     "WidetableDataSource",
     "etl",
     "inspect",
@@ -25,6 +27,7 @@ __all__ = [
     "read",
     "register_catalog",
     "register_changes",
+    "session",
     "signed_count",
     "signed_sum",
 ]

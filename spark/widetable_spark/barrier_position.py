@@ -27,7 +27,15 @@ OFFSET_VERSION: Final = 3
 class BarrierPosition:
     """Of one query. Not thread-safe. Close it."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, source: AlignedSource, asked: AskedFirst) -> None:
+        self._source = source
+        self._asked = asked
+        self._looked_at = float("-inf")
+        self._bound: int | None = None
+
+    @staticmethod
+    def of(options: SourceOptions, columns: Sequence[str]) -> BarrierPosition:
+        """Of the job and table that options name."""
         if not HAS_LIMITS:
             raise UnsupportedError(
                 "sources of a job",
@@ -45,14 +53,12 @@ class BarrierPosition:
                 action="Read a table that a catalog has made.",
             )
         catalog = Catalog(place[0], storage_options=options.storage_dict)
-        self._source = _source(table, job, catalog, columns)
-        self._asked = AskedFirst(f"{place[0]} {job}")
-        self._looked_at = float("-inf")
-        self._bound: int | None = None
+        source = _source(table, job, catalog, columns)
+        return BarrierPosition(source, AskedFirst(f"{place[0]} {job}"))
 
     def initial(self) -> dict[str, Any]:
         """Where a query without a checkpoint starts."""
-        return self._offset(self._source.initial())
+        return self._offset(0)
 
     def stop_at_newest(self) -> None:
         """Take what is complete now as the last that there will be."""

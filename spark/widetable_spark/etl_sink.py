@@ -101,6 +101,7 @@ class EtlSink:
             assert query is not None, "the query that calls is there"
             writers = [JobWriter(p.table, self._job, query_id, p.columns) for p in self._tables]
             self._topology.running(self._job)
+            self._topology.keep()
             self._run = _EtlRun(query, query_id, writers, self._job, self._topology, self._is_root)
         return self._run
 
@@ -112,8 +113,7 @@ class EtlSink:
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
         assert end is not None, "Spark notes where a batch ends before it begins"
         if before is None:
-            member = run.writers[0].member
-            before = 0 if member is None or member.at is None else member.at
+            before = run.plans.before(end) or 0
         return JobBatch(number, begin_millis, digest, (before, end))
 
     def _query_id(self) -> str:
@@ -180,6 +180,7 @@ class _EtlRun:
     def _renew(self) -> None:
         if time.monotonic() - self._renewed_at >= _RENEWAL_SECONDS:
             self._topology.renew(self._job)
+            self._topology.keep()
             self._renewed_at = time.monotonic()
 
     def _complete(self) -> None:

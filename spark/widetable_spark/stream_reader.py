@@ -79,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         added = names_of_form(self._options.change_form) if self._options.read_changelog else ()
         columns = [name for name in self._schema.names if name not in added]
         if self._options.barrier_job is not None:
-            return BarrierPosition(self._options, columns)
+            return BarrierPosition.of(self._options, columns)
         return StreamPosition(self._options.table(), self._options.stream, columns)
 
     def initialOffset(self) -> dict[str, Any]:

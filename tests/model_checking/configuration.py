@@ -15,6 +15,7 @@ Mistake = Literal[
     "label_not_checked",
     "plan_not_durable",
     "sources_ask_alone",
+    "any_source_decides",
     "label_per_sink",
     "follower_pushed",
     "expiry_without_floor",

@@ -69,6 +69,7 @@ MISTAKES: Final[dict[Mistake, str]] = {
     "label_not_checked": "races",
     "plan_not_durable": "changelog",
     "sources_ask_alone": "sinks",
+    "any_source_decides": "sinks",
     "label_per_sink": "sinks",
     "follower_pushed": "sinks",
     "expiry_without_floor": "floor",

@@ -58,13 +58,16 @@ class JobProcess:
                 yield f"{self.name} crashes", state.crashed().with_job(self.index, crashed)
 
     def plan(self, state: State, own: JobState) -> Steps:
-        """Source after source is asked for the barrier to read up to; when all are, that is written ahead."""
+        """Source after source is asked for the barrier to read up to; when all are, that is written ahead. While the
+        first that is asked has nothing to say the others have not, either: such a round changes nothing.
+        """
         for place, source in enumerate(self.sources):
             if own.asked[place] is not None:
                 continue
             for barrier in self.choices(state, own, place):
                 asked = (*own.asked[:place], barrier, *own.asked[place + 1 :])
-                after = state.with_job(self.index, own._replace(asked=asked, plan=barrier))
+                plan = own.plan if barrier == own.at[place] else barrier
+                after = state.with_job(self.index, own._replace(asked=asked, plan=plan))
                 yield f"{self.name} plans {source} {own.at[place]} -> {barrier}", after
         ahead = tuple(barrier for barrier in own.asked if barrier is not None)
         if len(ahead) == len(self.sources):
@@ -83,6 +86,9 @@ class JobProcess:
             return {own.plan}
         everywhere = self.world.available_in_all(state, self.sources)
         ready = {barrier for barrier in everywhere if barrier > own.at[0]}
+        if ready and mistake == "any_source_decides":
+            # This one was asked a moment earlier, when nothing was ready, and a later one decides.
+            return {own.at[place], *ready}
         if ready and mistake == "skip_to_newest":
             return {max(ready)}
         if ready and self.world.configuration.is_rounding:

@@ -105,6 +105,19 @@ def test_case_1_sessions_see_one_moment_of_two_jobs(jobs: SparkSession, tmp_path
         with catalog.session(tables=[AMOUNT, PRICE]) as after:
             assert (after.barrier, *seen(after)) == (20, 2500, 300, 8.333)
         assert (before.barrier, *seen(before)) == (10, 1000, 100, 10)
+    with widetable_spark.session(jobs, tmp_path, [AMOUNT, PRICE]) as views:
+        assert views.create_views([AMOUNT, PRICE]) == ["user_item_amount", "user_item_price"]
+        joined = (
+            "SELECT price, amount FROM user_item_amount JOIN user_item_price USING (user, item)"
+        )
+        root.write({"user": [1], "item": [1], "amount": [1]}, barrier=30, complete=True)
+        amounts.run()
+        for name in (AMOUNT, PRICE):
+            catalog.table(name).compact(full=True)
+            catalog.table(name).expire_snapshots(1, 1, 0)
+        assert views.barrier == 20
+        assert [tuple(row) for row in jobs.sql(joined).collect()] == [(2500, 300)]
+    assert not jobs.catalog.tableExists("user_item_amount")
     jobs_by_name = {job.name: job for job in catalog.topology().jobs()}
     assert jobs_by_name["amounts"].sources == (SHOPPING,)
     assert catalog.topology().downstream(SHOPPING) == [AMOUNT, PRICE]

@@ -44,6 +44,13 @@ class BarrierPlans:
         found: int = _NOTE.from_json(data, path)["barrier"]
         return found
 
+    def before(self, barrier: int) -> int | None:
+        """After which one a barrier was planned; None where no plan says it."""
+        for _, (revision, planned) in self._names():
+            if revision == self._revision and self.after(planned) == barrier:
+                return planned
+        return None
+
     def decide(self, barrier: int, chosen: int) -> int:
         """Say what comes after a barrier, unless somebody has; which it is."""
         path = self._path(barrier)
@@ -54,10 +61,15 @@ class BarrierPlans:
 
     def forget(self, before: int | None = None) -> None:
         """Delete those of barriers before one, and of revisions before; None: all."""
-        for entry in self._file_io.list(self._paths.service_dir):
-            found = plan_of(entry.name, self._job)
-            if found is not None and (before is None or found < (self._revision, before)):
-                self._file_io.delete(f"{self._paths.service_dir}/{entry.name}")
+        for name, planned in self._names():
+            if before is None or planned < (self._revision, before):
+                self._file_io.delete(f"{self._paths.service_dir}/{name}")
+
+    def _names(self) -> list[tuple[str, tuple[int, int]]]:
+        """With (revision, barrier); of all revisions."""
+        names = [entry.name for entry in self._file_io.list(self._paths.service_dir)]
+        found = ((name, plan_of(name, self._job)) for name in names)
+        return [(name, planned) for name, planned in found if planned is not None]
 
     def _path(self, barrier: int) -> str:
         return self._paths.barrier_plan(self._job, barrier, self._revision)

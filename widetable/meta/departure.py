@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from widetable.commit.barrier_plan import BarrierPlans
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.lease_term import Force
 from widetable.commit.writer_registration import RUNNING
@@ -75,4 +76,5 @@ def take_leave(job: str, table: OpenTable, found: JobsOfTable) -> None:
     """From one table. found: how it was."""
     if job in found.state.members:
         let_leave(table, job)
+    BarrierPlans(table._file_io, table._paths, job).forget()
     table._file_io.delete(table._paths.writer_registration(job))

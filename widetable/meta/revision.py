@@ -28,6 +28,7 @@ from widetable.commit.read_lease import hold
 from widetable.commit.revision_notes import RevisionNote, RevisionNotes, notes_of, unfinished
 from widetable.commit.writer_registration import DERIVED, Job
 from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.meta.barrier_floor import keep_common_barriers
 from widetable.meta.job_graph import JobGraph
 from widetable.meta.topology import Topology
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
@@ -118,7 +119,7 @@ def revise(
                 expected="one after the other",
                 action="Look what it does, and try again.",
             )
-        way.go(note, _scope(name, Topology(warehouse).jobs(), note.tables))
+        way.go(note, Topology(warehouse).jobs())
     return RevisionResult(note.number, name, to, found, jobs)
 
 
@@ -174,8 +175,9 @@ class _Way:
             lease = hold(table._file_io, table._paths, first_id)
             leases.callback(lease.release)
 
-    def go(self, note: RevisionNote, scope: _Scope) -> None:
-        """From the note to its end. What is made last goes back first."""
+    def go(self, note: RevisionNote, jobs: Sequence[Job]) -> None:
+        """From the note to its end. What is made last goes back first. jobs: by now."""
+        scope = _scope(note.table, jobs, note.tables)
         targets = self.targets(scope, note)
         for name, barrier in reversed(targets.items()):
             if name in self._opened:
@@ -184,12 +186,14 @@ class _Way:
             consumers = ConsumerStore(table._file_io, table._paths)
             if consumers.next_snapshot(job) is not None:
                 consumers.record(job, first_id)
+        components = JobGraph(jobs, self._opened).components()
+        keep_common_barriers(self._opened, components, note.number)
         self._notes.activate(note.number, targets)
 
     def _begins(
         self, targets: Mapping[str, int], scope: _Scope, revision: int
     ) -> Iterable[tuple[str, OpenTable, int]]:
-        """(job, source, first snapshot) of the jobs that go on at the barrier; of those sources that stand at it by then."""
+        """(job, source, first snapshot needed) of the jobs that go on at the barrier; of sources that are at it."""
         for job in self._going_on(scope, targets):
             for source in job.sources:
                 table = self._opened.get(source)
@@ -200,9 +204,8 @@ class _Way:
     def _going_on(self, scope: _Scope, targets: Mapping[str, int]) -> Iterable[Job]:
         """Jobs that had come to the barrier."""
         for job in scope.jobs:
-            lead = job.tables[0]
-            came = came_to(self._opened[lead], targets[lead], self._before) if targets[lead] else ()
-            if job.name in came:
+            barrier, lead = targets.get(job.tables[0]), self._opened.get(job.tables[0])
+            if barrier and lead and job.name in came_to(lead, barrier, self._before):
                 yield job
 
     def _check_sources(self, scope: _Scope, targets: Mapping[str, int]) -> None:

@@ -1,7 +1,7 @@
 """How far the tables of a topology are, and what they wait for. Pure.
 
     frontier    the barrier up to which a table is complete
-    common      the newest one that is complete in all tables that jobs connect with it
+    common      the newest one that is complete and exact in all tables that jobs connect with it
     freshness   how long ago the frontier was, by the clock
 
 Raises nothing.
@@ -73,36 +73,24 @@ def progress_of(
     facts: Mapping[str, TableFacts],
     jobs: Iterable[Job],
     layers: Sequence[Sequence[str]],
-    components: Iterable[Iterable[str]],
+    common: Mapping[str, int],
     now_millis: int,
     versions: Mapping[str, int] | None = None,
 ) -> list[TableProgress]:
-    """By layer, then by name. facts: of the tables under barriers; others in layers and components are left out.
-    versions: of tables that are not of the first.
+    """By layer, then by name. facts: of the tables under barriers; others in layers are left out. common: the barrier
+    of each that it has in common with those that jobs connect with it, 0 for none. versions: of tables that are not of
+    the first.
     """
     made = {table for job in jobs if job.kind == DERIVED for table in job.tables}
-    common = {
-        table: common_barrier(facts[each].state for each in component if each in facts)
-        for component in map(list, components)
-        for table in component
-    }
     return [
         replace(
-            _progress(table, layer, facts[table], table in made, common[table], now_millis),
+            _progress(table, layer, facts[table], table in made, common[table] or None, now_millis),
             version=(versions or {}).get(table, FIRST_VERSION),
         )
         for layer, tables in enumerate(layers)
         for table in tables
         if table in facts
     ]
-
-
-def common_barrier(states: Iterable[BarrierState]) -> int | None:
-    """The newest one that is complete in all; None without any, and where their intervals differ."""
-    found = list(states)
-    if len({state.interval for state in found}) != 1:
-        return None
-    return min(state.frontier for state in found) or None
 
 
 def _progress(

@@ -32,6 +32,7 @@ from widetable.commit.writer_registration import (
     write_registration,
 )
 from widetable.errors import NotFoundError
+from widetable.meta.barrier_floor import keep_common_barriers
 from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
 from widetable.meta.delays import Delays, delays_of
@@ -51,11 +52,12 @@ from widetable.meta.table_progress import (
     FIRST_VERSION,
     TableFacts,
     TableProgress,
-    common_barrier,
     progress_of,
 )
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
+from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.barrier_writer import LONGEST_NAME_BYTES
+from widetable.operations.common_barrier import common_barrier
 from widetable.operations.open_table import OpenTable
 
 
@@ -148,6 +150,8 @@ class Topology:
         if not dry_run:
             for table, one in (*((table, name) for table in tables), *forgotten(found)):
                 take_leave(one, self._opened(table.name), table)
+            self._forget_progress(name, found)
+            self.keep()
         return [table.name for table in tables]
 
     def leave(self, table: str, writer: str, *, force: bool = False, dry_run: bool = False) -> None:
@@ -190,8 +194,12 @@ class Topology:
         graph = JobGraph(jobs, (table.name for table in tables))
         facts = {table.name: TableFacts(table.state, frozenset(table.alive())) for table in tables}
         now_millis = self._clock.now_nanos() // 1_000_000
-        versions = self._versions(table.name for table in tables)
-        return progress_of(facts, jobs, graph.layers(), graph.components(), now_millis, versions)
+        views = {table.name: barrier_views(self._opened(table.name)) for table in tables}
+        common = {}
+        for component in graph.components():
+            connected = [views[name] for name in component if name in views]
+            common.update(dict.fromkeys(component, common_barrier(connected)))
+        return progress_of(facts, jobs, graph.layers(), common, now_millis, self._versions(views))
 
     def _versions(self, tables: Iterable[str]) -> dict[str, int]:
         """1, and one more with each revision."""
@@ -233,8 +241,18 @@ class Topology:
         return found
 
     def common_barrier(self) -> int | None:
-        """The newest one that is complete in all tables under barriers; None where there is none."""
-        return common_barrier(table.state for table in self._read())
+        """The newest one that is complete and exact in all tables under barriers; None where there is none."""
+        opened = tables_under_barriers(self._warehouse)
+        return common_barrier([barrier_views(table) for _, table in opened]) or None
+
+    def keep(self) -> dict[str, int]:
+        """Let expiry leave, in all tables that jobs connect, the newest barrier that they have in common and those of
+        `widetable.barriers-kept` intervals before it. Jobs of Spark and services call it again and again; it holds
+        until it is called again. Returns the first snapshot that is kept, by table.
+        """
+        opened = dict(tables_under_barriers(self._warehouse))
+        jobs = _running(_live([jobs_of(*table, self._clock) for table in opened.items()]))
+        return keep_common_barriers(opened, JobGraph(jobs, opened).components())
 
     def upstream(self, table: str) -> list[str]:
         """The tables that it is made of, directly or not, those that are made first in front."""
@@ -305,6 +323,14 @@ class Topology:
             is_of_it = any(note.job.name == job.name for note in table.notes)
             if is_of_it and table.name not in job.tables and job.name not in table.state.members:
                 take_leave(job.name, self._opened(table.name), table)
+
+    def _forget_progress(self, job: str, tables: Sequence[JobsOfTable]) -> None:
+        """What a derived job had read: nobody goes on there."""
+        notes = (note.job for table in tables for note in table.notes if note.job.name == job)
+        sources = {source for each in notes for source in each.sources}
+        for table in tables:
+            if table.name in sources:
+                self._opened(table.name)._consumers.delete(job)
 
     def _opened_sinks(self, job: Job) -> dict[str, OpenTable]:
         return {table: self._opened(table) for table in job.tables}

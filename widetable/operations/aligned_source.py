@@ -1,7 +1,8 @@
 """One source of a derived job: a table under barriers that is read from barrier to barrier, in step with the others.
 
-    (0, T0]     the rows as of T0, as inserts
     (P, T]      the changes after P up to T
+    (0, T]      of a query without a checkpoint, whose first batch may come again when its records are in: what the plan
+                of T says. The rows as of T, as inserts, of a job that had no records; changes of one that had some
 
 All sources end at the same barrier, whatever the timing: the one that is asked first in a round says what comes next,
 publishes that (`barrier_plan`), and the others go by it. Where none is published they stay: a barrier that becomes
@@ -21,7 +22,7 @@ from typing import Final
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_plan import BarrierPlans
 from widetable.commit.consumer_store import ConsumerStore
-from widetable.errors import ConflictError, InvalidError
+from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.operations.barrier_scan import (
     active_revision,
     barrier_changes,
@@ -68,15 +69,11 @@ class AlignedSource:
         """Of the table."""
         return self._source.identity
 
-    def initial(self) -> int:
-        """Where a query without a checkpoint starts: 0 for a job that has written nothing."""
-        member = barrier_views(self._lead, self._active).newest().members.get(self._job)
-        return 0 if member is None or member.at is None else member.at
-
     def planned(self, barrier: int) -> int | None:
-        """What is known to come after a barrier."""
-        found = self._plans.after(barrier)
-        if found is not None and barrier == 0:
+        """What is known to come after a barrier; 0: at the beginning of a query."""
+        start = barrier or self._records
+        found = self._plans.after(start)
+        if found is not None and start == 0:
             self._keep(found)
         return found
 
@@ -86,15 +83,16 @@ class AlignedSource:
         """
         if newest_revision(self._lead) != self.revision:
             raise revised(self._job, self.revision)
+        start = barrier or self._records
         changes = [barrier_changes(source, self._active) for source in self._sources]
-        found = [one.choices(barrier).up_to(newest) for one in changes]
-        chosen = next_barrier(found, self._interval, is_first=barrier == 0)
+        found = [one.choices(start).up_to(newest) for one in changes]
+        chosen = next_barrier(found, self._interval, is_first=start == 0)
         if chosen is None:
             return None
-        if barrier == 0:
+        if start == 0:
             self._keep(chosen)
-        decided = self._plans.decide(barrier, chosen)
-        if decided != chosen and barrier == 0:
+        decided = self._plans.decide(start, chosen)
+        if decided != chosen and start == 0:
             self._keep(decided)
         return decided
 
@@ -108,8 +106,17 @@ class AlignedSource:
         """
         if after == barrier:
             return []
-        if after == 0:
+        start = after or self._plans.before(barrier)
+        if start is None:
+            raise NotFoundError(
+                f"plan of job {self._job!r} for barrier {barrier}",
+                found="none in its first table",
+                expected="the one that its first batch was made by",
+                action="Start the query with a new checkpoint: the job was dropped meanwhile.",
+            )
+        if start == 0:
             return [[read] for read in self._rows(barrier)]
+        after = start
         ids = barrier_changes(self._table, self._active).snapshot_ids(after, barrier)
         by_bucket: dict[object, list[StreamRead]] = {}
         for id in ids:
@@ -128,6 +135,12 @@ class AlignedSource:
     def check_alive(self) -> None:
         """Raises InvalidError when another table is there by now, NotFoundError when none is."""
         self._source.check_alive()
+
+    @property
+    def _records(self) -> int:
+        """Up to which barrier the job's records are in its first table; 0 for a job that has none."""
+        member = barrier_views(self._lead, self._active).newest().members.get(self._job)
+        return 0 if member is None or member.at is None else member.at
 
     def _rows(self, barrier: int) -> list[StreamRead]:
         scan = barrier_scan(self._table, barrier, self._source.columns, None, self._active)

@@ -63,7 +63,8 @@ def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
     if state.options.get(BARRIER_INTERVAL) is None:
         return []
     views = views_of(state, committer)
-    floor_id = views.floor_id(state.options.get(BARRIERS_KEPT))
+    barrier = views.newest().frontier - state.options.get(BARRIERS_KEPT) * views.interval
+    floor_id = views.floor_id(barrier)
     return [*needed_for_revision(state, views), *([] if floor_id is None else [floor_id])]
 
 

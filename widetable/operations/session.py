@@ -23,6 +23,7 @@ from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.read_lease import hold
 from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.barrier_scan import active_revision, barrier_views, scan_of_view
+from widetable.operations.common_barrier import common_barrier
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_read import scan
 from widetable.read.barrier_view import BarrierView
@@ -180,11 +181,7 @@ def _newest_common(tables: Mapping[str, OpenTable], revision: int | None) -> int
     views = {name: barrier_views(table, revision) for name, table in tables.items()}
     slowest = min(views, key=lambda name: views[name].newest().frontier)
     state = views[slowest].newest()
-    found, before = state.frontier, -1
-    while found != before:
-        before = found
-        for each in views.values():
-            found = each.exact.at_most(found)
+    found = common_barrier(views.values())
     if found:
         return found
     if not state.frontier:

@@ -121,13 +121,12 @@ class BarrierViews:
         extras = self._extras_between(base.id + 1, end, barrier)
         return BarrierView(barrier, base, self._load(end), extras, base.id, frozenset(later))
 
-    def floor_id(self, intervals: int) -> int | None:
-        """The first snapshot that reads need as of the newest complete barrier and those of so many intervals before;
-        None in a table without snapshots. It says itself how far each writer is.
+    def floor_id(self, barrier: int) -> int | None:
+        """The first snapshot that reads need as of a barrier and later ones; None in a table without snapshots. It says
+        itself how far each writer is.
         """
         if not self.ids:
             return None
-        barrier = self.newest().frontier - intervals * self.interval
         found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).highest)
         floor_id = self.ids[max(found - 1, 0)]
         while floor_id > self.ids[0] and BARRIERS not in self._load(floor_id).properties:

@@ -52,15 +52,21 @@ class ExactBarriers:
         before = self.at_most(barrier)
         if before == barrier:
             return
-        jobs = ", ".join(_derived(self._state(self._end(barrier))))
         raise NotFoundError(
             f"barrier {barrier} of {self._path}",
-            found=f"one that {jobs} passed over behind {before}"
-            if before
-            else f"one before the first barrier of {jobs}",
+            found=self._reason(barrier, before),
             expected="a barrier that each of its jobs came to",
             action=f"Read barrier {before}, or a later one." if before else "Read a later barrier.",
         )
+
+    def _reason(self, barrier: int, before: int) -> str:
+        jobs = _derived(self._state(self._end(barrier)))
+        first = self._state(self._ids[0]).members
+        if before:
+            return f"one that {', '.join(jobs)} passed over behind {before}"
+        if any(job in first and first[job].frontier > barrier for job in jobs):
+            return "a barrier that has expired"
+        return f"one before the first barrier of {', '.join(jobs)}"
 
     def between(self, after: int, last: int) -> list[int]:
         """The exact ones after a barrier, up to a complete one, ascending."""

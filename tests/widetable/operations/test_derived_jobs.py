@@ -118,6 +118,18 @@ def test_a_batch_that_is_in_comes_again_from_what_its_consumer_kept(tmp_path: Pa
     assert rows(sink.scan(barrier=90)) == [{"id": 0, "x": 100}]
 
 
+def test_a_first_batch_that_is_in_comes_again_whole(tmp_path: Path) -> None:
+    """Spark asks where a query begins once more when its first batch was not noted as done."""
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    writer = wt.Catalog(tmp_path).writer("d.x", "w")
+    put(writer, range(10), 10)
+    job = Job("count", {"x": table}, sink)
+    assert job.next_end() == 10
+    assert job.run_batch(10, dies_before_log=True).committed
+    assert not job.run_batch(10).committed
+    assert job.counts == {"x": 10}
+
+
 def test_a_job_with_a_new_checkpoint_goes_on_where_it_was(tmp_path: Path) -> None:
     table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
     writer = wt.Catalog(tmp_path).writer("d.x", "w")
@@ -126,8 +138,10 @@ def test_a_job_with_a_new_checkpoint_goes_on_where_it_was(tmp_path: Path) -> Non
     first.run()
     put(writer, range(10, 20), 20)
     second = Job("count", {"x": table}, sink, run="2")
-    assert second.at == 10
-    second.run()
+    assert second.run() == [20]
+    assert rows(sink.scan()) == [{"id": 0, "x": 10}], (
+        "its state was lost, and only what came since was added"
+    )
     put(writer, range(20, 30), 30)
     end = first.next_end()
     assert end == 20  # as planned
@@ -191,3 +205,51 @@ def test_random_jobs_meet_at_barriers_and_are_right_there(
     for table in (*tables.values(), *sinks.values()):
         assert not table.audit().findings
     assert seen
+
+
+def test_case_16_expiry_leaves_the_barrier_that_connected_tables_have_in_common(
+    tmp_path: Path,
+) -> None:
+    catalog = wt.Catalog(tmp_path)
+    kept = {"widetable.barriers-kept": "0"}
+    x = source_table(tmp_path, "x", widetable__barriers_kept="0")
+    y, z = (sink_table(tmp_path, name, ["x"], **kept) for name in "yz")
+    alone = source_table(tmp_path, "alone", widetable__barriers_kept="0")
+    topology = catalog.topology()
+    for job, sink in (("q", "d.y"), ("r", "d.z")):
+        topology.register(job, sources=["d.x"], sinks={sink: None})
+        topology.running(job)
+    writers = [catalog.writer(f"d.{name}", "w") for name in ("x", "alone")]
+    q, r = Job("q", {"x": x}, y), Job("r", {"x": x}, z)
+
+    def expire() -> None:
+        topology.keep()
+        for table in (x, y, z, alone):
+            table.expire_snapshots(1, 1, 0)
+
+    for barrier in range(10, 110, 10):
+        for writer in writers:
+            put(writer, range(barrier, barrier + 10), barrier)
+        q.run()
+        if barrier <= 30:
+            r.run()
+        expire()
+    assert y.scan(barrier=100).count() == 1
+    with catalog.session(tables=["d.y", "d.z"]) as session:
+        assert session.barrier == 30
+        found = [rows(session.table(name).scan()) for name in ("d.y", "d.z")]
+        assert found == [[{"id": 0, "x": 30}]] * 2
+    assert topology.common_barrier() == 30
+    assert [table.common_barrier for table in topology.tables()] == [100, 30, 30, 30]
+    with pytest.raises(NotFoundError, match="expired"):
+        alone.scan(barrier=30)
+    r.run()
+    expire()
+    with catalog.session(tables=["d.y", "d.z"]) as session:
+        assert session.barrier == 100
+    with pytest.raises(NotFoundError, match="expired"):
+        y.scan(barrier=30)
+    for job in ("q", "r"):
+        topology.drop(job)
+    for table in (x, y, z):
+        assert table.consumers() == {}

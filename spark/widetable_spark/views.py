@@ -1,0 +1,104 @@
+"""`session`: tables under barriers at one moment, as temporary views: plain SQL over several of them is consistent.
+
+    with widetable_spark.session(spark, "/data/warehouse") as s:
+        s.create_views(["shop.user_item_amount", "shop.user_item_price"])
+        spark.sql("SELECT .. FROM user_item_amount JOIN user_item_price USING (user, item)")
+
+The tables are pinned until it is closed (`widetable.operations.session`): what is planned before then finds its files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from widetable import Catalog, InvalidError, Session
+from widetable.connector import names, text
+from widetable_spark.source_options import BARRIER, PATH, SNAPSHOT_ID
+from widetable_spark.spark_session import session_of
+
+
+def session(
+    spark: SparkSession,
+    warehouse: str | os.PathLike[str],
+    tables: Sequence[str] | None = None,
+    *,
+    consistency: str = "RepeatableRead",
+    as_of: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> SessionViews:
+    """Open a session over tables of the warehouse, by default all that are under barriers. consistency, as_of: as of
+    `Catalog.session`; storage_options: as in `widetable.Catalog`. Raises NotFoundError where they have no barrier in
+    common.
+    """
+    session_of(spark)
+    catalog = Catalog(warehouse, storage_options=storage_options)
+    opened = catalog.session(tables, consistency=consistency, as_of=as_of)
+    return SessionViews(spark, catalog, opened, storage_options)
+
+
+class SessionViews:
+    """Made by `session`; a context manager. Views are dropped with it."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalog: Catalog,
+        opened: Session,
+        storage_options: Mapping[str, str] | None,
+    ) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._session = opened
+        self._storage = dict(storage_options or {})
+        self._views: list[str] = []
+
+    def __enter__(self) -> SessionViews:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def barrier(self) -> int | None:
+        """The barrier of all its tables; None for `ReadUncommitted`."""
+        return self._session.barrier
+
+    def table(self, name: str) -> DataFrame:
+        """The rows of a table `db.name` of the session."""
+        found = self._session.table(text(name, "name"))
+        reader = self._spark.read.format("widetable").options(**self._storage)
+        reader = reader.option(PATH, self._catalog.table(name).path)
+        if self.barrier is not None:
+            return reader.option(BARRIER, str(self.barrier)).load()
+        if found.snapshot_id is not None:
+            reader = reader.option(SNAPSHOT_ID, str(found.snapshot_id))
+        return reader.load()
+
+    def create_views(self, tables: Sequence[str] | Mapping[str, str]) -> list[str]:
+        """Temporary views of tables, named as these are without their database, or by a mapping of view to table.
+        Returns their names.
+        """
+        if not isinstance(tables, Mapping):
+            listed = names(tables, "tables")
+            tables = {name.rpartition(".")[2]: name for name in listed}
+            if len(tables) < len(listed):
+                raise InvalidError(
+                    "tables",
+                    found=f"two with the same name: {', '.join(listed)}",
+                    expected="a view of its own for each",
+                    action="Give a mapping of view to table.",
+                )
+        for view, name in tables.items():
+            self.table(name).createOrReplaceTempView(text(view, "view"))
+            self._views.append(view)
+        return list(tables)
+
+    def close(self) -> None:
+        """Drop the views, and let go of what they read. May be called twice."""
+        for view in self._views:
+            self._spark.catalog.dropTempView(view)
+        self._views.clear()
+        self._session.close()

@@ -1,0 +1,61 @@
+"""What expiry leaves in tables that jobs connect: the newest barrier that they have in common, and some before it.
+
+    consumer/consumer-widetable-barriers    of each table that a job connects with another one; other clients honour it
+
+Each table by itself keeps its own newest barriers. A table that is ahead of another one that is made of the same would
+let go of the barrier at which the two can be read together. The floor only grows, but for revisions; who renews it and
+dies leaves it where it is, so nothing is lost, and snapshots stay. Source: rule R18 of docs/consistency.md. Raises what
+reading snapshots raises, StorageError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from widetable.barrier_options import BARRIERS_KEPT
+from widetable.commit.consumer_store import ConsumerStore
+from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.common_barrier import common_barrier
+from widetable.operations.open_table import OpenTable
+
+CONSUMER: Final = "widetable-barriers"
+
+
+def keep_common_barriers(
+    tables: Mapping[str, OpenTable],
+    components: Iterable[Iterable[str]],
+    revision: int | None = None,
+) -> dict[str, int]:
+    """Note it anew. components: names of tables that jobs connect. Returns the first snapshot that is kept, by table;
+    tables that nothing connects with others have none. revision: that is about to count, so floors may go back.
+    """
+    kept: dict[str, int] = {}
+    for component in components:
+        connected = {name: tables[name] for name in component if name in tables}
+        if len(connected) < 2:
+            for table in connected.values():
+                _consumers(table).delete(CONSUMER)
+            continue
+        views = {name: barrier_views(table, revision) for name, table in connected.items()}
+        common = common_barrier(views.values())
+        for name, table in connected.items():
+            before = table.schema.typed_options.get(BARRIERS_KEPT) * views[name].interval
+            floor_id = views[name].floor_id(common - before)
+            if floor_id is not None and revision is not None:
+                _consumers(table).record(CONSUMER, floor_id)
+            elif floor_id is not None:
+                kept[name] = _raised(_consumers(table), floor_id)
+    return kept
+
+
+def _raised(consumers: ConsumerStore, floor_id: int) -> int:
+    known = consumers.next_snapshot(CONSUMER)
+    if known is None or known < floor_id:
+        consumers.record(CONSUMER, floor_id)
+        return floor_id
+    return known
+
+
+def _consumers(table: OpenTable) -> ConsumerStore:
+    return ConsumerStore(table._file_io, table._paths)
