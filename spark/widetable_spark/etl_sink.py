@@ -76,7 +76,7 @@ class EtlSink:
             with _evaluated(df, sum(missing)):
                 self._commit(run, batch, df, missing)
         if batch.span is not None:
-            run.plans.forget(batch.span[0])
+            run.plans(batch.revision).forget(batch.span[0])
 
     def _commit(
         self, run: _EtlRun, batch: JobBatch, df: DataFrame, missing: Sequence[bool]
@@ -112,9 +112,10 @@ class EtlSink:
             return JobBatch(number, begin_millis, digest)
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
         assert end is not None, "Spark notes where a batch ends before it begins"
+        revision = offsets.revision(number)
         if before is None:
-            before = run.plans.before(end) or 0
-        return JobBatch(number, begin_millis, digest, (before, end))
+            before = run.plans(revision).before(end) or 0
+        return JobBatch(number, begin_millis, digest, (before, end), revision=revision)
 
     def _query_id(self) -> str:
         query_id = self._spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
@@ -144,7 +145,6 @@ class _EtlRun:
         self.query_id = query_id
         self.writers = writers
         lead = writers[0].table
-        self.plans = BarrierPlans(lead._file_io, lead._paths, job)
         self.turn = threading.Lock()
         self._job = job
         self._topology = topology
@@ -152,6 +152,11 @@ class _EtlRun:
         self._interval_seconds = interval_of(lead.schema, lead.path) / 1000
         self._renewed_at = time.monotonic()
         threading.Thread(target=self._keep, name="widetable-job", daemon=True).start()
+
+    def plans(self, revision: int | None) -> BarrierPlans:
+        """Of the job, behind a revision of its tables."""
+        lead = self.writers[0].table
+        return BarrierPlans(lead._file_io, lead._paths, self._job, revision or 0)
 
     def _keep(self) -> None:
         """Until the query ends, or another one has the job."""

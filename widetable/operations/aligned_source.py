@@ -52,7 +52,7 @@ class AlignedSource:
         lead: OpenTable,
         columns: Sequence[str] | None,
     ) -> None:
-        self._job: Final = job
+        self.job: Final = job
         self._table = table
         self._sources = sources
         self._lead = lead
@@ -82,7 +82,7 @@ class AlignedSource:
         ConflictError behind a revision that has begun since.
         """
         if newest_revision(self._lead) != self.revision:
-            raise revised(self._job, self.revision)
+            raise revised(self.job, self.revision)
         start = barrier or self._records
         changes = [barrier_changes(source, self._active) for source in self._sources]
         found = [one.choices(start).up_to(newest) for one in changes]
@@ -109,7 +109,7 @@ class AlignedSource:
         start = after or self._plans.before(barrier)
         if start is None:
             raise NotFoundError(
-                f"plan of job {self._job!r} for barrier {barrier}",
+                f"plan of job {self.job!r} for barrier {barrier}",
                 found="none in its first table",
                 expected="the one that its first batch was made by",
                 action="Start the query with a new checkpoint: the job was dropped meanwhile.",
@@ -129,8 +129,8 @@ class AlignedSource:
         """All up to a barrier is done with, and the changes after it are yet to be read."""
         if barrier:
             needed = barrier_changes(self._table, self._active).first_needed(barrier)
-            if needed != self._consumers.next_snapshot(self._job):
-                self._consumers.record(self._job, needed)
+            if needed != self._consumers.next_snapshot(self.job):
+                self._consumers.record(self.job, needed)
 
     def check_alive(self) -> None:
         """Raises InvalidError when another table is there by now, NotFoundError when none is."""
@@ -139,7 +139,7 @@ class AlignedSource:
     @property
     def _records(self) -> int:
         """Up to which barrier the job's records are in its first table; 0 for a job that has none."""
-        member = barrier_views(self._lead, self._active).newest().members.get(self._job)
+        member = barrier_views(self._lead, self._active).newest().members.get(self.job)
         return 0 if member is None or member.at is None else member.at
 
     def _rows(self, barrier: int) -> list[StreamRead]:
@@ -153,10 +153,10 @@ class AlignedSource:
         """What a new job begins with."""
         views = barrier_views(self._table, self._active)
         changes = barrier_changes(self._table, self._active)
-        self._consumers.record(self._job, first_kept_for(changes, views, barrier))
+        self._consumers.record(self.job, first_kept_for(changes, views, barrier))
 
 
-def revised(job: str, revision: int) -> ConflictError:
+def revised(job: str, revision: object) -> ConflictError:
     """Of a job whose checkpoint, or run, is of that revision, and its tables of another."""
     return ConflictError(
         f"job {job!r}",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +9,7 @@ import pytest
 import widetable as wt
 from tests.derived_job import Job, sink_table, source_table
 from tests.faults import Fault, FaultyFileIO
-from widetable.commit.barrier_state import BARRIERS
-from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
+from widetable.errors import NotFoundError, StorageError
 from widetable.storage.local import LocalFileIO
 
 
