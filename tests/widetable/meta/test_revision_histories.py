@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -75,8 +76,8 @@ class History:
     def rows(self, table: str, barrier: int) -> int:
         return self.roots[table][barrier] if table in self.roots else 1
 
-    def write(self) -> None:
-        name = self.rng.choice("xy")
+    def write(self, name: str | None = None) -> None:
+        name = name or self.rng.choice("xy")
         have, barrier = self.roots[name][self.ends[name]], self.ends[name] + 10
         ids = list(range(have, have + self.rng.randrange(3)))
         self.writers[name].write({"id": ids, "v": ids}, barrier=barrier, complete=True)
@@ -85,8 +86,9 @@ class History:
         self.roots[name][barrier] = have + len(ids)
         self.ends[name] = barrier
 
-    def run(self) -> None:
-        name = self.rng.choice(list(COUNTS))
+    def run(self, name: str | None = None) -> bool:
+        """One batch; whether there was one."""
+        name = name or self.rng.choice(list(COUNTS))
         job = self.jobs[name]
         with contextlib.suppress(*((ConflictError,) if self.pending else ())):
             end = job.next_end()
@@ -95,6 +97,8 @@ class History:
                 self.made[name][end] = {
                     each: self.rows(each, end) + self.versions[name] for each in COUNTS[name]
                 }
+                return True
+        return False
 
     def keep(self) -> None:
         self.catalog.topology().keep()
@@ -132,10 +136,11 @@ class History:
             self.made[name] = {at: row for at, row in self.made[name].items() if at <= to}
             self.jobs[name] = self.job(name, to if self.made[name] else 0)
 
-    def check(self) -> int:
-        names = [name for name in self.tables if self.rng.random() < 0.8]
+    def check(self, names: Sequence[str] = ()) -> int:
+        """By default some of the tables."""
+        names = names or [name for name in self.tables if self.rng.random() < 0.8] or ["p"]
         try:
-            session = self.catalog.session(tables=[f"d.{name}" for name in names or "p"])
+            session = self.catalog.session(tables=[f"d.{name}" for name in names])
         except NotFoundError:
             return 0
         with session:
@@ -154,16 +159,24 @@ def test_sessions_see_what_was_made_before_or_again(
     tmp_path: Path, rng: random.Random, number: int
 ) -> None:
     history = History(tmp_path, rng)
-    steps = (history.write, history.run, history.keep, history.revise)
+    steps: tuple[Callable[[], object], ...] = (
+        history.write,
+        history.run,
+        history.keep,
+        history.revise,
+    )
     seen = 0
     for _ in range(70):
         rng.choices(steps, (6, 8, 1, 1))[0]()
         seen += history.check() > 0
     while history.pending:
         history.revise()
-    for _ in range(30):
-        history.run()
+    while len(set(history.ends.values())) > 1:
+        history.write(min(history.ends, key=lambda name: history.ends[name]))
+    for name in COUNTS:
+        while history.run(name):
+            pass
     assert seen
-    assert history.check() or not history.ends["x"]
+    assert history.check(["x", "y", *COUNTS]) == history.ends["x"]
     for table in history.tables.values():
         assert not table.audit().findings
