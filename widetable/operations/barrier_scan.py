@@ -69,11 +69,14 @@ def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
 
 
 def needed_for_revision(state: TableState, views: BarrierViews) -> list[int]:
-    """The same for the rows that a revision takes the table back to that is not active yet."""
-    notes = notes_of(state.file_io, state.paths)
+    """The same for a revision that is not active yet: the rows that the table goes back to, or, of one that stays, the
+    changes that jobs go on with.
+    """
+    notes, place = notes_of(state.file_io, state.paths), table_name(state.paths.root)
     note = None if notes is None else notes.unfinished()
-    place = table_name(state.paths.root)
-    barrier = note.tables.get(place[1], 0) if note is not None and place is not None else 0
+    if note is None or place is None:
+        return []
+    barrier = note.tables.get(place[1], note.barrier)
     with contextlib.suppress(NotFoundError):
         return [first_kept_for(BarrierChanges(state, views), views, barrier)] if barrier else []
     return []
