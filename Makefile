@@ -14,7 +14,7 @@ ARGS ?=
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test floor campaign model cluster interop interop-java object-stores check format bench docs wheel clean
+.PHONY: help setup demo test floor campaign bank model cluster interop interop-java object-stores check format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,10 +46,15 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	@WIDETABLE_CAMPAIGN=1 HYPOTHESIS_PROFILE=thorough WIDETABLE_LAYOUTS=5 WIDETABLE_KILLS=600 WIDETABLE_SPARK_KILLS=40 \
 	  WIDETABLE_HISTORIES=500 WIDETABLE_HISTORY_STEPS=40 WIDETABLE_LONG_VALUE=50000000 WIDETABLE_BIT_TABLES=500 \
 	  WIDETABLE_SYSTEM_FAULTS=all WIDETABLE_DAMAGES=500 WIDETABLE_POINTS=0 WIDETABLE_HOSTILE_VALUES=1000 \
+	  WIDETABLE_READS=1000000 WIDETABLE_STARTS=20000 \
 	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/failing_system tests/damaged_files \
 	  tests/metamorphic tests/kill tests/widetable/operations/test_expiry_races.py \
+	  tests/widetable/operations/test_read_histories.py tests/spark/test_asked_first.py \
 	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/test_join_of_many.py $(ARGS)
 	@$(VENV) -m benchmarks.soak
+
+bank: $(STAMP) ## Ten million transfers through seven jobs of Spark; money is all there in every session over their tables
+	@WIDETABLE_TRANSFERS=10000000 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/spark/test_bank.py $(ARGS)
 
 model: $(STAMP) ## The model of timestamp barriers, all interleavings in all configurations: 3 minutes, 1.3 GB
 	@WIDETABLE_CAMPAIGN=1 WIDETABLE_MODEL=all $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \

@@ -11,6 +11,7 @@ from benchmarks import (
     bench_compact,
     bench_contention,
     bench_delta_join,
+    bench_derived,
     bench_freshness,
     bench_freshness_demo,
     bench_functions,
@@ -73,6 +74,10 @@ MENU: dict[str, Workload] = {
     "planning": _full(
         "Plan a scan of 100,000 live files, in a fresh process and again in the same.",
         bench_planning.run,
+    ),
+    "derived": _full(
+        "Barriers a second of 1, 5 and 20 derived jobs of Spark, and how fresh sessions are.",
+        bench_derived.run,
     ),
     "barriers": Workload(
         "Appends, scans and sessions under barriers, against the same without them.",

@@ -72,10 +72,11 @@ class EtlSink:
         run = self._run_of(self._query_id())
         with run.turn:
             batch = self._batch(run, batch_id, begin_millis)
-            missing = [not writer.has(batch) for writer in run.writers]
+            missing = [batch is not None and not writer.has(batch) for writer in run.writers]
             with _evaluated(df, sum(missing)):
-                self._commit(run, batch, df, missing)
-        if batch.span is not None:
+                if batch is not None:
+                    self._commit(run, batch, df, missing)
+        if batch is not None and batch.span is not None:
             run.plans(batch.revision).forget(batch.span[0])
 
     def _commit(
@@ -105,16 +106,18 @@ class EtlSink:
             self._run = _EtlRun(query, query_id, writers, self._job, self._topology, self._is_root)
         return self._run
 
-    def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch:
+    def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch | None:
+        """None for the batch with which Spark begins a query when no source has anything yet."""
         offsets = QueryOffsets(run.query)
         digest = offsets.digest(number)
         if self._is_root:
             return JobBatch(number, begin_millis, digest)
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
         assert end is not None, "Spark notes where a batch ends before it begins"
+        if end == 0:
+            return None
         revision = offsets.revision(number)
-        if before is None:
-            before = run.plans(revision).before(end) or 0
+        before = before or run.plans(revision).before(end) or 0
         return JobBatch(number, begin_millis, digest, (before, end), revision=revision)
 
     def _query_id(self) -> str:

@@ -52,6 +52,16 @@ def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
+def jobs(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, for derived jobs."""
+    key = "spark.sql.streaming.noDataMicroBatches.enabled"
+    before = spark.conf.get(key)
+    spark.conf.set(key, "false")
+    yield spark
+    spark.conf.set(key, before or "true")
+
+
+@pytest.fixture
 def wide_table(tmp_path: Path) -> wt.Table:
     return wt.Catalog(str(tmp_path / "wh")).create_table(
         "db.wide", WIDE, primary_key=["k"], options=GROUPS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,6 @@ from widetable.errors import InvalidError, NotFoundError
 SHOPPING = "shop.shopping"
 AMOUNT, PRICE = "shop.user_item_amount", "shop.user_item_price"
 KEY = {"user": "BIGINT NOT NULL", "item": "BIGINT NOT NULL"}
-
-
-@pytest.fixture
-def jobs(spark: SparkSession) -> Iterator[SparkSession]:
-    key = "spark.sql.streaming.noDataMicroBatches.enabled"
-    before = spark.conf.get(key)
-    spark.conf.set(key, "false")
-    yield spark
-    spark.conf.set(key, before or "true")
 
 
 def table(catalog: wt.Catalog, name: str, columns: dict[str, Any], **options: str) -> wt.Table:

@@ -5,9 +5,9 @@
     derived     those of the sources after P up to T belong to T, and complete it
     follower    another table of a root: its records belong to the barrier that they belong to in the first table
 
-A query takes its job over with its first batch; one that was there before is refused from then on, and so is one whose
-batches are not those that come next, or that began before a revision of its tables. Source: rules R4 to R6, R10 and R20
-of docs/consistency.md. Raises ConflictError for these, and what a commit raises.
+A query takes its job over with the first batch that it commits; one that was there before is refused from then on, and
+so is one whose batches are not those that come next, or that began before a revision of its tables. Source: rules R4 to
+R6, R10 and R20 of docs/consistency.md. Raises ConflictError for these, and what a commit raises.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class JobWriter:
         if self._is_in:
             return
         member = self.member
-        if member is None or (batch.number == 0 and member.run != self._run):
+        if member is None or (member.run != self._run and self.last_batch is None):
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
             revision = self._revision_of(batch)

@@ -51,6 +51,7 @@ CALLS = """
     orphans PATH --older-than '0 s'
     join add ROOT/db.db/again --left db.a --right db.b --on u
     join run ROOT/db.db/again --once --quiet
+    meta show ROOT
     warmup
 """.strip().splitlines()
 # They write rows or a script, in formats of their own.
@@ -177,7 +178,7 @@ def test_rows_as_columns_of_text(words: dict[str, str]) -> None:
     assert [line.split() for line in changes] == [["k", "v", "_row_kind"], ["1", "a", "+I"]]
 
 
-WITHOUT_TABLE = {"init", "ls", "doctor", "copy", "join", "completion", "warmup"}
+WITHOUT_TABLE = {"init", "ls", "doctor", "copy", "join", "meta", "completion", "warmup"}
 
 
 @pytest.mark.parametrize("path", ["ROOT", "ROOT/db.db", "ROOT/db.db/"])
