@@ -60,6 +60,7 @@ class Job:
         self.sink = sink
         self.writer = JobWriter(sink, name, run, None)
         self.at = 0
+        self.revision = next(iter(self.sources.values())).revision
         self.batches = 0
         self.counts: Counter[str] = Counter()
 
@@ -83,7 +84,8 @@ class Job:
         writer = new_writer(self.sink, list(row), named=True)
         writer.write(pa.RecordBatch.from_pydict(row))
         before = self.at or next(iter(self.sources.values()))._plans.before(end) or 0
-        batch_of = JobBatch(self.batches, end, f"{self.at}-{end}", (before, end))
+        digest, span = f"{self.at}-{end}", (before, end)
+        batch_of = JobBatch(self.batches, end, digest, span, revision=self.revision)
         result = self.writer.commit(writer.finish(), batch_of)
         if not dies_before_log:
             self.counts, self.at = counts, end

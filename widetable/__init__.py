@@ -24,6 +24,7 @@ if typing.TYPE_CHECKING:
         WidetableError,
     )
     from widetable.meta.delays import Delays, JobDelay, TableDelay
+    from widetable.meta.revision import RevisedTable, RevisionResult
     from widetable.meta.table_barriers import TableBarrier
     from widetable.meta.table_progress import TableProgress, WaitedWriter
     from widetable.meta.topology import Topology
@@ -96,6 +97,8 @@ __all__ = [
     "PartitionExpiryResult",
     "RepairResult",
     "RepairedFile",
+    "RevisedTable",
+    "RevisionResult",
     "RollbackResult",
     "Session",
     "SessionTable",

@@ -30,6 +30,7 @@ from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
 from widetable.meta.job_claim import registering
+from widetable.meta.revision import RevisionResult, revise
 from widetable.meta.topology import Topology
 from widetable.new_schema import arrow_schema, new_schema
 from widetable.operations.barrier_writer import BarrierWriter
@@ -194,6 +195,17 @@ class Catalog:
                 if table.schema.typed_options.get(BARRIER_INTERVAL) is not None
             }
         return Session(opened, chosen, barrier)
+
+    def revise(self, table: str, *, to: int | None, dry_run: bool = False) -> RevisionResult:
+        """Take the table `db.name`, which jobs make of others, back to a barrier, with all that is made of it: `to`, or
+        None for the beginning, with no rows. Readers see all of them before or after. Jobs that run are refused, and
+        start with a new checkpoint: they go on at that barrier, or from the beginning. dry_run: only say what would go.
+        One that was killed goes on when it is called again.
+
+        Raises InvalidError for tables with rows from outside, NotFoundError for a barrier that one of the tables, or
+        what its jobs would read, does not have any more, ConflictError while another revision has not ended.
+        """
+        return revise(self, table, to, dry_run=dry_run)
 
     def list_databases(self) -> list[str]:
         """Names, sorted: of the directories that can be databases, also of those without tables."""

@@ -43,7 +43,7 @@ from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.meta.job_claim import registering
-from widetable.operations.aligned_source import AlignedSource
+from widetable.operations.aligned_source import AlignedSource, revised
 from widetable.operations.branches import locate_branch
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.follow import start_stream
@@ -155,6 +155,7 @@ __all__ = [
     "pieces_between",
     "refused",
     "registering",
+    "revised",
     "schema_of_form",
     "split_storage_options",
     "start_of",

@@ -2,6 +2,7 @@
 
     widetable-writer-<job>                    what it says of itself (`writer_registration`)
     widetable-barrier-plan-<job>-<barrier>    what it takes after a barrier (`barrier_plan`)
+    widetable-barrier-plan-<job>%revision-<number>-<barrier>    the same behind a revision of its tables
 
 A job's name is escaped; a longer one gives way to its digest, and what is escaped has no such beginning. Pure.
 """
@@ -9,12 +10,15 @@ A job's name is escaped; a longer one gives way to its digest, and what is escap
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
 
 from widetable.escaped_text import escape
 
 _WRITER: Final = "widetable-writer-"
 _PLAN: Final = "widetable-barrier-plan-"
+# No escaped name ends so.
+_REVISION: Final = "%revision-"
 # Leaves room for a barrier, and for what clients put around a name while they write the file.
 _LONGEST_BYTES: Final = 160
 _DIGEST: Final = "%sha256-"
@@ -30,16 +34,16 @@ def is_registration(name: str) -> bool:
     return name.startswith(_WRITER)
 
 
-def plan_name(job: str, barrier: int) -> str:
+def plan_name(job: str, barrier: int, revision: int = 0) -> str:
     """Of what a job takes after a barrier."""
-    return f"{_PLAN}{_name(job)}-{barrier}"
+    return f"{_PLAN}{_name(job)}{f'{_REVISION}{revision}' if revision else ''}-{barrier}"
 
 
-def barrier_of_plan(name: str, job: str) -> int | None:
-    """The barrier in the name of a plan of the job, None for other names."""
-    prefix = f"{_PLAN}{_name(job)}-"
-    number = name.removeprefix(prefix) if name.startswith(prefix) else ""
-    return int(number) if number.isascii() and number.isdigit() else None
+def plan_of(name: str, job: str) -> tuple[int, int] | None:
+    """(revision, barrier) in the name of a plan of the job, None for other names."""
+    prefix = re.escape(_PLAN + _name(job))
+    match = re.fullmatch(rf"{prefix}(?:{_REVISION}([0-9]+))?-([0-9]+)", name)
+    return (int(match[1] or 0), int(match[2])) if match else None
 
 
 def _name(job: str) -> str:

@@ -25,12 +25,15 @@ _NOT_IN_NAMES: Final = frozenset("/\\")
 # Not in names of databases and tables: they mean something in Paimon's own names.
 _NOT_IN_TABLE_NAMES: Final = frozenset("$@:.")
 DATABASE_SUFFIX: Final = ".db"
+# The database of what a warehouse says of itself.
+META_DATABASE: Final = "__meta"
 # As numbers are written in names: `snapshot-01` is not that of snapshot 1, but somebody else's.
 _NUMBER: Final = "(0|[1-9][0-9]*)"
 _SNAPSHOT: Final = re.compile(rf"snapshot-{_NUMBER}\Z")
 _SCHEMA: Final = re.compile(rf"schema-{_NUMBER}\Z")
 _CHANGELOG: Final = re.compile(rf"changelog-{_NUMBER}\Z")
 _RETIRED: Final = re.compile(rf"widetable-retired-snapshot-{_NUMBER}(?:-[0-9a-f]+)?\Z")
+_REVISION: Final = re.compile(rf"widetable-revision-{_NUMBER}(-active)?\Z")
 _LOOKUP_PIN: Final = re.compile(rf"widetable-lookup-pin-(.+)-{_NUMBER}\Z")
 # Instead of its number in the name of its directory.
 _POSTPONED: Final = "postpone"
@@ -308,9 +311,9 @@ class TablePaths:
         """What a job that writes into the table says of itself (ours)."""
         return f"{self.service_dir}/{registration_name(job)}"
 
-    def barrier_plan(self, job: str, barrier: int) -> str:
+    def barrier_plan(self, job: str, barrier: int, revision: int = 0) -> str:
         """What a job that writes into the table first takes after a barrier (ours)."""
-        return f"{self.service_dir}/{plan_name(job, barrier)}"
+        return f"{self.service_dir}/{plan_name(job, barrier, revision)}"
 
     @property
     def had_snapshots(self) -> str:
@@ -392,6 +395,23 @@ def partition_directory(column: str, text: str) -> str:
 def database_dir(warehouse: str, database: str) -> str:
     """The directory of a database's tables."""
     return f"{warehouse}/{database}{DATABASE_SUFFIX}"
+
+
+def revision_dir(warehouse: str) -> str:
+    """Of what a warehouse says of revisions (ours)."""
+    return f"{database_dir(warehouse, META_DATABASE)}/service"
+
+
+def revision_note(warehouse: str, number: int, *, is_active: bool = False) -> str:
+    """The note of a revision, or that it has ended."""
+    suffix = "-active" if is_active else ""
+    return f"{revision_dir(warehouse)}/widetable-revision-{number}{suffix}"
+
+
+def revision_of(name: str) -> tuple[int, bool] | None:
+    """(number, whether it says that it has ended) in the name of a `revision_note`, None for other names."""
+    match = _REVISION.match(name)
+    return (int(match[1]), match[2] is not None) if match else None
 
 
 def table_name(root: str) -> tuple[str, str] | None:

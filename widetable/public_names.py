@@ -56,6 +56,8 @@ HOMES: Final = {
     "PartitionExpiryResult": "operations.partition_expiry",
     "RepairResult": "operations.repair",
     "RepairedFile": "operations.repair",
+    "RevisedTable": "meta.revision",
+    "RevisionResult": "meta.revision",
     "RollbackResult": "operations.rollback",
     "Session": "operations.session",
     "SessionTable": "operations.session",

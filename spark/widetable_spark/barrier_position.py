@@ -1,11 +1,12 @@
 """Where a source of a derived job is, and what its next batch holds: the driver's side, without Spark.
 
-    offset = {"version": 3, "barrier": all up to it is read, "revision": 0, "table": the identity of the table}
+    offset = {"version": 3, "barrier": all up to it is read, "revision": the last one of the job's
+              tables, "table": the identity of the table}
 
 In: offsets as Spark keeps them (JSON dicts). Out: offsets, and what each task reads; rules and errors of
 widetable.operations.aligned_source. The state of a stream is its offset; which barriers come next is said once for all
 sources of the job (`asked_first`). Raises InvalidError for the offset of another table, and for a job that is not
-registered.
+registered, ConflictError for an offset of before a revision.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from widetable import Catalog, InvalidError, Table, UnsupportedError
-from widetable.connector import AlignedSource, Limits, StreamRead, table_name
+from widetable.connector import AlignedSource, Limits, StreamRead, revised, table_name
 from widetable_spark.asked_first import AskedFirst
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_version import HAS_LIMITS, VERSION
@@ -103,7 +104,7 @@ class BarrierPosition:
         return {
             "version": OFFSET_VERSION,
             "barrier": barrier,
-            "revision": 0,
+            "revision": self._source.revision,
             "table": self._source.identity,
         }
 
@@ -118,6 +119,8 @@ class BarrierPosition:
                 action="Start with a new checkpoint: the table was made again, or was read without the job.",
             )
         assert isinstance(found, int)
+        if offset.get("revision") != self._source.revision:
+            raise revised(self._source.job, offset.get("revision"))
         return found
 
 

@@ -77,7 +77,7 @@ class EtlSink:
                 if batch is not None:
                     self._commit(run, batch, df, missing)
         if batch is not None and batch.span is not None:
-            run.plans.forget(batch.span[0])
+            run.plans(batch.revision).forget(batch.span[0])
 
     def _commit(
         self, run: _EtlRun, batch: JobBatch, df: DataFrame, missing: Sequence[bool]
@@ -116,8 +116,9 @@ class EtlSink:
         assert end is not None, "Spark notes where a batch ends before it begins"
         if end == 0:
             return None
-        before = before or run.plans.before(end) or 0
-        return JobBatch(number, begin_millis, digest, (before, end))
+        revision = offsets.revision(number)
+        before = before or run.plans(revision).before(end) or 0
+        return JobBatch(number, begin_millis, digest, (before, end), revision=revision)
 
     def _query_id(self) -> str:
         query_id = self._spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
@@ -147,7 +148,6 @@ class _EtlRun:
         self.query_id = query_id
         self.writers = writers
         lead = writers[0].table
-        self.plans = BarrierPlans(lead._file_io, lead._paths, job)
         self.turn = threading.Lock()
         self._job = job
         self._topology = topology
@@ -155,6 +155,11 @@ class _EtlRun:
         self._interval_seconds = interval_of(lead.schema, lead.path) / 1000
         self._renewed_at = time.monotonic()
         threading.Thread(target=self._keep, name="widetable-job", daemon=True).start()
+
+    def plans(self, revision: int | None) -> BarrierPlans:
+        """Of the job, behind a revision of its tables."""
+        lead = self.writers[0].table
+        return BarrierPlans(lead._file_io, lead._paths, self._job, revision or 0)
 
     def _keep(self) -> None:
         """Until the query ends, or another one has the job."""

@@ -29,12 +29,19 @@ class QueryOffsets:
 
     def barrier(self, batch: int) -> int | None:
         """At which all of its sources end; None for a batch that the log does not have any more, or never had."""
-        found = [_barrier(text) for text in self._texts(batch)]
+        return self._alike(batch, "barrier")
+
+    def revision(self, batch: int) -> int | None:
+        """Of the job's tables, in which its sources are read; None as above."""
+        return self._alike(batch, "revision")
+
+    def _alike(self, batch: int, what: str) -> int | None:
+        found = [_value(text, what) for text in self._texts(batch)]
         if len(set(found)) > 1:
             raise ConflictError(
                 f"batch {batch}",
-                found=f"sources that end at different barriers: {', '.join(map(str, found))}",
-                expected="one barrier",
+                found=f"sources that end at different {what}s: {', '.join(map(str, found))}",
+                expected=f"one {what}",
                 action="Stop all queries of the job but one, and start it with a new checkpoint.",
             )
         return found[0] if found else None
@@ -48,7 +55,7 @@ class QueryOffsets:
         return [one.get().json() for one in each if one.isDefined()]
 
 
-def _barrier(text: str) -> int:
+def _value(text: str, what: str) -> int:
     try:
         body = json.loads(text)
     except ValueError:
@@ -60,5 +67,5 @@ def _barrier(text: str) -> int:
             expected="sources that are all read with etl.changes(..): others are at no barrier",
             action="Load it into a table by a root job, and read that.",
         )
-    barrier: int = body["barrier"]
-    return barrier
+    value: int = body[what]
+    return value

@@ -24,6 +24,7 @@ class Barriers:
     """What a source knows: plans on a disk, and barriers that become available at any moment."""
 
     identity = "t"
+    revision = 0
 
     def __init__(self, folder: Path) -> None:
         self.plans = BarrierPlans(LocalFileIO(fsync=False), TablePaths(str(folder)), "job")

@@ -285,6 +285,37 @@ def test_case_9_an_idle_root_completes_barriers_while_it_lives(
     assert rows(shared.scan(barrier=wanted)) == [{"user": 1, "item": 1, "a": 5, "b": 1}]
 
 
+def test_a_job_whose_table_went_back_goes_on_with_a_new_checkpoint(
+    jobs: SparkSession, tmp_path: Path
+) -> None:
+    catalog = wt.Catalog(tmp_path)
+    for name in ("x", "y"):
+        table(catalog, f"d.{name}", {"v": "BIGINT"})
+    root = catalog.writer("d.x", "w")
+
+    def once(checkpoint: str, factor: int) -> BaseException | None:
+        etl = widetable_spark.etl(jobs, tmp_path, "copy")
+        made = etl.changes("d.x").withColumn("v", sf.col("v") * factor)
+        return run(made, etl.sink("d.y"), tmp_path / checkpoint, "append")
+
+    for barrier in (10, 20):
+        root.write({"user": [barrier], "item": [1], "v": [1]}, barrier=barrier, complete=True)
+        assert once("old", -1) is None
+    assert catalog.revise("d.y", to=10).jobs == ("copy",)
+    assert "Start it with a new checkpoint" in str(once("old", 1))
+    error = once("new", 1)
+    assert error is None, str(error)
+    with catalog.session() as session:
+        assert session.barrier == 20
+        found = rows(session.table("d.y").scan())
+    assert [(row["user"], row["v"]) for row in found] == [(10, -1), (20, 1)]
+    root.write({"user": [30], "item": [1], "v": [1]}, barrier=30, complete=True)
+    assert once("new", 1) is None
+    assert catalog.session().barrier == 30
+    plans = [file.name for file in (tmp_path / "d.db/y/service").glob("*plan*")]
+    assert plans == ["widetable-barrier-plan-copy%revision-1-20"]
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while not condition():

@@ -57,6 +57,8 @@ class Ground:
         self.writer = self.catalog.writer("db.under_barriers", "usual", ["s"])
         self.topology = self.catalog.topology()
         self.topology.register("job", sinks={"db.under_barriers": ["d"]})
+        self.catalog.create_table("db.derived", SCHEMA, primary_key=["k"], options=options)
+        self.topology.register("made", sources=["db.under_barriers"], sinks={"db.derived": None})
         self._altered = 0
 
     def call(self, call: str, /, **given: Any) -> None:
@@ -93,6 +95,10 @@ class Ground:
             "Catalog.writer": (
                 {"table": "db.under_barriers", "writer": "w", "columns": ["p"]},
                 catalog.writer,
+            ),
+            "Catalog.revise": (
+                {"table": "db.derived", "to": 1000, "dry_run": True},
+                catalog.revise,
             ),
             "Catalog.session": (
                 {"tables": ["db.under_barriers"], "consistency": "ReadUncommitted"},

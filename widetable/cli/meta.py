@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable.arguments import whole_number
+from widetable.catalog import Catalog
 from widetable.cli.command import DONE
 from widetable.cli.console import write_result
 from widetable.cli.frame_text import frame_lines
@@ -17,11 +18,12 @@ from widetable.cli.tables import warehouse_of
 from widetable.commit.writer_registration import Job
 from widetable.errors import InvalidError
 from widetable.meta.delays import Delays
+from widetable.meta.revision import RevisionResult
 from widetable.meta.topology import Topology
 
 _Row = dict[str, Any]
 # How many of NAME and WRITER stand with an action.
-_NAMES: Final = {"lineage": 1, "barriers": 1, "leave": 2, "drop-job": 1}
+_NAMES: Final = {"lineage": 1, "barriers": 1, "leave": 2, "drop-job": 1, "revise": 1}
 _TEXTS: Final = pa.list_(pa.string())
 _JOBS: Final = {
     "job": pa.string(),
@@ -38,6 +40,13 @@ _TABLES: Final = {
     "common_barrier": pa.int64(),
     "freshness_millis": pa.int64(),
     "missing": _TEXTS,
+}
+_REVISED: Final = {
+    "table": pa.string(),
+    "barrier": pa.int64(),
+    "to": pa.int64(),
+    "commits": pa.int64(),
+    "records": pa.int64(),
 }
 _LINEAGE: Final = {"direction": pa.string(), "table": pa.string(), "written_by": _TEXTS}
 _BARRIERS: Final = {
@@ -61,6 +70,8 @@ def meta(
     barrier: int | None,
     limit: int | None,
     force: bool,
+    to: int | None,
+    full: bool,
     dry_run: bool,
     format: str,
 ) -> int:
@@ -68,11 +79,16 @@ def meta(
     _check_names(action, [one for one in (name, writer) if one is not None])
     check_only("meta", action, ["delay"], {"--barrier": barrier is not None})
     check_only("meta", action, ["barriers", "delay"], {"--limit": limit is not None})
-    check_only("meta", action, ["leave", "drop-job"], {"--force": force, "--dry-run": dry_run})
+    check_only("meta", action, ["leave", "drop-job"], {"--force": force})
+    check_only("meta", action, ["leave", "drop-job", "revise"], {"--dry-run": dry_run})
+    check_only("meta", action, ["revise"], {"--to": to is not None, "--full": full})
     if limit is not None:
         whole_number(limit, "--limit", least=0)
-    topology, named = warehouse_of(path).topology(), name or ""
-    if action == "leave":
+    catalog, named = warehouse_of(path), name or ""
+    topology = catalog.topology()
+    if action == "revise":
+        _write_revision(_revised(catalog, named, to, is_full=full, is_dry=dry_run), format)
+    elif action == "leave":
         topology.leave(named, writer or "", force=force, dry_run=dry_run)
         _write_left(writer or "", [named], format, is_dry=dry_run)
     elif action == "drop-job":
@@ -150,6 +166,26 @@ def _write_delays(found: Delays, limit: int | None, format: str) -> None:
     )
     lines = [*frame_lines(kept.tables_to_arrow()), "", *frame_lines(kept.jobs_to_arrow())]
     write_result(format, asdict(kept), lines)
+
+
+def _revised(
+    catalog: Catalog, table: str, to: int | None, *, is_full: bool, is_dry: bool
+) -> RevisionResult:
+    if is_full == (to is not None):
+        raise InvalidError(
+            "widetable meta revise",
+            found="both --to and --full" if is_full else "neither --to nor --full",
+            expected="one of them",
+            action="Say to which barrier the table is to go back, or that it is to be made from the beginning.",
+        )
+    return catalog.revise(table, to=to, dry_run=is_dry)
+
+
+def _write_revision(found: RevisionResult, format: str) -> None:
+    rows = [asdict(one) for one in found.tables]
+    jobs = ", ".join(found.jobs)
+    said = f"would begin anew: {jobs}" if found.number is None else f"begin anew: {jobs}"
+    write_result(format, found.to_dict(), [*_lines(_REVISED, rows), "", said])
 
 
 def _write_left(name: str, tables: Sequence[str], format: str, *, is_dry: bool) -> None:

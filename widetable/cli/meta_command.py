@@ -15,6 +15,7 @@ ACTIONS: Final = (
     "delay",
     "leave",
     "drop-job",
+    "revise",
     "rebuild",
 )
 
@@ -28,7 +29,7 @@ META_COMMAND: Final = Command(
         argument("path", "The warehouse's directory, or its file: URL.", metavar="WAREHOUSE"),
         argument(
             "name",
-            "lineage, barriers, leave: a table, as db.name; drop-job: a job.",
+            "lineage, barriers, leave, revise: a table, as db.name; drop-job: a job.",
             metavar="NAME",
             nargs="?",
         ),
@@ -36,7 +37,9 @@ META_COMMAND: Final = Command(
         number("--barrier", "delay: of this one; by default of all that are kept.", "MILLISECONDS"),
         number("--limit", "barriers, delay: so many at most, the newest.", "NUMBER"),
         flag("--force", "leave, drop-job: even if it goes on, or has not come equally far."),
-        flag("--dry-run", "leave, drop-job: only say what would be left."),
+        number("--to", "revise: back to this barrier.", "MILLISECONDS"),
+        flag("--full", "revise: back to the beginning, with no rows."),
+        flag("--dry-run", "leave, drop-job, revise: only say what would be left, or go."),
         *FORMATS,
     ),
     (
@@ -45,9 +48,11 @@ META_COMMAND: Final = Command(
         "widetable meta delay /warehouse --limit 10",
         "widetable meta leave /warehouse shop.users crm --dry-run",
         "widetable meta drop-job /warehouse amounts",
+        "widetable meta revise /warehouse shop.amounts --to 1767225600000 --dry-run",
     ),
     "show: jobs and tables. jobs: what each reads and writes. tables: how far each is, who is missing.\n"
     "lineage: what a table is made of, and what is made of it. barriers: which snapshots they are.\n"
     "delay: when tables came to their barriers, what jobs took of that. leave: from one table;\n"
-    "drop-job: from all that it writes. rebuild: bring the tables of the database __meta up to date.",
+    "drop-job: from all that it writes. revise: take a table that jobs make, and all that is made of it,\n"
+    "back to a barrier, to be made again from there. rebuild: bring the tables of the database __meta up to date.",
 )

@@ -1,15 +1,15 @@
 """What a commit must say in a table under barriers (option `widetable.barrier-interval`); nothing in any other.
 
 In: the commit, the snapshot that it comes behind. Out: properties of its own snapshot. Raises InvalidError for an
-append without a writer, and for one with a writer where there are no barriers; UnsupportedError for an overwrite
-(`barrier_table`); and what the step raises (`barrier_step`).
+append without a writer, and for one with a writer where there are no barriers; UnsupportedError for an overwrite that
+is no revision (`barrier_table`); and what the step raises (`barrier_step`).
 """
 
 from __future__ import annotations
 
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_state import BARRIERS
-from widetable.commit.barrier_step import properties_after
+from widetable.commit.barrier_step import Act, properties_after
 from widetable.commit.barrier_table import check_rows_stay, interval_of, no_writer
 from widetable.commit.commit_request import CommitRequest
 from widetable.commit.level0_labels import Level0Labels
@@ -30,11 +30,14 @@ def barrier_properties(
         if asked.barrier is not None:
             interval_of(schema, path)
         return {}
-    if asked.kind == COMMIT_KIND_OVERWRITE:
+    is_revision = asked.barrier is not None and asked.barrier.act is Act.REVISE
+    if asked.kind == COMMIT_KIND_OVERWRITE and not is_revision:
         check_rows_stay(schema, path)
     if asked.kind == COMMIT_KIND_COMPACT and latest is not None:
         return {BARRIERS: level0.compacted(latest, interval, asked.deletes).to_json()}
     if asked.barrier is None:
         raise no_writer(path)
     state = level0.state(latest, interval)
-    return properties_after(state, asked.barrier, has_files=bool(asked.adds))
+    return properties_after(
+        state, asked.barrier, has_files=any(e.file.level == 0 for e in asked.adds)
+    )

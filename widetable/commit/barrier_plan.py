@@ -3,6 +3,7 @@
 On disk (other clients never look there), in the first table that the job writes into:
 
     service/widetable-barrier-plan-<job, escaped>-<barrier> = JSON object {"barrier": the next one}
+    service/widetable-barrier-plan-<job, escaped>%revision-<number>-<barrier>    the same, behind a revision (0046)
 
 All sources of the job end a batch at the barrier of the plan, and after a restart at the same one. Who makes it is
 published exclusively: of several one is there. Source: rule R9 of docs/consistency.md. Raises DamagedError for a plan
@@ -15,7 +16,7 @@ from typing import Final
 
 from widetable.commit.json_note import JsonNote, is_id
 from widetable.errors import NotFoundError
-from widetable.job_names import barrier_of_plan
+from widetable.job_names import plan_of
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 
@@ -25,16 +26,17 @@ _NOTE: Final = JsonNote(
 
 
 class BarrierPlans:
-    """Of one job, in its first table."""
+    """Of one job, in its first table. revision: the last one of that table; older plans are not looked at."""
 
-    def __init__(self, file_io: FileIO, paths: TablePaths, job: str) -> None:
+    def __init__(self, file_io: FileIO, paths: TablePaths, job: str, revision: int = 0) -> None:
         self._file_io = file_io
         self._paths = paths
         self._job = job
+        self._revision = revision
 
     def after(self, barrier: int) -> int | None:
         """What comes after a barrier, 0 for the start; None where nobody has said it."""
-        path = self._paths.barrier_plan(self._job, barrier)
+        path = self._path(barrier)
         try:
             data = self._file_io.read(path)
         except NotFoundError:
@@ -44,26 +46,30 @@ class BarrierPlans:
 
     def before(self, barrier: int) -> int | None:
         """After which one a barrier was planned; None where no plan says it."""
-        for planned in self._barriers():
-            if self.after(planned) == barrier:
+        for _, (revision, planned) in self._names():
+            if revision == self._revision and self.after(planned) == barrier:
                 return planned
         return None
 
     def decide(self, barrier: int, chosen: int) -> int:
         """Say what comes after a barrier, unless somebody has; which it is."""
-        path = self._paths.barrier_plan(self._job, barrier)
+        path = self._path(barrier)
         if self._file_io.publish(path, _NOTE.to_json(path, {"barrier": chosen})):
             return chosen
         found = self.after(barrier)
         return chosen if found is None else found
 
     def forget(self, before: int | None = None) -> None:
-        """Delete those of barriers before one; None: all."""
-        for planned in self._barriers():
-            if before is None or planned < before:
-                self._file_io.delete(self._paths.barrier_plan(self._job, planned))
+        """Delete those of barriers before one, and of revisions before; None: all."""
+        for name, planned in self._names():
+            if before is None or planned < (self._revision, before):
+                self._file_io.delete(f"{self._paths.service_dir}/{name}")
 
-    def _barriers(self) -> list[int]:
-        entries = self._file_io.list(self._paths.service_dir)
-        found = (barrier_of_plan(entry.name, self._job) for entry in entries)
-        return [barrier for barrier in found if barrier is not None]
+    def _names(self) -> list[tuple[str, tuple[int, int]]]:
+        """With (revision, barrier); of all revisions."""
+        names = [entry.name for entry in self._file_io.list(self._paths.service_dir)]
+        found = ((name, plan_of(name, self._job)) for name in names)
+        return [(name, planned) for name, planned in found if planned is not None]
+
+    def _path(self, barrier: int) -> str:
+        return self._paths.barrier_plan(self._job, barrier, self._revision)

@@ -9,13 +9,14 @@ barrier that its records belong to. On disk: never change
                          where it writes all
     widetable.barrier-begin = when the batch was planned, epoch milliseconds, decimal; only where its writer says it
     widetable.barriers = JSON object, copied from snapshot to snapshot:
-                         {"interval", "revision": 0, "frontier": the barrier up to which the table is complete,
-                          "highest": the highest label of a record, "moved": that of the records above level 0,
-                          "waiting": the lowest label of a file at level 0, null without any, "left": {name of one
-                          that is waited for no more: its highest label, while that is not complete}, "writers": {name:
-                          {"frontier": all of its records with labels up to here are in, "last": its highest label,
-                          "kind": "root" or "derived", "run": which of its processes may commit, "at": of a derived
-                          one, the barrier of its sources up to which its records are in, null for none}}}
+                         {"interval", "revision": the last one that took the table back, 0 for none (0046),
+                          "frontier": the barrier up to which the table is complete, "highest": the highest label of a
+                          record, "moved": that of the records above level 0, "waiting": the lowest label of a file at
+                          level 0, null without any, "left": {name of one that is waited for no more: its highest
+                          label, while that is not complete}, "writers": {name: {"frontier": all of its records with
+                          labels up to here are in, "last": its highest label, "kind": "root" or "derived", "run":
+                          which of its processes may commit, "at": of a derived one, the barrier of its sources up to
+                          which its records are in, null for none}}}
 
 Source: FLIP-276; rules R1, R2, R4, R10, R15 of docs/consistency.md. Pure, but for loading snapshots of other clients,
 which say nothing: each append of theirs counts as the first barrier that was not complete before it, each compaction
@@ -26,7 +27,7 @@ that says it has expired.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -73,10 +74,10 @@ class Member:
 
 @dataclass(frozen=True)
 class BarrierState:
-    """frontier: complete up to here; never goes back. highest: no record of the table has a label above it. moved: no
-    record above level 0 has. waiting: the lowest label of a file at level 0, None without any; or less, where another
-    client has compacted since, and UNKNOWN. left: who is waited for no more and has records of barriers that are not
-    complete, with its highest label.
+    """frontier: complete up to here; goes back by a revision only. highest: no record of the table has a label above
+    it. moved: no record above level 0 has. waiting: the lowest label of a file at level 0, None without any; or less,
+    where another client has compacted since, and UNKNOWN. left: who is waited for no more and has records of barriers
+    that are not complete, with its highest label. revision: the last one that took the table back.
     """
 
     interval: int
@@ -86,6 +87,7 @@ class BarrierState:
     moved: int = 0
     waiting: int | None = None
     left: Mapping[str, int] = field(default_factory=dict)
+    revision: int = 0
 
     @staticmethod
     def new(interval: int) -> BarrierState:
@@ -109,6 +111,18 @@ class BarrierState:
         """After files of that label came to level 0."""
         waiting = label if self.waiting is None else min(self.waiting, label)
         return replace(self, waiting=waiting, highest=max(self.highest, label))
+
+    def revised(self, revision: int, barrier: int, came: Collection[str]) -> BarrierState:
+        """After a revision that leaves the rows as of a barrier, 0 for none, before its files come to level 0. came:
+        the derived members that have records up to it.
+        """
+        members = {
+            name: Member(
+                barrier, barrier, member.run, member.kind, barrier if name in came else None
+            )
+            for name, member in self.members.items()
+        }
+        return BarrierState(self.interval, barrier, barrier, members, barrier, revision=revision)
 
     def with_foreign(self, snapshot: Snapshot) -> BarrierState:
         """After a snapshot of a client that knows nothing of barriers."""
@@ -134,7 +148,7 @@ class BarrierState:
         return json.dumps(
             {
                 "interval": self.interval,
-                "revision": 0,
+                "revision": self.revision,
                 "frontier": self.frontier,
                 "highest": self.highest,
                 "moved": self.moved,
@@ -221,7 +235,7 @@ def _parsed(text: str, snapshot_id: int) -> BarrierState:
     try:
         body = json.loads(text)
         numbers = [body[name] for name in ("interval", "frontier", "highest")]
-        numbers.append(body.get("moved", numbers[-1]))
+        numbers += [body.get("moved", numbers[-1]), body.get("revision", 0)]
         waiting, left = body.get("waiting", UNKNOWN), body.get("left", {})
         members = {name: _member(entry) for name, entry in body["writers"].items()}
         if not all(type(n) is int for n in (*numbers, waiting or 0, *left.values())):
@@ -230,8 +244,8 @@ def _parsed(text: str, snapshot_id: int) -> BarrierState:
             raise ValueError(text)
     except (ValueError, TypeError, KeyError, AttributeError) as cause:
         raise _damaged(BARRIERS, text, _FORM, snapshot_id) from cause
-    interval, frontier, highest, moved = numbers
-    return BarrierState(interval, frontier, highest, members, moved, waiting, left)
+    interval, frontier, highest, moved, revision = numbers
+    return BarrierState(interval, frontier, highest, members, moved, waiting, left, revision)
 
 
 def _member(entry: Any) -> Member:

@@ -7,14 +7,16 @@
                                      one that is: open
     COMPLETE   joins first           given, else tick; nothing if not above   := label
     LEAVE      nothing               none                                     it is waited for no more
+    REVISE     nothing               given, if rows are left at level 0       of all members: := given
 
 Nobody goes ahead of the clock by itself: what is written twice within an interval stays open until the next one. F: the
 barrier up to which the table is complete. A label is above the frontier of its writer, which is F or above it: no
 record comes to a barrier that is complete. Labels of a writer never go back, so its records are in the order of
 barriers as in that of commits, and nothing depends on which of them a compaction has taken. A derived writer says by
 which barrier of its sources it begins and ends: it goes on where its last commit ended, or somebody else has its name.
+A revision takes the table back, and all of its writers; those that began before it are refused from then on (0046).
 
-Source: rules R2, R4, R6, R10 and R15 of docs/consistency.md. Raises ConflictError for a writer whose place a later
+Source: rules R2, R4, R6, R10, R15 and R20 of docs/consistency.md. Raises ConflictError for a writer whose place a later
 process has taken, and for a job that is elsewhere; InvalidError for too many writers and for a barrier that is none.
 """
 
@@ -49,6 +51,7 @@ class Act(Enum):
     WRITE_ALL = "records, and with them all of the barrier"
     COMPLETE = "no records, and all of the barrier is in"
     LEAVE = "it is waited for no more"
+    REVISE = "the table goes back to a barrier"
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class BarrierStep:
     """writer: its name. run: its process. tick: the clock when it began, as a barrier. barrier: given instead. columns:
     field ids of the value columns that it writes, None for all. span: of a derived writer, the barriers of its sources
     after which its records begin and at which they end. begin_millis: when its batch was planned, if it says that.
+    revision: that the table must have, None for any; of REVISE, the one that it gets. came: of REVISE, the derived
+    writers whose records up to the barrier are in; the others begin anew.
     """
 
     act: Act
@@ -66,6 +71,8 @@ class BarrierStep:
     columns: frozenset[int] | None = None
     span: tuple[int, int] | None = None
     begin_millis: int | None = None
+    revision: int | None = None
+    came: frozenset[str] = frozenset()
 
 
 def properties_after(
@@ -74,6 +81,8 @@ def properties_after(
     """What the snapshot of the commit says; None when there is nothing to do. has_files: whether it adds some."""
     if asked.barrier is not None:
         check_barrier(asked.barrier, state.interval)
+    if asked.act is not Act.REVISE:
+        _check_revision(state, asked)
     found = _STEPS[asked.act](state, asked)
     if found is None:
         return None
@@ -134,12 +143,19 @@ def _leave(state: BarrierState, asked: BarrierStep) -> _Stepped:
     return state.without_member(asked.writer), None
 
 
+def _revise(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    if asked.revision is None or asked.revision <= state.revision:
+        return None
+    return state.revised(asked.revision, asked.barrier or 0, asked.came), asked.barrier
+
+
 _STEPS: Final = {
     Act.JOIN: _join,
     Act.WRITE: _write,
     Act.WRITE_ALL: _write_all,
     Act.COMPLETE: _complete,
     Act.LEAVE: _leave,
+    Act.REVISE: _revise,
 }
 
 
@@ -174,6 +190,17 @@ def _check_span(member: Member, span: tuple[int, int], writer: str) -> None:
             found=f"records after barrier {span[0]} of its sources; the table has its records up to {member.at}",
             expected=f"those after {member.at}",
             action="Stop all of its queries but one; one whose checkpoint is old starts with a new checkpoint.",
+        )
+
+
+def _check_revision(state: BarrierState, asked: BarrierStep) -> None:
+    if asked.revision not in (None, state.revision):
+        raise ConflictError(
+            f"writer {asked.writer!r}",
+            found=f"one that began at revision {asked.revision} of the table, which is at {state.revision} now",
+            expected="a run that knows of it",
+            action="Start a job with a new checkpoint when the revision has ended, and make other writers anew: they "
+            "go on where the table went back to.",
         )
 
 

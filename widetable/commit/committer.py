@@ -201,15 +201,17 @@ class Committer:
         messages: Iterable[CommitMessage],
         keeps: Iterable[FileIdentity] | None,
         restores: Snapshot | None = None,
+        by: Identity | None = None,
+        barrier: BarrierStep | None = None,
     ) -> CommitResult:
-        """An overwrite that puts files back at the levels that they have, for rollbacks and repairs.
+        """An overwrite that puts files back at the levels that they have, for rollbacks, repairs and revisions.
 
         keeps: live files that stay, all others go; None: only `deleted_files` go. restores: whose rows come back.
         """
         scope: frozenset[bytes] | None = frozenset() if keeps is None else None
-        by, stay = Identity.unnamed(), frozenset(keeps or ())
-        kind = COMMIT_KIND_OVERWRITE
-        return self._commit(request(kind, messages, by, scope=scope, keeps=stay, restores=restores))
+        who, stay, kind = by or Identity.unnamed(), frozenset(keeps or ()), COMMIT_KIND_OVERWRITE
+        asked = request(kind, messages, who, scope=scope, keeps=stay, restores=restores)
+        return self._commit(replace(asked, barrier=barrier))
 
     def rescale(self, buckets: int, follow: Follow) -> CommitResult:
         """An overwrite that moves rows to other buckets and changes none. follow: its messages behind a snapshot; asked

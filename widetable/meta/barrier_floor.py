@@ -3,9 +3,9 @@
     consumer/consumer-widetable-barriers    of each table that a job connects with another one; other clients honour it
 
 Each table by itself keeps its own newest barriers. A table that is ahead of another one that is made of the same would
-let go of the barrier at which the two can be read together. The floor only grows; who renews it and dies leaves it
-where it is, so nothing is lost, and snapshots stay. Source: rule R18 of docs/consistency.md. Raises what reading
-snapshots raises, StorageError.
+let go of the barrier at which the two can be read together. The floor only grows, but for revisions; who renews it and
+dies leaves it where it is, so nothing is lost, and snapshots stay. Source: rule R18 of docs/consistency.md. Raises what
+reading snapshots raises, StorageError.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ CONSUMER: Final = "widetable-barriers"
 
 
 def keep_common_barriers(
-    tables: Mapping[str, OpenTable], components: Iterable[Iterable[str]]
+    tables: Mapping[str, OpenTable],
+    components: Iterable[Iterable[str]],
+    revision: int | None = None,
 ) -> dict[str, int]:
     """Note it anew. components: names of tables that jobs connect. Returns the first snapshot that is kept, by table;
-    tables that nothing connects with others have none.
+    tables that nothing connects with others have none. revision: that is about to count, so floors may go back.
     """
     kept: dict[str, int] = {}
     for component in components:
@@ -35,12 +37,14 @@ def keep_common_barriers(
             for table in connected.values():
                 _consumers(table).delete(CONSUMER)
             continue
-        views = {name: barrier_views(table) for name, table in connected.items()}
+        views = {name: barrier_views(table, revision) for name, table in connected.items()}
         common = common_barrier(views.values())
         for name, table in connected.items():
             before = table.schema.typed_options.get(BARRIERS_KEPT) * views[name].interval
             floor_id = views[name].floor_id(common - before)
-            if floor_id is not None:
+            if floor_id is not None and revision is not None:
+                _consumers(table).record(CONSUMER, floor_id)
+            elif floor_id is not None:
                 kept[name] = _raised(_consumers(table), floor_id)
     return kept
 

@@ -23,14 +23,13 @@ from widetable.meta.warehouse import Warehouse
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_read import scan
 from widetable.operations.table_write import write
+from widetable.paths import META_DATABASE
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
-DATABASE: Final = "__meta"
+DATABASE: Final = META_DATABASE
 SOURCES: Final = f"{DATABASE}.__META_ETL_SOURCE"
 SINKS: Final = f"{DATABASE}.__META_ETL_SINK"
 VERSIONS: Final = f"{DATABASE}.__META_TABLE_VERSION"
-# It grows with each revision of a table.
-_FIRST_VERSION: Final = 1
 _Row = tuple[str | int, ...]
 
 
@@ -54,7 +53,7 @@ def system_rows(jobs: Iterable[Job], tables: Iterable[TableProgress]) -> dict[st
     return {
         SOURCES: {(job.name, table) for job in known for table in job.sources},
         SINKS: {(table, job.name) for job in known for table in job.tables},
-        VERSIONS: {(one.table, _FIRST_VERSION, one.table_type) for one in tables},
+        VERSIONS: {(one.table, one.version, one.table_type) for one in tables},
     }
 
 

@@ -10,7 +10,7 @@ Raises nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from widetable.commit.barrier_state import BarrierState
@@ -19,6 +19,7 @@ from widetable.commit.writer_registration import DERIVED, Job
 # Source: F22 of FLIP-276.
 ROOT_TABLE: Final = "Root"
 INTERMEDIATE_TABLE: Final = "Intermediate"
+FIRST_VERSION: Final = 1
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class WaitedWriter:
 
 @dataclass(frozen=True)
 class TableProgress:
-    """layer: 0 for tables that no job makes of others. table_type: `Root` or `Intermediate`. barrier, common_barrier:
-    None where none is complete.
+    """layer: 0 for tables that no job makes of others. table_type: `Root` or `Intermediate`. version: 1, and one more
+    with each revision. barrier, common_barrier: None where none is complete.
     """
 
     __module__ = "widetable"
@@ -52,6 +53,7 @@ class TableProgress:
     common_barrier: int | None
     freshness_millis: int | None
     writers: tuple[WaitedWriter, ...]
+    version: int = FIRST_VERSION
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -73,13 +75,18 @@ def progress_of(
     layers: Sequence[Sequence[str]],
     common: Mapping[str, int],
     now_millis: int,
+    versions: Mapping[str, int] | None = None,
 ) -> list[TableProgress]:
     """By layer, then by name. facts: of the tables under barriers; others in layers are left out. common: the barrier
-    of each that it has in common with those that jobs connect with it, 0 for none.
+    of each that it has in common with those that jobs connect with it, 0 for none. versions: of tables that are not of
+    the first.
     """
     made = {table for job in jobs if job.kind == DERIVED for table in job.tables}
     return [
-        _progress(table, layer, facts[table], table in made, common[table] or None, now_millis)
+        replace(
+            _progress(table, layer, facts[table], table in made, common[table] or None, now_millis),
+            version=(versions or {}).get(table, FIRST_VERSION),
+        )
         for layer, tables in enumerate(layers)
         for table in tables
         if table in facts

@@ -13,7 +13,7 @@ raises.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from widetable.commit.barrier_state import ROOT
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.lease_term import Force
+from widetable.commit.revision_notes import notes_of, unfinished
 from widetable.commit.writer_registration import (
     DERIVED,
     PENDING,
@@ -47,7 +48,12 @@ from widetable.meta.job_graph import JobGraph, check_flow
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
 from widetable.meta.system_tables import bring_up_to_date, system_rows
 from widetable.meta.table_barriers import TableBarrier, table_barriers
-from widetable.meta.table_progress import TableFacts, TableProgress, progress_of
+from widetable.meta.table_progress import (
+    FIRST_VERSION,
+    TableFacts,
+    TableProgress,
+    progress_of,
+)
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
 from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.barrier_writer import LONGEST_NAME_BYTES
@@ -193,7 +199,17 @@ class Topology:
         for component in graph.components():
             connected = [views[name] for name in component if name in views]
             common.update(dict.fromkeys(component, common_barrier(connected)))
-        return progress_of(facts, jobs, graph.layers(), common, now_millis)
+        return progress_of(facts, jobs, graph.layers(), common, now_millis, self._versions(views))
+
+    def _versions(self, tables: Iterable[str]) -> dict[str, int]:
+        """1, and one more with each revision."""
+        found = dict.fromkeys(tables, FIRST_VERSION)
+        for name in list(found)[:1]:
+            table = self._warehouse.table(name)
+            notes = notes_of(table._file_io, table._paths)
+            for revised in notes.tables() if notes is not None else ():
+                found.update({one: found[one] + 1 for one in revised if one in found})
+        return found
 
     def barriers(self, table: str, limit: int | None = None) -> list[TableBarrier]:
         """Which snapshots the barriers of a table are, ascending: those that it came to, by the snapshots that are
@@ -287,6 +303,7 @@ class Topology:
         def check() -> None:
             others = _live(self._read())
             check_flow(job, others)
+            _check_unrevised(job, next(iter(sinks.values())))
             for table, schema in schemas.items():
                 check_columns(job, others, table, schema)
 
@@ -330,6 +347,14 @@ def _live(tables: Sequence[JobsOfTable]) -> list[Job]:
 
 def _running(jobs: Sequence[Job]) -> list[Job]:
     return [job for job in jobs if job.state == RUNNING]
+
+
+def _check_unrevised(job: Job, sink: OpenTable) -> None:
+    """What it reads and writes would be of before a revision and of behind it."""
+    notes = notes_of(sink._file_io, sink._paths)
+    note = None if notes is None else notes.unfinished()
+    if note is not None and not note.tables.keys().isdisjoint((*job.sources, *job.tables)):
+        raise unfinished(note)
 
 
 def _no_job(name: str, jobs: Sequence[Job]) -> NotFoundError:

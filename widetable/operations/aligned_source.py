@@ -8,9 +8,9 @@ All sources end at the same barrier, whatever the timing: the one that is asked 
 publishes that (`barrier_plan`), and the others go by it. Where none is published they stay: a barrier that becomes
 available while they are asked must not be taken by some of them. A job that has written goes on where its records are
 in its first table, whatever its checkpoint. Progress is a consumer with the job's name: it stands where the changes
-after the last batch begin that is surely done.
+after the last batch begin that is surely done. Which revision of the tables counts is taken once (0046).
 
-Source: rules R8, R9, R12 and R19 of docs/consistency.md. Raises NotFoundError for barriers that have expired,
+Source: rules R8, R9, R12, R19 and R20 of docs/consistency.md. Raises NotFoundError for barriers that have expired,
 InvalidError for sources under different barriers, and what reading a table raises.
 """
 
@@ -22,8 +22,15 @@ from typing import Final
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_plan import BarrierPlans
 from widetable.commit.consumer_store import ConsumerStore
-from widetable.errors import InvalidError, NotFoundError
-from widetable.operations.barrier_scan import barrier_changes, barrier_scan, barrier_views
+from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.operations.barrier_scan import (
+    active_revision,
+    barrier_changes,
+    barrier_scan,
+    barrier_views,
+    first_kept_for,
+    newest_revision,
+)
 from widetable.operations.changes import change_source
 from widetable.operations.open_table import OpenTable
 from widetable.read.change_read import InsertRead
@@ -33,8 +40,8 @@ from widetable.read.stream_plan import Piece
 
 
 class AlignedSource:
-    """Of one job. sources: all tables that it reads, `table` among them. lead: the first one that it writes into. Not
-    thread-safe.
+    """Of one job. sources: all tables that it reads, `table` among them. lead: the first one that it writes into.
+    revision: the last one of that; what was read before another one does not go on here. Not thread-safe.
     """
 
     def __init__(
@@ -45,13 +52,15 @@ class AlignedSource:
         lead: OpenTable,
         columns: Sequence[str] | None,
     ) -> None:
-        self._job: Final = job
+        self.job: Final = job
         self._table = table
         self._sources = sources
         self._lead = lead
         self._source = change_source(table, columns)
         self._interval = _interval(sources)
-        self._plans = BarrierPlans(lead._file_io, lead._paths, job)
+        self._active = active_revision(table)
+        self.revision: Final = barrier_views(lead, self._active).newest().revision
+        self._plans = BarrierPlans(lead._file_io, lead._paths, job, self.revision)
         self._consumers = ConsumerStore(table._file_io, table._paths)
         self._consumers.check_new(job)
 
@@ -69,9 +78,13 @@ class AlignedSource:
         return found
 
     def decided(self, barrier: int, newest: int | None) -> int | None:
-        """What comes after a barrier from now on, newest at most; None where the sources have none in common."""
+        """What comes after a barrier from now on, newest at most; None where the sources have none in common. Raises
+        ConflictError behind a revision that has begun since.
+        """
+        if newest_revision(self._lead) != self.revision:
+            raise revised(self.job, self.revision)
         start = barrier or self._records
-        changes = [barrier_changes(source) for source in self._sources]
+        changes = [barrier_changes(source, self._active) for source in self._sources]
         found = [one.choices(start).up_to(newest) for one in changes]
         chosen = next_barrier(found, self._interval, is_first=start == 0)
         if chosen is None:
@@ -85,7 +98,7 @@ class AlignedSource:
 
     def newest(self) -> int:
         """The barrier up to which the table is complete."""
-        return barrier_views(self._table).newest().frontier
+        return barrier_views(self._table, self._active).newest().frontier
 
     def reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
         """Readers of what lies between two barriers. What one list has comes in this order; no two lists of the same
@@ -96,7 +109,7 @@ class AlignedSource:
         start = after or self._plans.before(barrier)
         if start is None:
             raise NotFoundError(
-                f"plan of job {self._job!r} for barrier {barrier}",
+                f"plan of job {self.job!r} for barrier {barrier}",
                 found="none in its first table",
                 expected="the one that its first batch was made by",
                 action="Start the query with a new checkpoint: the job was dropped meanwhile.",
@@ -104,7 +117,7 @@ class AlignedSource:
         if start == 0:
             return [[read] for read in self._rows(barrier)]
         after = start
-        ids = barrier_changes(self._table).snapshot_ids(after, barrier)
+        ids = barrier_changes(self._table, self._active).snapshot_ids(after, barrier)
         by_bucket: dict[object, list[StreamRead]] = {}
         for id in ids:
             step = self._source.step(id, False)
@@ -115,9 +128,9 @@ class AlignedSource:
     def record(self, barrier: int) -> None:
         """All up to a barrier is done with, and the changes after it are yet to be read."""
         if barrier:
-            needed = barrier_changes(self._table).first_needed(barrier)
-            if needed != self._consumers.next_snapshot(self._job):
-                self._consumers.record(self._job, needed)
+            needed = barrier_changes(self._table, self._active).first_needed(barrier)
+            if needed != self._consumers.next_snapshot(self.job):
+                self._consumers.record(self.job, needed)
 
     def check_alive(self) -> None:
         """Raises InvalidError when another table is there by now, NotFoundError when none is."""
@@ -126,11 +139,11 @@ class AlignedSource:
     @property
     def _records(self) -> int:
         """Up to which barrier the job's records are in its first table; 0 for a job that has none."""
-        member = barrier_views(self._lead).newest().members.get(self._job)
+        member = barrier_views(self._lead, self._active).newest().members.get(self.job)
         return 0 if member is None or member.at is None else member.at
 
     def _rows(self, barrier: int) -> list[StreamRead]:
-        scan = barrier_scan(self._table, barrier, self._source.columns, None)
+        scan = barrier_scan(self._table, barrier, self._source.columns, None, self._active)
         return [
             InsertRead(self._source.table, split.snapshot_id, split, self._source.columns)
             for split in scan.splits()
@@ -138,9 +151,20 @@ class AlignedSource:
 
     def _keep(self, barrier: int) -> None:
         """What a new job begins with."""
-        view = barrier_views(self._table).view(barrier)
-        first = min(view.first_id, barrier_changes(self._table).first_needed(barrier))
-        self._consumers.record(self._job, first)
+        views = barrier_views(self._table, self._active)
+        changes = barrier_changes(self._table, self._active)
+        self._consumers.record(self.job, first_kept_for(changes, views, barrier))
+
+
+def revised(job: str, revision: object) -> ConflictError:
+    """Of a job whose checkpoint, or run, is of that revision, and its tables of another."""
+    return ConflictError(
+        f"job {job!r}",
+        found=f"a run of revision {revision} of its tables, which went back to a barrier since",
+        expected="one that has begun since",
+        action="Start it with a new checkpoint when the revision has ended: it goes on at that barrier, or from the "
+        "beginning where its tables were cleared.",
+    )
 
 
 def _interval(sources: Sequence[OpenTable]) -> int:

@@ -5,6 +5,7 @@
     the complete barrier is that of the slowest writer, or the one before where that is later
     a compaction changes nothing of it, and takes no file of a barrier that is not complete
     what waits is the lowest label of the files at level 0
+    a revision is an overwrite; all of the table goes back to one complete barrier, or to none
 
 In: snapshots in the order of their ids. Out: findings. Raises what loading snapshots raises.
 """
@@ -25,7 +26,7 @@ from widetable.commit.barrier_state import (
 )
 from widetable.commit.level0_labels import Level0Labels
 from widetable.errors import DamagedError, NotFoundError
-from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
+from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.operations.audit_report import Finding, Findings
 from widetable.schema import TableSchema
 
@@ -74,6 +75,9 @@ class BarrierAudit:
                 expected = f"a cut from {before.moved} to {before.frontier}"
                 self._find(snapshot, expected, f"a cut at {after.moved}")
             return
+        if after.revision != before.revision:
+            self._compare_revised(snapshot, before, after)
+            return
         for name in ("frontier", "highest"):
             old, new = getattr(before, name), getattr(after, name)
             if new < old:
@@ -88,6 +92,18 @@ class BarrierAudit:
             if not least < label <= after.highest:
                 expected = f"records of a barrier after {least}, up to {after.highest}"
                 self._find(snapshot, expected, f"records of barrier {label}")
+
+    def _compare_revised(
+        self, snapshot: Snapshot, before: BarrierState, after: BarrierState
+    ) -> None:
+        came = [name for name, member in after.members.items() if member.at is not None]
+        expected = before.revised(max(after.revision, before.revision), after.frontier, came)
+        expected = replace(expected, waiting=after.waiting)
+        if after != expected:
+            self._find(snapshot, expected.to_json(), after.to_json())
+        if after.frontier > before.frontier or snapshot.commit_kind != COMMIT_KIND_OVERWRITE:
+            found = f"a commit of kind {snapshot.commit_kind} to {after.frontier}"
+            self._find(snapshot, f"an overwrite that goes back from {before.frontier}", found)
 
     def _find(self, snapshot: Snapshot, expected: str, found: str) -> None:
         self._findings.add(Finding(_LAW, snapshot.id, expected, found))

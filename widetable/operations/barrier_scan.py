@@ -4,14 +4,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import pyarrow.compute as pc
 
 from widetable.barrier_options import BARRIER_INTERVAL, BARRIERS_KEPT
+from widetable.commit.barrier_state import state_at
+from widetable.commit.barrier_table import interval_of
 from widetable.commit.committer import Committer
+from widetable.commit.revision_notes import notes_of
+from widetable.errors import NotFoundError
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
+from widetable.paths import table_name
 from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
 from widetable.read.filters import parse
@@ -19,18 +25,37 @@ from widetable.read.scan import TableScan
 from widetable.write.table_state import TableState
 
 
-def barrier_views(table: OpenTable) -> BarrierViews:
-    """The barriers of a table, by the snapshots that it has now."""
-    return views_of(table._state(), table._committer)
+def active_revision(table: OpenTable) -> int | None:
+    """Of the warehouse of a table, now; None for one that lies in none."""
+    notes = notes_of(table._file_io, table._paths)
+    return None if notes is None else notes.active()
 
 
-def views_of(state: TableState, committer: Committer) -> BarrierViews:
+def newest_revision(table: OpenTable) -> int:
+    """That took the table back, whether it counts already or not; 0 without."""
+    committer, interval = table._committer, interval_of(table.schema, table.path)
+    return state_at(committer.snapshots.latest(), committer.last_commits.load, interval).revision
+
+
+def barrier_views(table: OpenTable, revision: int | None = None) -> BarrierViews:
+    """The barriers of a table, by the snapshots that it has now. revision: up to which revisions count; None: those
+    that are active now.
+    """
+    return views_of(table._state(), table._committer, revision)
+
+
+def views_of(state: TableState, committer: Committer, revision: int | None = None) -> BarrierViews:
     """The same."""
     latest_id = committer.snapshots.latest_id()
     earliest_id = committer.snapshots.earliest_id() if latest_id else None
     ids = range(earliest_id or 1, (latest_id or 0) + 1)
     files = committer.live_files
-    return BarrierViews(state.schema, committer.level0, files, ids, state.paths.root)
+
+    def visible(newest: int) -> int:
+        notes = notes_of(state.file_io, state.paths)
+        return newest if notes is None else notes.visible(newest, revision)
+
+    return BarrierViews(state.schema, committer.level0, files, ids, state.paths.root, visible)
 
 
 def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
@@ -40,13 +65,32 @@ def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
     views = views_of(state, committer)
     barrier = views.newest().frontier - state.options.get(BARRIERS_KEPT) * views.interval
     floor_id = views.floor_id(barrier)
-    return [] if floor_id is None else [floor_id]
+    return [*needed_for_revision(state, views), *([] if floor_id is None else [floor_id])]
 
 
-def barrier_changes(table: OpenTable) -> BarrierChanges:
+def needed_for_revision(state: TableState, views: BarrierViews) -> list[int]:
+    """The same for a revision that is not active yet: the rows that the table goes back to, or, of one that stays, the
+    changes that jobs go on with.
+    """
+    notes, place = notes_of(state.file_io, state.paths), table_name(state.paths.root)
+    note = None if notes is None else notes.unfinished()
+    if note is None or place is None:
+        return []
+    barrier = note.tables.get(place[1], note.barrier)
+    with contextlib.suppress(NotFoundError):
+        return [first_kept_for(BarrierChanges(state, views), views, barrier)] if barrier else []
+    return []
+
+
+def first_kept_for(changes: BarrierChanges, views: BarrierViews, barrier: int) -> int:
+    """The first snapshot that the rows as of a barrier need, and the changes after it."""
+    return min(views.view(barrier).first_id, changes.first_needed(barrier))
+
+
+def barrier_changes(table: OpenTable, revision: int | None = None) -> BarrierChanges:
     """Where the changes between barriers are, by the snapshots that the table has now."""
     state = table._state()
-    return BarrierChanges(state, views_of(state, table._committer))
+    return BarrierChanges(state, views_of(state, table._committer, revision))
 
 
 def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
@@ -60,9 +104,10 @@ def barrier_scan(
     barrier: int,
     columns: Sequence[str] | None,
     filter: str | pc.Expression | None,
+    revision: int | None = None,
 ) -> TableScan:
     """The rows as of a complete barrier, with the columns that the table had when it was complete."""
-    return scan_of_view(table, barrier_views(table).view(barrier), columns, filter)
+    return scan_of_view(table, barrier_views(table, revision).view(barrier), columns, filter)
 
 
 def scan_of_view(

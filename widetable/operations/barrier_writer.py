@@ -28,7 +28,7 @@ from widetable.commit.committer import CommitResult
 from widetable.commit.writer_registration import WriterRegistration
 from widetable.errors import NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
-from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.operations.table_write import write_by
@@ -67,6 +67,7 @@ class BarrierWriter:
         self._columns = frozenset((*schema.primary_keys, *owned))
         self._field_ids = value_ids(schema, self._columns)
         self._run = str(uuid.uuid4())
+        self._revision = newest_revision(table)
         self._register = register
         self._registration: WriterRegistration | None = None
         try:
@@ -156,7 +157,15 @@ class BarrierWriter:
             barrier = whole_number(barrier, "barrier", most=_LATEST)
         now_millis = time.time_ns() // 1_000_000
         tick = now_millis // self._interval * self._interval
-        return BarrierStep(act, self._name, self._run, tick, barrier, self._field_ids)
+        return BarrierStep(
+            act,
+            self._name,
+            self._run,
+            tick,
+            barrier,
+            self._field_ids,
+            revision=self._revision,
+        )
 
 
 def last_identifier(table: OpenTable, user: str) -> int | None:

@@ -6,8 +6,8 @@
     follower    another table of a root: its records belong to the barrier that they belong to in the first table
 
 A query takes its job over with the first batch that it commits; one that was there before is refused from then on, and
-so is one whose batches are not those that come next. Source: rules R4 to R6 and R10 of docs/consistency.md. Raises
-ConflictError for both, and what a commit raises.
+so is one whose batches are not those that come next, or that began before a revision of its tables. Source: rules R4 to
+R6, R10 and R20 of docs/consistency.md. Raises ConflictError for these, and what a commit raises.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
-from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.barrier_writer import Register, last_identifier, value_ids
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
@@ -33,6 +33,7 @@ from widetable.write.commit_message import CommitMessage
 class JobBatch:
     """number: by the query, from 0. begin_millis: when it was planned, epoch. digest: what it is made of, the same when
     it comes again. span: of a derived job, the barriers (P, T] of its sources. watermark: as of `commit_append`.
+    revision: of a derived job, the one of its tables that its sources are read in.
     """
 
     number: int
@@ -40,6 +41,7 @@ class JobBatch:
     digest: str | None = None
     span: tuple[int, int] | None = None
     watermark: int | None = None
+    revision: int | None = None
 
 
 class JobWriter:
@@ -64,6 +66,7 @@ class JobWriter:
         self._ids = value_ids(schema, schema.names if columns is None else columns)
         self._register = register
         self._is_in = False
+        self._revision = newest_revision(table)
 
     @property
     def member(self) -> Member | None:
@@ -89,7 +92,15 @@ class JobWriter:
             barrier = lead.last
         tick = batch.begin_millis // self._interval * self._interval
         asked = BarrierStep(
-            act, self._job, self._run, tick, barrier, self._ids, batch.span, batch.begin_millis
+            act,
+            self._job,
+            self._run,
+            tick,
+            barrier,
+            self._ids,
+            batch.span,
+            batch.begin_millis,
+            self._revision_of(batch),
         )
         by = Identity.of(user or self._run, batch.number, batch.digest)
         return append_messages(self.table, messages, by, watermark=batch.watermark, barrier=asked)
@@ -109,7 +120,9 @@ class JobWriter:
         """Say that a root has no records up to a barrier that are not in; None: up to the one that the clock is in."""
         now_millis = time.time_ns() // 1_000_000
         tick = now_millis // self._interval * self._interval
-        asked = BarrierStep(Act.COMPLETE, self._job, self._run, tick, barrier)
+        asked = BarrierStep(
+            Act.COMPLETE, self._job, self._run, tick, barrier, revision=self._revision
+        )
         return append_messages(self.table, [], Identity.unnamed(self._job), barrier=asked)
 
     def _take_over(self, batch: JobBatch) -> None:
@@ -119,6 +132,11 @@ class JobWriter:
         if member is None or (member.run != self._run and self.last_batch is None):
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
-            asked = BarrierStep(Act.JOIN, self._job, self._run, span=batch.span)
+            revision = self._revision_of(batch)
+            asked = BarrierStep(Act.JOIN, self._job, self._run, span=batch.span, revision=revision)
             append_messages(self.table, [], Identity.unnamed(self._job), barrier=asked)
         self._is_in = True
+
+    def _revision_of(self, batch: JobBatch) -> int | None:
+        """That the table must have: a root, which reads no tables, goes by the one that it began with."""
+        return self._revision if batch.span is None else batch.revision

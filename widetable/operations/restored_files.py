@@ -1,18 +1,24 @@
 """Messages that put data files into a table as they are: at their levels, without the rows that were deleted of them.
 
-In: entries of a snapshot, and the storage on which their deletion vectors lie. Raises what reading vectors raises.
+In: entries of a snapshot, and the storage on which their deletion vectors lie. Files that come back get new names,
+links to the same bytes where the storage has them: whoever expires the snapshots in between deletes by name. Raises
+UnsupportedError for files that are not plain, NotFoundError where they are gone, and what reading vectors raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from widetable.errors import UnsupportedError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.deletion_vector import vector_bytes
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.paths import new_file_name
 from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
+from widetable.write.discard import discard
+from widetable.write.table_state import TableState
 
 
 def restoring(file_io: FileIO, entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
@@ -36,3 +42,42 @@ def restoring(file_io: FileIO, entries: Iterable[ManifestEntry]) -> list[CommitM
 def vector_of(file_io: FileIO, file: DataFileMeta) -> bytes:
     """Of the rows of a file that count no more; empty without any."""
     return b"" if file.deleted is None else vector_bytes(file_io, file.deleted)
+
+
+def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bool) -> None:
+    """Refuse files that cannot come back just so."""
+    file, path = entry.file, table.paths.root
+    buckets = table.schema.num_buckets
+    if buckets > 0 and entry.total_buckets != buckets and not is_rescaled:
+        raise UnsupportedError(
+            f"data file {file.file_name!r} of {path}",
+            found=f"one of {entry.total_buckets} buckets",
+            expected=f"files of {buckets} buckets, as all schemas of the table say",
+            action="Restore the table's schema files.",
+        )
+    if file.extra_files or file.external_path is not None:
+        raise UnsupportedError(
+            f"data file {file.file_name!r} of {path}",
+            found="a file with others beside it, or elsewhere",
+            expected="plain files in the table's directory",
+            action="Go back to another snapshot, or use another client.",
+        )
+
+
+def linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:
+    """The files to come back under new names, by bucket. What was linked is removed when one fails."""
+    renamed = [(entry, entry._replace(file=_renamed(entry.file))) for entry in restored]
+    messages = restoring(table.file_io, (entry for _, entry in renamed))
+    try:
+        for old, new in renamed:
+            source = table.data_file(old.bucket_id, old.file.file_name)
+            table.file_io.link(source, table.data_file(new.bucket_id, new.file.file_name))
+    except BaseException:
+        discard(table, messages)
+        raise
+    return messages
+
+
+def _renamed(file: DataFileMeta) -> DataFileMeta:
+    suffix = "." + file.file_name.rpartition(".")[2]
+    return file._replace(file_name=new_file_name("data", suffix))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -25,9 +25,7 @@ from widetable.errors import (
     DamagedError,
     InvalidError,
     NotFoundError,
-    UnsupportedError,
 )
-from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.compaction_threads import wait_for_compactions
@@ -35,11 +33,9 @@ from widetable.operations.file_damage import damaged_files
 from widetable.operations.file_origins import WritingCommit
 from widetable.operations.newest_snapshot import held, held_newest
 from widetable.operations.open_table import OpenTable
-from widetable.operations.restored_files import restoring, vector_of
+from widetable.operations.restored_files import check_restorable, linked, vector_of
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.supported import check_writable
-from widetable.paths import new_file_name
-from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
 
@@ -158,7 +154,7 @@ def _planned(
     now = {entry.identity: entry for entry in committer.live_files.live_entries(latest)}
     is_rescaled = committer.schemas.is_rescaled()
     for entry in then.values():
-        _check_restorable(table, entry, is_rescaled=is_rescaled)
+        check_restorable(table, entry, is_rescaled=is_rescaled)
     damage = [found.file for found in damaged_files(table, then.values(), target.id)]
     if damage:
         raise DamagedError(
@@ -176,28 +172,9 @@ def _planned(
     return _RollbackPlan(target, restored, kept, len(now.keys() - then.keys()), marked)
 
 
-def _check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bool) -> None:
-    file, path = entry.file, table.paths.root
-    buckets = table.schema.num_buckets
-    if buckets > 0 and entry.total_buckets != buckets and not is_rescaled:
-        raise UnsupportedError(
-            f"data file {file.file_name!r} of {path}",
-            found=f"one of {entry.total_buckets} buckets",
-            expected=f"files of {buckets} buckets, as all schemas of the table say",
-            action="Restore the table's schema files.",
-        )
-    if file.extra_files or file.external_path is not None:
-        raise UnsupportedError(
-            f"data file {file.file_name!r} of {path}",
-            found="a file with others beside it, or elsewhere",
-            expected="plain files in the table's directory",
-            action="Go back to another snapshot, or use another client.",
-        )
-
-
 def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> int | None:
     """The id of the commit; None when it lost. An error of another kind leaves the links: they may be in."""
-    messages = _linked(table, plan.restored)
+    messages = linked(table, plan.restored)
     try:
         return committer.restore(
             messages, (entry.identity for entry in plan.kept), plan.target
@@ -206,25 +183,6 @@ def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> 
         _log.info("the rollback of %s is planned again: %s", table.paths.root, lost)
         discard(table, messages)
         return None
-
-
-def _linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:
-    """The files to come back under new names, by bucket. What was linked is removed when one fails."""
-    renamed = [(entry, entry._replace(file=_renamed(entry.file))) for entry in restored]
-    messages = restoring(table.file_io, (entry for _, entry in renamed))
-    try:
-        for old, new in renamed:
-            source = table.data_file(old.bucket_id, old.file.file_name)
-            table.file_io.link(source, table.data_file(new.bucket_id, new.file.file_name))
-    except BaseException:
-        discard(table, messages)
-        raise
-    return messages
-
-
-def _renamed(file: DataFileMeta) -> DataFileMeta:
-    suffix = "." + file.file_name.rpartition(".")[2]
-    return file._replace(file_name=new_file_name("data", suffix))
 
 
 def _undone(committer: Committer, target_id: int, latest_id: int) -> Iterator[WritingCommit]:

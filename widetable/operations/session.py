@@ -4,7 +4,8 @@
     pins   a read lease in each table on the oldest snapshot that its rows as of T need
 
 To choose and to pin is no transaction: where an expiry was faster in between, all pins go, and T is chosen anew; the
-newest complete barrier of a table is kept by its expiry. Source: rule R17 of docs/consistency.md. Raises NotFoundError
+newest complete barrier of a table is kept by its expiry. Which revision counts is taken once for all tables (0046).
+Source: rules R17 and R20 of docs/consistency.md. Raises NotFoundError
 for a barrier that is not complete or has expired, which names table and writer, InvalidError for tables that are under
 different barriers or none, and what reading a table raises.
 """
@@ -21,7 +22,7 @@ from widetable.arguments import text
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.read_lease import hold
 from widetable.errors import InvalidError, NotFoundError
-from widetable.operations.barrier_scan import barrier_views, scan_of_view
+from widetable.operations.barrier_scan import active_revision, barrier_views, scan_of_view
 from widetable.operations.common_barrier import common_barrier
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_read import scan
@@ -127,8 +128,11 @@ class Session:
             try:
                 if consistency == READ_UNCOMMITTED:
                     return {name: self._newest(table) for name, table in tables.items()}
-                self._barrier = _newest_common(tables) if as_of is None else as_of
-                return {name: self._at(table, self._barrier) for name, table in tables.items()}
+                revision = _active_revision(tables)
+                self._barrier = _newest_common(tables, revision) if as_of is None else as_of
+                return {
+                    name: self._at(table, self._barrier, revision) for name, table in tables.items()
+                }
             except NotFoundError:
                 self._pins.close()
                 if not tries_left:
@@ -144,8 +148,8 @@ class Session:
             self._pin(table, latest_id)
         return SessionTable(table, None, latest_id)
 
-    def _at(self, table: OpenTable, barrier: int) -> SessionTable:
-        view = barrier_views(table).view(barrier)
+    def _at(self, table: OpenTable, barrier: int, revision: int | None) -> SessionTable:
+        view = barrier_views(table, revision).view(barrier)
         self._pin(table, view.first_id)
         return SessionTable(table, view, None)
 
@@ -167,9 +171,14 @@ def _check_alike(tables: Mapping[str, OpenTable]) -> None:
         )
 
 
-def _newest_common(tables: Mapping[str, OpenTable]) -> int:
+def _active_revision(tables: Mapping[str, OpenTable]) -> int | None:
+    """Taken once: what becomes active meanwhile is seen in none of the tables."""
+    return next((active_revision(table) for table in tables.values()), None)
+
+
+def _newest_common(tables: Mapping[str, OpenTable], revision: int | None) -> int:
     """The newest barrier that is complete and exact in all."""
-    views = {name: barrier_views(table) for name, table in tables.items()}
+    views = {name: barrier_views(table, revision) for name, table in tables.items()}
     slowest = min(views, key=lambda name: views[name].newest().frontier)
     state = views[slowest].newest()
     found = common_barrier(views.values())

@@ -44,7 +44,8 @@ class BarrierChanges:
     @property
     def has_all(self) -> bool:
         """Whether nothing has expired yet."""
-        return not self._views.ids or self._views.ids[0] == 1
+        ids = self._views.ids
+        return not ids or ids[0] == 1 or not self._views.state(ids[0]).highest
 
     def snapshot_ids(self, start: int, end: int) -> list[int]:
         """Whose changes are those after the barrier `start` (0: all) up to `end`, in their order."""
@@ -58,6 +59,14 @@ class BarrierChanges:
             ids = list(self._commits(start, end))
         self._check_one_producer(ids)
         return ids
+
+    def check_start(self, start: int) -> None:
+        """Raises NotFoundError where changes after a complete barrier cannot be read, or not all of them."""
+        self._views.check(start)
+        if self._producer == BY_COMPACTION:
+            self.position(start)
+        else:
+            self._check_kept(start)
 
     def position(self, barrier: int) -> int:
         """The first kept snapshot whose rows above level 0 are those as of the barrier."""
@@ -125,18 +134,23 @@ class BarrierChanges:
 
     def _commits(self, start: int, end: int) -> Iterator[int]:
         ids = self._views.ids
-        if not self.has_all and self._views.state(ids[0]).highest > start:
-            raise self._expired(start)
+        self._check_kept(start)
         last = bisect_left(ids, end, key=lambda id: self._views.state(id).frontier)
         for id in ids[: last + 1]:
             label = self._views.label(id)
             if label is not None and start < label <= end:
                 yield id
 
+    def _check_kept(self, start: int) -> None:
+        """Refuse where commits after a barrier have expired."""
+        if not self.has_all and self._views.state(self._views.ids[0]).highest > start:
+            raise self._expired(start)
+
     def _before_all(self, start: int) -> int:
         if not self.has_all:
             raise self._expired(start)
-        return 0
+        ids = self._views.ids
+        return 0 if not ids or self._views.state(ids[0]).highest else ids[0]
 
     def _expired(self, start: int) -> NotFoundError:
         return NotFoundError(

@@ -12,8 +12,9 @@
 
 Both give the same rows: a table's rows are what merging all records gives. A base that is a snapshot by itself is
 taken first, other clients read it too; else what has fewer extras, which where a writer is far behind is the cut.
-What is compared never goes back from snapshot to snapshot, so ends are found by bisection. After the first snapshot
-that is complete up to the barrier nothing of it comes. Source: rule R14 of docs/consistency.md.
+What is compared never goes back from snapshot to snapshot, so ends are found by bisection; but by a revision, so only
+the snapshots from the one on are looked at that took the table back last, up to the next such (0046). After the first
+snapshot that is complete up to the barrier nothing of it comes. Source: rules R14, R20 of docs/consistency.md.
 Raises NotFoundError for a barrier that is not complete, which says who is missing, for one that is not exact
 (`exact_barriers`), and for one that has expired;
 InvalidError for a table without barriers and a number that is none; what reading lists raises.
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from widetable.commit.barrier_state import BARRIERS, BarrierState, check_barrier, label_of, state_at
@@ -68,14 +69,15 @@ class BarrierViews:
         live_files: LiveFiles,
         ids: range,
         path: str,
+        visible: Callable[[int], int] = lambda newest: newest,
     ) -> None:
-        """ids: of the snapshots that are kept."""
+        """ids: of the snapshots that are kept. visible: the last revision that counts, of that of the newest one."""
         self.interval = interval_of(schema, path)
         self._level0 = level0
         self._load_any = level0.load
         self._live_files = live_files
         self._path = path
-        self.ids = ids[self._unknown(ids) :]
+        self.ids = self._of_revision(ids[self._unknown(ids) :], visible)
         self.exact = ExactBarriers(self.ids, self.state, self._end, path)
 
     def newest(self) -> BarrierState:
@@ -160,6 +162,15 @@ class BarrierViews:
                 return at
         return max(len(ids) - 1, 0)
 
+    def _of_revision(self, ids: range, visible: Callable[[int], int]) -> range:
+        """The snapshots of the last revision that counts."""
+        newest = self.state(ids[-1]).revision if ids else 0
+        if not newest:
+            return ids
+        end = bisect_right(ids, visible(newest), key=lambda id: self.state(id).revision)
+        last = self.state(ids[end - 1]).revision if end else 0
+        return ids[bisect_left(ids, last, hi=end, key=lambda id: self.state(id).revision) : end]
+
     def _oldest(self) -> int:
         """The first barrier that has a base."""
         highest = self.state(self.ids[0]).highest
@@ -203,6 +214,7 @@ class BarrierViews:
         check_barrier(barrier, self.interval)
         state = self.newest()
         if barrier <= state.frontier:
+            self._check_revision(barrier)
             self.exact.check(barrier)
             return
         missing = ", ".join(f"{w} (at {at})" for w, at in state.behind(barrier).items())
@@ -212,3 +224,13 @@ class BarrierViews:
             expected=f"{state.frontier} or an earlier barrier",
             action="Wait for these writers, let those that have ended leave, or read an earlier barrier.",
         )
+
+    def _check_revision(self, barrier: int) -> None:
+        first = self.state(self.ids[0])
+        if first.revision and barrier < first.frontier:
+            raise NotFoundError(
+                f"barrier {barrier} of {self._path}",
+                found=f"one of before revision {first.revision}, in which the table went back",
+                expected=f"{first.frontier} or a later one",
+                action="Read such a barrier; who reads changes starts anew with the rows as of one.",
+            )

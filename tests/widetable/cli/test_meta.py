@@ -16,7 +16,13 @@ from tests.widetable.meta.test_topology import catalog_of
 from widetable.cli.meta_command import ACTIONS
 from widetable.meta.topology import Topology
 
-NAMES = {"lineage": ["db.x"], "barriers": ["db.y"], "leave": ["db.y", "q"], "drop-job": ["q"]}
+NAMES = {
+    "lineage": ["db.x"],
+    "barriers": ["db.y"],
+    "leave": ["db.y", "q"],
+    "drop-job": ["q"],
+    "revise": ["db.y"],
+}
 
 
 def fill(warehouse: Path) -> str:
@@ -156,6 +162,10 @@ def test_what_has_ended_leaves_and_a_dry_run_leaves_it(tmp_path: Path) -> None:
         (("barriers", "W", "db.y", "--barrier", "10"), "--barrier"),
         (("delay", "W", "--limit", "-1"), "-1"),
         (("delay", "W", "--barrier", "30"), "no table"),
+        (("revise", "W", "db.y"), "neither --to nor --full"),
+        (("revise", "W", "db.y", "--to", "10", "--full"), "both --to and --full"),
+        (("revise", "W", "db.y", "--to", "20"), "complete up to 10"),
+        (("jobs", "W", "--to", "20"), "--to"),
         (("show", "W/db.db/x"), "no database"),
         (("serve", "W"), "arguments that do not fit"),
     ],

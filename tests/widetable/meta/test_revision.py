@@ -1,0 +1,399 @@
+"""Tables that jobs make go back to a barrier together, and are made again from there."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.derived_job import Job, sink_table, source_table
+from tests.faults import Fault, FaultyFileIO
+from tests.forked import in_a_child
+from tests.kill.killing_file_io import kill_now
+from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
+from widetable.operations import session as session_module
+from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.open_table import OpenTable
+from widetable.read.barrier_view import BarrierViews
+from widetable.storage.local import LocalFileIO
+
+
+class CountsWrong(Job):
+    """Adds one too many with each batch."""
+
+    def run_batch(self, end: int, *, dies_before_log: bool = False) -> wt.CommitResult:
+        self.counts.update(dict.fromkeys(self.sources, 1))
+        return super().run_batch(end, dies_before_log=dies_before_log)
+
+
+class Chain:
+    """x -> q -> y -> r -> z, each with one row a barrier more in x. `wrong`: q counts wrong."""
+
+    def __init__(self, warehouse: Path, producer: str = "lookup") -> None:
+        self.warehouse = warehouse
+        self.catalog = wt.Catalog(warehouse)
+        self.x = source_table(warehouse, "x", changelog_producer=producer)
+        self.y = sink_table(warehouse, "y", ["x"], **{"changelog-producer": producer})
+        self.z = sink_table(warehouse, "z", ["y"], **{"changelog-producer": producer})
+        self.root = self.catalog.writer("d.x", "w")
+        topology = self.catalog.topology()
+        for job, source, sink in (("q", "d.x", "d.y"), ("r", "d.y", "d.z")):
+            topology.register(job, sources=[source], sinks={sink: None})
+            topology.running(job)
+        self.runs = 0
+
+    def in_copy(self, warehouse: Path) -> Chain:
+        """The same in a copy of its files."""
+        other = copy.copy(self)
+        other.catalog = wt.Catalog(warehouse)
+        other.x, other.y, other.z = (other.catalog.table(f"d.{name}") for name in "xyz")
+        return other
+
+    @property
+    def tables(self) -> tuple[wt.Table, ...]:
+        return self.x, self.y, self.z
+
+    def job(self, name: str, kind: type[Job] = Job) -> Job:
+        """With a new checkpoint."""
+        self.runs += 1
+        source, sink = {"q": ("x", "y"), "r": ("y", "z")}[name]
+        tables = {"x": self.x, "y": self.y, "z": self.z}
+        return kind(name, {source: tables[source]}, tables[sink], run=str(self.runs))
+
+    def put(self, barrier: int) -> None:
+        self.root.write({"id": [barrier], "v": [barrier]}, barrier=barrier, complete=True)
+
+    def fill(self, *barriers: int, kind: type[Job] = CountsWrong) -> tuple[Job, Job]:
+        """Each barrier goes through both jobs before the next."""
+        q, r = self.job("q", kind), self.job("r")
+        for barrier in barriers:
+            self.put(barrier)
+            assert q.run() == [barrier]
+            assert r.run() == [barrier]
+        return q, r
+
+    def resumed(self, name: str, count: int) -> Job:
+        """A job whose state was made again: it had counted so many when its tables went back."""
+        job = self.job(name)
+        job.counts.update(dict.fromkeys(job.sources, count))
+        return job
+
+    def seen(self, as_of: int | None = None) -> tuple[int | None, list[int]]:
+        """The barrier of a session over all, and how many rows x has, y and z say."""
+        with self.catalog.session(as_of=as_of) as session:
+            x = session.table("d.x").scan().count()
+            y, z = (session.table(f"d.{n}").scan().to_arrow().to_pylist() for n in "yz")
+            return session.barrier, [x, *(row["x"] for row in y), *(row["y"] for row in z)]
+
+    def audit(self) -> None:
+        for table in self.tables:
+            assert table.audit().findings == ()
+
+    def versions(self) -> dict[str, int]:
+        return {one.table: one.version for one in self.catalog.topology().tables()}
+
+
+def go_back(catalog: wt.Catalog, to: int) -> None:
+    catalog.revise("d.y", to=to)
+
+
+def files_of(table: wt.Table) -> set[str]:
+    return set(table.inspect.files()["file_name"].to_pylist())
+
+
+def all_files(warehouse: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in warehouse.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_case_20_a_table_and_all_that_is_made_of_it_go_back(tmp_path: Path, producer: str) -> None:
+    """Without a changelog r counts the records of y, one a barrier."""
+    chain, is_kept = Chain(tmp_path, producer), producer == "lookup"
+    chain.fill(10, 20, 30, 40, 50)
+    at_30, at_50 = [(b, [b // 10, b // 5, 1 if is_kept else b // 10]) for b in (30, 50)]
+    assert [chain.seen(barrier) for barrier in (30, 50)] == [at_30, at_50]
+    before = all_files(tmp_path)
+    planned = chain.catalog.revise("d.y", to=30, dry_run=True)
+    assert all_files(tmp_path) == before
+    assert (planned.number, planned.jobs) == (None, ("q", "r"))
+    assert planned.to_dict()["tables"] == tuple(
+        {"table": table, "barrier": 50, "to": 30, "commits": 2, "records": 2}
+        for table in ("d.y", "d.z")
+    )
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail("publish", Fault.BEFORE, "y/snapshot/")
+    with pytest.raises(StorageError):
+        wt.Catalog(tmp_path, file_io=storage).revise("d.y", to=30)
+    assert chain.seen() == at_50  # z has gone back already
+    assert chain.versions() == {"d.x": 1, "d.y": 1, "d.z": 1}
+    done = chain.catalog.revise("d.y", to=30)
+    assert (done.number, done.tables) == (1, planned.tables)
+    assert chain.seen() == at_30
+    assert chain.versions() == {"d.x": 1, "d.y": 2, "d.z": 2}
+    q = chain.resumed("q", 3)
+    assert q.run() == [40, 50]
+    assert chain.resumed("r", 1 if is_kept else 3).run() == [40, 50]
+    assert chain.seen() == (50, [5, 5, 1 if is_kept else 5])
+    assert chain.y.scan(barrier=40).to_arrow()["x"].to_pylist() == [4]
+    chain.audit()
+
+
+def test_what_is_made_again_is_what_is_made_from_scratch(tmp_path: Path) -> None:
+    revised, fresh = Chain(tmp_path / "a"), Chain(tmp_path / "b")
+    revised.fill(10, 20, 30, 40, 50)
+    fresh.fill(10, 20, 30, 40, 50, kind=Job)
+    assert revised.catalog.revise("d.y", to=None).tables[0].to is None
+    assert [table.scan().count() for table in revised.tables] == [5, 0, 0]
+    with pytest.raises(NotFoundError, match=r"complete in d\.y"):
+        revised.seen()
+    assert revised.job("q").run() == [50]
+    assert revised.job("r").run() == [50]
+    assert revised.seen() == fresh.seen() == (50, [5, 5, 1])
+    assert revised.versions() == {"d.x": 1, "d.y": 2, "d.z": 2}
+    revised.audit()
+
+
+class DiesAtPublish(LocalFileIO):
+    """Kills its process before the write of that number by which a name comes to be, or gets other bytes."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(fsync=False)
+        self.left = number
+
+    def publish(self, path: str, data: bytes) -> bool:
+        self._die()
+        return super().publish(path, data)
+
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        self._die()
+        super().replace(path, data, durable=durable)
+
+    def link(self, source: str, target: str, *, replace: bool = False) -> bool:
+        self._die()
+        return super().link(source, target, replace=replace)
+
+    def _die(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            kill_now()
+
+
+def test_killed_at_any_write_another_process_goes_on(tmp_path: Path) -> None:
+    """Expiry in between takes nothing of what is to come back."""
+    made = Chain(tmp_path / "made")
+    made.fill(10, 20, 30, 40, 50)
+    states, deaths = [], 0
+    for number in range(100):
+        warehouse = tmp_path / str(number)
+        shutil.copytree(made.warehouse, warehouse)
+        dying = wt.Catalog(warehouse, file_io=DiesAtPublish(number))
+        status = os.waitpid(in_a_child(partial(go_back, dying, 30)), 0)[1]
+        chain = made.in_copy(warehouse)
+        if status == 0:
+            break
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        states.append(chain.seen()[0])
+        if number % 3 == 0:
+            for table in chain.tables:
+                table.expire_snapshots(1, 1, 0)
+        if (warehouse / "__meta.db").exists():
+            assert chain.catalog.revise("d.y", to=30).number == 1
+            assert chain.seen() == (30, [3, 6, 1])
+            chain.audit()
+        deaths += 1
+        shutil.rmtree(warehouse)
+    assert deaths > 10
+    assert set(states) == {50}
+    assert chain.seen() == (30, [3, 6, 1])
+    assert chain.resumed("q", 3).run() == [40, 50]
+    assert chain.resumed("r", 1).run() == [40, 50]
+    assert chain.seen() == (50, [5, 5, 1])
+    chain.audit()
+
+
+def test_a_session_that_is_opened_meanwhile_sees_all_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The revision begins and ends between two of its tables."""
+    chain = Chain(tmp_path)
+    chain.fill(10, 20, 30)
+    looked = []
+
+    def between(table: OpenTable, revision: int | None = None) -> BarrierViews:
+        looked.append(table.path)
+        if len(looked) == 3:
+            go_back(chain.catalog, 20)
+        return barrier_views(table, revision)
+
+    monkeypatch.setattr(session_module, "barrier_views", between)
+    with chain.catalog.session() as session:
+        monkeypatch.undo()
+        assert (session.barrier, looked[2]) == (30, chain.z.path)
+        rows = [session.table(f"d.{n}").scan().to_arrow().to_pylist() for n in "yz"]
+        assert [row["x"] for row in rows[0]] == [6]
+        assert chain.seen() == (20, [2, 4, 1])
+        for table in chain.tables:
+            table.expire_snapshots(1, 1, 0)
+        assert [session.table(f"d.{n}").scan().to_arrow().to_pylist() for n in "yz"] == rows
+
+
+def test_jobs_that_have_not_heard_of_it_are_refused(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    old_q, old_r = chain.fill(10, 20, 30)
+    chain.put(40)
+    end = old_q.next_end()
+    chain.catalog.revise("d.y", to=20)
+    with pytest.raises(ConflictError, match="new checkpoint"):
+        old_q.run_batch(end or 0)
+    for old in (old_q, old_r):
+        with pytest.raises(ConflictError, match="went back to a barrier since"):
+            old.sources[next(iter(old.sources))].decided(old.at, None)
+    new_q, new_r = chain.resumed("q", 2), chain.resumed("r", 1)
+    assert (new_q.revision, new_q.run(), new_r.run()) == (1, [40], [40])
+    assert chain.seen() == (40, [4, 4, 1])
+
+
+def test_nobody_begins_while_one_has_not_ended(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    chain.fill(10, 20, 30)
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail("publish", Fault.BEFORE, "-active")
+    with pytest.raises(StorageError):
+        wt.Catalog(tmp_path, file_io=storage).revise("d.y", to=20)
+    topology, again = chain.catalog.topology(), r"catalog\.revise\('d\.y', to=20\)"
+    assert chain.seen()[0] == 30
+    # Both tables have gone back, and readers of changes still read what was before.
+    assert chain.y.changes(20, 30, mode="barrier")["x"].to_pylist() == [4, 6]
+    for call in (
+        lambda: topology.register("q", sources=["d.x"], sinks={"d.y": None}),
+        lambda: topology.running("r"),
+        lambda: chain.catalog.revise("d.z", to=20),
+        lambda: chain.catalog.revise("d.y", to=10),
+    ):
+        with pytest.raises(ConflictError, match=again):
+            call()
+    early = chain.job("q")
+    chain.put(40)
+    with pytest.raises(ConflictError, match="went back to a barrier since"):
+        early.run()
+    assert chain.catalog.revise("d.y", to=20).number == 1
+    topology.running("r")
+    assert chain.catalog.revise("d.z", to=20, dry_run=True).jobs == ("r",)
+
+
+def test_changes_stop_at_a_revision(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    chain.fill(10, 20, 30, 40)
+    chain.catalog.revise("d.y", to=20)
+    assert chain.resumed("q", 2).run() == [40]
+    kinds = chain.y.changes(20, 40, mode="barrier").select(["x", "_row_kind"]).to_pylist()
+    assert kinds[0] == {"x": 4, "_row_kind": "-U"}
+    assert kinds[-1] == {"x": 4, "_row_kind": "+U"}
+    for start in (0, 10):
+        with pytest.raises(NotFoundError):
+            chain.y.changes(start, 40, mode="barrier")
+    with pytest.raises(NotFoundError, match="revision 1, in which the table went back"):
+        chain.y.scan(barrier=10)
+    with pytest.raises(NotFoundError, match="revision 1"):
+        chain.y.changes(10, 20, mode="barrier")
+
+
+def test_files_that_come_back_have_other_names(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    chain.fill(10, 20, 30)
+    before = files_of(chain.y)
+    chain.catalog.revise("d.y", to=20)
+    assert before.isdisjoint(files_of(chain.y))
+    for table in chain.tables:
+        table.expire_snapshots(1, 1, 0)
+    assert chain.seen() == (20, [2, 4, 1])
+    chain.audit()
+
+
+def test_what_cannot_be_made_again_is_refused(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    chain.fill(10, 20, 30)
+    before = all_files(tmp_path)
+    for table, to, found in (
+        ("d.x", 20, "no job makes of others; it is written by w"),
+        ("d.y", 15, "15"),
+        ("d.y", 40, "complete up to 30"),
+        ("d.none", 20, "no table"),
+    ):
+        with pytest.raises((InvalidError, NotFoundError), match=found):
+            chain.catalog.revise(table, to=to)
+    assert all_files(tmp_path) == before
+    sums = sink_table(tmp_path, "both", ["y"], **{"merge-engine": "partial-update"})
+    topology = chain.catalog.topology()
+    topology.register("s", sources=["d.y"], sinks={"d.both": []})
+    topology.running("s")
+    chain.catalog.writer("d.both", "hand", ["y"])
+    with pytest.raises(InvalidError, match=r"hand, whose rows from outside in d\.both"):
+        chain.catalog.revise("d.y", to=20)
+    assert sums.scan().count() == 0
+
+
+def test_a_job_must_find_the_changes_that_it_goes_on_with(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    chain.fill(10, 20, 30, 40, 50)
+    chain.x.expire_snapshots(1, 1, 0)
+    with pytest.raises(NotFoundError, match=r"d\.db/x.*or with to=None"):
+        chain.catalog.revise("d.y", to=10)
+    assert not (tmp_path / "__meta.db").exists()
+    chain.catalog.revise("d.y", to=None)
+    assert (chain.job("q").run(), chain.job("r").run()) == ([50], [50])
+
+
+def test_what_a_job_writes_besides_goes_back_as_well(tmp_path: Path) -> None:
+    """R makes z and a second table; who came to z after the barrier begins anew."""
+    chain = Chain(tmp_path)
+    chain.fill(10, 20)
+    beside = sink_table(tmp_path, "beside", ["y", "n"], **{"merge-engine": "partial-update"})
+    topology = chain.catalog.topology()
+    topology.register("t", sources=["d.z"], sinks={"d.beside": ["y"]})
+    topology.running("t")
+    t = Job("t", {"y": chain.z}, beside)
+    assert t.run() == [20]
+    topology.register("r", sources=["d.y"], sinks={"d.z": None, "d.beside": ["n"]})
+    found = chain.catalog.revise("d.y", to=10, dry_run=True)
+    assert [(one.table, one.barrier, one.to) for one in found.tables] == [
+        ("d.y", 20, 10),
+        ("d.z", 20, 10),
+        ("d.beside", 20, None),
+    ]
+    assert found.jobs == ("q", "r", "t")
+    chain.catalog.revise("d.y", to=10)
+    assert beside.scan().count() == 0
+    assert Job("t", {"y": chain.z}, beside, run="2").run() == [10]
+
+
+def test_sources_keep_what_jobs_go_on_with(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    chain.fill(10, 20, 30, 40, 50)
+    chain.catalog.topology().keep()
+    chain.catalog.revise("d.y", to=20)
+    for table in chain.tables:
+        table.expire_snapshots(1, 1, 0)
+    assert chain.seen() == (20, [2, 4, 1])
+    assert chain.resumed("q", 2).run() == [40, 50]
+    chain.resumed("r", 1).run()
+    assert chain.seen()[1][1] == 5
+
+
+def test_notes_that_are_lost_leave_tables_as_they_are(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    chain.fill(10, 20, 30, 40)
+    assert chain.catalog.revise("d.y", to=30).number == 1
+    shutil.rmtree(tmp_path / "__meta.db")
+    assert chain.seen() == (30, [3, 6, 1])
+    assert chain.catalog.revise("d.y", to=30, dry_run=True).tables[0].barrier == 30
+    with pytest.raises(NotFoundError, match="revision 1"):
+        chain.catalog.revise("d.y", to=20)
+    assert chain.catalog.revise("d.y", to=30).number == 2
+    assert chain.seen() == (30, [3, 6, 1])

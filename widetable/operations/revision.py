@@ -1,0 +1,110 @@
+"""One table goes back to a barrier: its rows as of then come back, by a commit that goes forward.
+
+    now   a b c d        as of T   a x          the OVERWRITE deletes all, adds a' and x' (the bytes of a and x)
+
+All that comes back gets new names, so that each file lives in one run of snapshots; its label is T. With the producer
+`lookup` it is what lies above level 0 at the changelog position of T, so that the changes after T begin behind it.
+Writers are where they were at T; a job that came to the table later begins anew. Source: rule R20 of
+docs/consistency.md. Raises NotFoundError for a barrier that the table does not have or that has expired,
+UnsupportedError for files that cannot come back, ConflictError where other commits were faster again and again.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from widetable import options as opt
+from widetable.commit.barrier_state import DERIVED
+from widetable.commit.barrier_step import Act, BarrierStep
+from widetable.commit.commit_identity import Identity
+from widetable.errors import ConflictError
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.operations.barrier_scan import barrier_changes, barrier_views, newest_revision
+from widetable.operations.compaction_threads import wait_for_compactions
+from widetable.operations.open_table import OpenTable
+from widetable.operations.restored_files import check_restorable, linked
+from widetable.operations.supported import check_writable
+from widetable.read.barrier_changes import BY_COMPACTION
+from widetable.write.discard import discard
+
+# Who commits; its identifier is the revision.
+REVISER: Final = "widetable-revise"
+
+
+class LostCommits(NamedTuple):
+    """records: that they brought."""
+
+    commits: int
+    records: int
+
+
+def barrier_to_go_to(table: OpenTable, barrier: int, revision: int | None) -> int:
+    """0 where the table is to be cleared, as it had nothing as of the barrier. revision: that counts until then."""
+    views, changes = barrier_views(table, revision), barrier_changes(table, revision)
+    frontier = views.newest().frontier
+    if not barrier or not frontier:
+        return 0
+    if barrier <= frontier and changes.has_all and not views.exact.at_most(barrier):
+        return 0
+    views.check(barrier)
+    _files_as_of(table, barrier, revision)
+    return barrier
+
+
+def lost_commits(table: OpenTable, barrier: int, revision: int | None) -> LostCommits:
+    """Those of later barriers, as far as they are kept."""
+    views = barrier_views(table, revision)
+    later = [id for id in views.ids if (views.label(id) or 0) > barrier]
+    added = [table._committer.snapshots.load(id).delta_record_count or 0 for id in later]
+    return LostCommits(sum(1 for records in added if records), sum(added))
+
+
+def came_to(table: OpenTable, barrier: int, revision: int | None) -> frozenset[str]:
+    """The jobs that had come to the barrier."""
+    if not barrier:
+        return frozenset()
+    views = barrier_views(table, revision)
+    members = views.state(views.view(barrier).end.id).members
+    return frozenset(name for name, member in members.items() if member.kind == DERIVED)
+
+
+def go_back(table: OpenTable, number: int, barrier: int, revision: int | None) -> int | None:
+    """In one commit, its snapshot; None where it has done so. number: of the revision. revision: as above."""
+    if newest_revision(table) >= number:
+        return None
+    state = table._state()
+    check_writable(state.schema)
+    wait_for_compactions(table.path)
+    files = _files_as_of(table, barrier, revision) if barrier else []
+    is_rescaled = table._committer.schemas.is_rescaled()
+    for entry in files:
+        check_restorable(state, entry, is_rescaled=is_rescaled)
+    asked = BarrierStep(
+        Act.REVISE,
+        REVISER,
+        "",
+        barrier=barrier or None,
+        revision=number,
+        came=came_to(table, barrier, revision),
+    )
+    messages = linked(state, files)
+    by = Identity.of(REVISER, number)
+    try:
+        result = table._committer.restore(messages, (), by=by, barrier=asked)
+    except ConflictError:
+        discard(state, messages)
+        raise
+    if not result.committed:
+        discard(state, messages)
+    return result.snapshot_id
+
+
+def _files_as_of(table: OpenTable, barrier: int, revision: int | None) -> list[ManifestEntry]:
+    live_files = table._committer.live_files
+    if table.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == BY_COMPACTION:
+        at = barrier_changes(table, revision).position(barrier)
+        live = live_files.live_entries(table._committer.snapshots.load(at))
+        return [entry for entry in live if entry.file.level > 0]
+    view = barrier_views(table, revision).view(barrier)
+    base = [] if view.base is None else live_files.live_entries(view.base)
+    return [*(entry for entry in base if entry.identity not in view.hidden), *view.extras]
