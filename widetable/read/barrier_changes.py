@@ -93,9 +93,13 @@ class BarrierChanges:
         """Spans (first, last) of barriers after one that changes can stop at, ascending, as they came."""
         interval = self._views.interval
         if self._producer != BY_COMPACTION:
-            newest = self._views.newest().frontier
-            if newest > after:
-                yield after + interval, newest
+            # What comes after one that is before the oldest kept records may have expired.
+            first, newest = after + interval, self._views.newest().frontier
+            if not self.has_all:
+                highest = self._views.state(self._views.ids[0]).highest
+                first = max(first, -(-highest // interval) * interval)
+            if newest >= first:
+                yield first, newest
             return
         ids = self._views.ids
         begin = bisect_left(ids, True, key=lambda id: self._views.state(id).frontier > after)
