@@ -72,6 +72,9 @@ class EtlSink:
         run = self._run_of(self._query_id())
         with run.turn:
             batch = self._batch(run, batch_id, begin_millis)
+            if batch is None:
+                with _evaluated(df, 0):
+                    return
             missing = [not writer.has(batch) for writer in run.writers]
             with _evaluated(df, sum(missing)):
                 self._commit(run, batch, df, missing)
@@ -105,16 +108,19 @@ class EtlSink:
             self._run = _EtlRun(query, query_id, writers, self._job, self._topology, self._is_root)
         return self._run
 
-    def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch:
+    def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch | None:
+        """None for what Spark runs first where the sources have no barrier in common yet: it belongs to none."""
         offsets = QueryOffsets(run.query)
         digest = offsets.digest(number)
         if self._is_root:
             return JobBatch(number, begin_millis, digest)
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
         assert end is not None, "Spark notes where a batch ends before it begins"
-        if before is None:
-            before = run.plans.before(end) or 0
-        return JobBatch(number, begin_millis, digest, (before, end))
+        if end == 0:
+            return None
+        is_first = not before
+        span = (before or run.plans.before(end) or 0, end)
+        return JobBatch(number, begin_millis, digest, span, is_first=is_first)
 
     def _query_id(self) -> str:
         query_id = self._spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)

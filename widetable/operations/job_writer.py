@@ -33,6 +33,7 @@ from widetable.write.commit_message import CommitMessage
 class JobBatch:
     """number: by the query, from 0. begin_millis: when it was planned, epoch. digest: what it is made of, the same when
     it comes again. span: of a derived job, the barriers (P, T] of its sources. watermark: as of `commit_append`.
+    is_first: of its query, whatever its number: those before it belonged to no barrier.
     """
 
     number: int
@@ -40,6 +41,8 @@ class JobBatch:
     digest: str | None = None
     span: tuple[int, int] | None = None
     watermark: int | None = None
+
+    is_first: bool = False
 
 
 class JobWriter:
@@ -116,7 +119,8 @@ class JobWriter:
         if self._is_in:
             return
         member = self.member
-        if member is None or (batch.number == 0 and member.run != self._run):
+        is_first = batch.number == 0 or batch.is_first
+        if member is None or (is_first and member.run != self._run):
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
             asked = BarrierStep(Act.JOIN, self._job, self._run, span=batch.span)

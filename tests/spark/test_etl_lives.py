@@ -1,0 +1,80 @@
+"""Jobs of Spark whose tables, sources or names are not what they were, or are not there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import widetable as wt
+import widetable_spark
+
+
+@pytest.fixture
+def jobs(spark: SparkSession) -> Iterator[SparkSession]:
+    key = "spark.sql.streaming.noDataMicroBatches.enabled"
+    before = spark.conf.get(key)
+    spark.conf.set(key, "false")
+    yield spark
+    spark.conf.set(key, before or "true")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> wt.Catalog:
+    catalog = wt.Catalog(tmp_path)
+    for name in "xyz":
+        make(catalog, name)
+    return catalog
+
+
+def make(catalog: wt.Catalog, name: str) -> wt.Table:
+    return catalog.create_table(
+        f"d.{name}",
+        {"k": "BIGINT", "v": "BIGINT"},
+        primary_key=["k"],
+        options={"bucket": "1", "widetable.barrier-interval": "10 ms"},
+    )
+
+
+def put(writer: wt.BarrierWriter, key: int, barrier: int) -> None:
+    writer.write({"k": [key], "v": [key]}, barrier=barrier, complete=True)
+
+
+def copy(spark: SparkSession, catalog: wt.Catalog, to: Any, checkpoint: str) -> str:
+    """Of d.x, all that is there; what is wrong, if anything is."""
+    etl = widetable_spark.etl(spark, catalog.warehouse, "copy")
+    changes = etl.changes("d.x", ["k", "v"])
+    return run(changes, etl.sink(to), Path(catalog.warehouse, checkpoint))
+
+
+def run(rows: Any, sink: Any, checkpoint: Path) -> str:
+    query = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
+    query = query.trigger(availableNow=True).start()
+    try:
+        assert query.awaitTermination(120)
+    except StreamingQueryException as error:
+        return str(error)
+    return ""
+
+
+def keys(catalog: wt.Catalog, name: str) -> list[int]:
+    return sorted(catalog.table(f"d.{name}").scan().to_arrow()["k"].to_pylist())
+
+
+def test_a_job_may_start_before_its_source_has_a_barrier(
+    jobs: SparkSession, catalog: wt.Catalog
+) -> None:
+    """Spark runs a first batch all the same; one more of a new checkpoint takes the job over."""
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    writer = catalog.writer("d.x", "w")
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    put(writer, 1, 10)
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    assert keys(catalog, "z") == [1]
+    put(writer, 2, 20)
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    assert catalog.table("d.z").scan(barrier=20).count() == 2
