@@ -78,3 +78,18 @@ def test_a_job_may_start_before_its_source_has_a_barrier(
     put(writer, 2, 20)
     assert copy(jobs, catalog, "d.z", "a") == ""
     assert catalog.table("d.z").scan(barrier=20).count() == 2
+
+
+def test_a_job_that_writes_into_another_table_begins_there_anew(
+    jobs: SparkSession, catalog: wt.Catalog
+) -> None:
+    writer = catalog.writer("d.x", "w")
+    put(writer, 1, 10)
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    put(writer, 2, 20)
+    assert copy(jobs, catalog, "d.y", "b") == ""
+    assert keys(catalog, "y") == [1, 2]
+    put(writer, 3, 30)
+    make(catalog, "z2")
+    assert "has none before" in copy(jobs, catalog, {"d.y": None, "d.z2": None}, "b")
+    assert keys(catalog, "z2") == []

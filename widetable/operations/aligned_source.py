@@ -22,7 +22,7 @@ from typing import Final
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_plan import BarrierPlans
 from widetable.commit.consumer_store import ConsumerStore
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.operations.barrier_scan import barrier_changes, barrier_scan, barrier_views
 from widetable.operations.changes import change_source
 from widetable.operations.open_table import OpenTable
@@ -62,7 +62,7 @@ class AlignedSource:
 
     def planned(self, barrier: int) -> int | None:
         """What is known to come after a barrier; 0: at the beginning of a query."""
-        start = barrier or self._records
+        start = self._start(barrier)
         found = self._plans.after(start)
         if found is not None and start == 0:
             self._keep(found)
@@ -70,7 +70,7 @@ class AlignedSource:
 
     def decided(self, barrier: int, newest: int | None) -> int | None:
         """What comes after a barrier from now on, newest at most; None where the sources have none in common."""
-        start = barrier or self._records
+        start = self._start(barrier)
         changes = [barrier_changes(source) for source in self._sources]
         found = [one.choices(start).up_to(newest) for one in changes]
         chosen = next_barrier(found, self._interval, is_first=start == 0)
@@ -128,6 +128,20 @@ class AlignedSource:
         """Up to which barrier the job's records are in its first table; 0 for a job that has none."""
         member = barrier_views(self._lead).newest().members.get(self._job)
         return 0 if member is None or member.at is None else member.at
+
+    def _start(self, barrier: int) -> int:
+        """Where a query is, whose records say it at its beginning. Each source that these are made of has a consumer
+        since before they were written; of another one they lack all rows.
+        """
+        start = barrier or self._records
+        if start and not barrier and self._consumers.next_snapshot(self._job) is None:
+            raise ConflictError(
+                f"job {self._job!r}",
+                found=f"{self._table.path}, which its records up to barrier {start} are not made of",
+                expected="the sources that it had",
+                action="Drop the job, make its tables again, and start with a new checkpoint.",
+            )
+        return start
 
     def _rows(self, barrier: int) -> list[StreamRead]:
         scan = barrier_scan(self._table, barrier, self._source.columns, None)

@@ -22,6 +22,7 @@ from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
+from widetable.errors import ConflictError
 from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.barrier_writer import Register, last_identifier, value_ids
 from widetable.operations.open_table import OpenTable
@@ -41,7 +42,6 @@ class JobBatch:
     digest: str | None = None
     span: tuple[int, int] | None = None
     watermark: int | None = None
-
     is_first: bool = False
 
 
@@ -119,6 +119,7 @@ class JobWriter:
         if self._is_in:
             return
         member = self.member
+        self._check_has_all_before(batch, member)
         is_first = batch.number == 0 or batch.is_first
         if member is None or (is_first and member.run != self._run):
             if self._register is not None:
@@ -126,3 +127,19 @@ class JobWriter:
             asked = BarrierStep(Act.JOIN, self._job, self._run, span=batch.span)
             append_messages(self.table, [], Identity.unnamed(self._job), barrier=asked)
         self._is_in = True
+
+    def _check_has_all_before(self, batch: JobBatch, member: Member | None) -> None:
+        """A derived job goes on only where its records are: a table that was made again, or that the job had not, has
+        none of those before. A job that left may come back: its commits are known.
+        """
+        if batch.span is None or not batch.span[0]:
+            return
+        is_new = member is None or member.at is None
+        if is_new and last_identifier(self.table, self._run) is None:
+            raise ConflictError(
+                f"job {self._job!r}",
+                found=f"records after barrier {batch.span[0]} of its sources, for {self.table.path}, "
+                "which has none before",
+                expected="all of them from the beginning on",
+                action="Drop the job, make its tables again, and start with a new checkpoint.",
+            )

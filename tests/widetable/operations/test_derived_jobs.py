@@ -253,3 +253,47 @@ def test_case_16_expiry_leaves_the_barrier_that_connected_tables_have_in_common(
         topology.drop(job)
     for table in (x, y, z):
         assert table.consumers() == {}
+
+
+def test_a_table_without_the_rows_before_is_not_gone_on_with(tmp_path: Path) -> None:
+    """It was made again, or the job has it only now: it would never get them."""
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    catalog = wt.Catalog(tmp_path)
+    writer = catalog.writer("d.x", "w")
+    put(writer, range(10), 10)
+    first = Job("count", {"x": table}, sink)
+    first.run()
+    catalog.drop_table("d.z")
+    again = Job("count", {"x": table}, sink_table(tmp_path, "z", ["x"]))
+    again.at, again.counts, again.batches = first.at, first.counts, first.batches
+    put(writer, range(10, 20), 20)
+    with pytest.raises(ConflictError, match="has none before"):
+        again.run_batch(20)
+    assert not again.sink.snapshots()
+
+
+def test_a_job_that_left_comes_back_with_its_checkpoint(tmp_path: Path) -> None:
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    catalog = wt.Catalog(tmp_path)
+    writer = catalog.writer("d.x", "w")
+    put(writer, range(10), 10)
+    first = Job("count", {"x": table}, sink)
+    first.run()
+    catalog.topology().leave("d.z", "count")
+    back = Job("count", {"x": table}, sink)
+    back.at, back.counts, back.batches = first.at, first.counts, first.batches
+    put(writer, range(10, 20), 20)
+    assert back.run() == [20]
+    assert rows(sink.scan()) == [{"id": 0, "x": 20}]
+
+
+def test_a_source_that_the_records_are_not_made_of_is_refused(tmp_path: Path) -> None:
+    """With a new checkpoint the job goes on behind its records: rows of the new source before that would be missing."""
+    tables = {name: source_table(tmp_path, name) for name in "xy"}
+    sink = sink_table(tmp_path, "z", ["x", "y"])
+    catalog = wt.Catalog(tmp_path)
+    for name in "xy":
+        put(catalog.writer(f"d.{name}", "w"), range(10), 10)
+    Job("count", {"x": tables["x"]}, sink).run()
+    with pytest.raises(ConflictError, match="are not made of"):
+        Job("count", {"y": tables["y"], "x": tables["x"]}, sink, run="2").next_end()
