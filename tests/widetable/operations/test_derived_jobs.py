@@ -297,3 +297,20 @@ def test_a_source_that_the_records_are_not_made_of_is_refused(tmp_path: Path) ->
     Job("count", {"x": tables["x"]}, sink).run()
     with pytest.raises(ConflictError, match="are not made of"):
         Job("count", {"y": tables["y"], "x": tables["x"]}, sink, run="2").next_end()
+
+
+def test_a_batch_that_is_not_next_takes_no_job_over(tmp_path: Path) -> None:
+    """Of two queries of a job one goes on."""
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    writer = wt.Catalog(tmp_path).writer("d.x", "w")
+    put(writer, range(10), 10)
+    first, second = (Job("count", {"x": table}, sink, run=run) for run in "12")
+    first.run()
+    put(writer, range(10, 20), 20)
+    end = second.next_end()
+    assert end == 20
+    assert first.run() == [20]
+    with pytest.raises(ConflictError, match="records after barrier 10"):
+        second.run_batch(end)
+    put(writer, range(20, 30), 30)
+    assert first.run() == [30]
