@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -93,3 +94,26 @@ def test_a_job_that_writes_into_another_table_begins_there_anew(
     make(catalog, "z2")
     assert "has none before" in copy(jobs, catalog, {"d.y": None, "d.z2": None}, "b")
     assert keys(catalog, "z2") == []
+
+
+def test_views_have_the_columns_of_their_barrier(jobs: SparkSession, catalog: wt.Catalog) -> None:
+    put(catalog.writer("d.x", "w"), 1, 10)
+    catalog.alter_table("d.x", rename_columns={"v": "w"}, add_columns=[pa.field("u", pa.int64())])
+    with widetable_spark.session(jobs, catalog.warehouse, ["d.x"]) as session:
+        assert session.create_views({"my_view": "d.x"}) == ["my_view"]
+        (row,) = jobs.sql("SELECT * FROM my_view").collect()
+        assert row.asDict() == {"k": 1, "v": 1}
+    assert not jobs.catalog.tableExists("my_view")
+
+
+def test_a_new_job_has_the_columns_of_now(jobs: SparkSession, catalog: wt.Catalog) -> None:
+    """Its source had others when its newest barrier was complete."""
+    put(catalog.writer("d.x", "w"), 1, 10)
+    for name in ("d.x", "d.z"):
+        catalog.alter_table(
+            name, rename_columns={"v": "w"}, add_columns=[pa.field("u", pa.int64())]
+        )
+    etl = widetable_spark.etl(jobs, catalog.warehouse, "all")
+    assert run(etl.changes("d.x"), etl.sink("d.z"), Path(catalog.warehouse, "all")) == ""
+    (row,) = catalog.table("d.z").scan().to_arrow().to_pylist()
+    assert row == {"k": 1, "w": 1, "u": None}

@@ -144,7 +144,9 @@ class AlignedSource:
         return start
 
     def _rows(self, barrier: int) -> list[StreamRead]:
-        scan = barrier_scan(self._table, barrier, self._source.columns, None)
+        """With the columns of the changes that follow, which the table need not have had then."""
+        schema = self._source.table.schema
+        scan = barrier_scan(self._table, barrier, self._source.columns, None, schema)
         return [
             InsertRead(self._source.table, split.snapshot_id, split, self._source.columns)
             for split in scan.splits()

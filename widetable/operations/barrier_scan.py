@@ -16,6 +16,7 @@ from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
+from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
 
@@ -60,9 +61,12 @@ def barrier_scan(
     barrier: int,
     columns: Sequence[str] | None,
     filter: str | pc.Expression | None,
+    schema: TableSchema | None = None,
 ) -> TableScan:
-    """The rows as of a complete barrier, with the columns that the table had when it was complete."""
-    return scan_of_view(table, barrier_views(table).view(barrier), columns, filter)
+    """The rows as of a complete barrier. schema: of their columns; None: the one that the table had when it was
+    complete.
+    """
+    return scan_of_view(table, barrier_views(table).view(barrier), columns, filter, schema)
 
 
 def scan_of_view(
@@ -70,10 +74,11 @@ def scan_of_view(
     view: BarrierView,
     columns: Sequence[str] | None,
     filter: str | pc.Expression | None,
+    schema: TableSchema | None = None,
 ) -> TableScan:
     """The same of a barrier that was found."""
     schemas = table._committer.schemas
-    schema = schemas.load(view.end.schema_id)
+    schema = schema or schemas.load(view.end.schema_id)
     check_readable(schema)
     condition = None if filter is None else parse(filter, schema)
     return TableScan(

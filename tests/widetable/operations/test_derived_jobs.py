@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import widetable as wt
 from tests.derived_job import Job, sink_table, source_table
 from widetable.errors import ConflictError, NotFoundError
+from widetable.operations.aligned_source import AlignedSource
 
 
 def rows(scan: wt.TableScan) -> list[dict[str, int]]:
@@ -314,3 +316,18 @@ def test_a_batch_that_is_not_next_takes_no_job_over(tmp_path: Path) -> None:
         second.run_batch(end)
     put(writer, range(20, 30), 30)
     assert first.run() == [30]
+
+
+def test_a_new_job_reads_rows_from_before_a_column(tmp_path: Path) -> None:
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    catalog = wt.Catalog(tmp_path)
+    put(catalog.writer("d.x", "w"), range(10), 10)
+    table = catalog.alter_table(
+        "d.x", rename_columns={"v": "w"}, add_columns=[pa.field("u", pa.int64())]
+    )
+    source = AlignedSource("count", table, [table], sink, ["w", "u"])
+    assert source.decided(0, None) == 10
+    (batches,) = [list(read.to_batches()) for reads in source.reads(0, 10) for read in reads]
+    assert [row for batch in batches for row in batch.to_pylist()] == [
+        {"w": n, "u": None, "_row_kind": "+I"} for n in range(10)
+    ]
