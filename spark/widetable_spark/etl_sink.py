@@ -113,6 +113,7 @@ class EtlSink:
         offsets = QueryOffsets(run.query)
         digest = offsets.digest(number)
         if self._is_root:
+            offsets.check_outside(number)
             return JobBatch(number, begin_millis, digest)
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
         assert end is not None, "Spark notes where a batch ends before it begins"

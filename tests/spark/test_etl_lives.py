@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import widetable as wt
 import widetable_spark
+from widetable.errors import InvalidError
 
 
 @pytest.fixture
@@ -100,10 +101,12 @@ def test_views_have_the_columns_of_their_barrier(jobs: SparkSession, catalog: wt
     put(catalog.writer("d.x", "w"), 1, 10)
     catalog.alter_table("d.x", rename_columns={"v": "w"}, add_columns=[pa.field("u", pa.int64())])
     with widetable_spark.session(jobs, catalog.warehouse, ["d.x"]) as session:
-        assert session.create_views({"my_view": "d.x"}) == ["my_view"]
-        (row,) = jobs.sql("SELECT * FROM my_view").collect()
+        assert session.create_views({"my view": "d.x"}) == ["my view"]
+        (row,) = jobs.sql("SELECT * FROM `my view`").collect()
         assert row.asDict() == {"k": 1, "v": 1}
-    assert not jobs.catalog.tableExists("my_view")
+    assert not jobs.catalog.tableExists("`my view`")
+    with pytest.raises(InvalidError, match="closed"):
+        session.create_views(["d.x"])
 
 
 def test_a_new_job_has_the_columns_of_now(jobs: SparkSession, catalog: wt.Catalog) -> None:
@@ -117,3 +120,15 @@ def test_a_new_job_has_the_columns_of_now(jobs: SparkSession, catalog: wt.Catalo
     assert run(etl.changes("d.x"), etl.sink("d.z"), Path(catalog.warehouse, "all")) == ""
     (row,) = catalog.table("d.z").scan().to_arrow().to_pylist()
     assert row == {"k": 1, "w": 1, "u": None}
+
+
+def test_changes_of_another_job_are_no_rows_of_a_root(
+    jobs: SparkSession, catalog: wt.Catalog, tmp_path: Path
+) -> None:
+    put(catalog.writer("d.x", "w"), 1, 10)
+    one = widetable_spark.etl(jobs, tmp_path, "one")
+    changes = one.changes("d.x")
+    one.sink("d.y")
+    root = widetable_spark.etl(jobs, tmp_path, "root").sink("d.z")
+    assert "from barrier to barrier" in run(changes, root, tmp_path / "c")
+    assert keys(catalog, "z") == []
