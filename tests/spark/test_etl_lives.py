@@ -132,3 +132,14 @@ def test_changes_of_another_job_are_no_rows_of_a_root(
     root = widetable_spark.etl(jobs, tmp_path, "root").sink("d.z")
     assert "from barrier to barrier" in run(changes, root, tmp_path / "c")
     assert keys(catalog, "z") == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "widetable-barriers", "x" * 199])
+def test_names_that_no_consumer_may_have_are_no_jobs(
+    jobs: SparkSession, catalog: wt.Catalog, name: str
+) -> None:
+    etl = widetable_spark.etl(jobs, catalog.warehouse, name)
+    etl.changes("d.x")
+    with pytest.raises(InvalidError, match="job"):
+        etl.sink("d.z")
+    assert not catalog.topology().jobs()

@@ -31,7 +31,7 @@ from widetable.commit.writer_registration import (
     write_registration,
 )
 from widetable.errors import NotFoundError
-from widetable.meta.barrier_floor import keep_common_barriers
+from widetable.meta.barrier_floor import check_consumer, keep_common_barriers
 from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
 from widetable.meta.delays import Delays, delays_of
@@ -86,6 +86,8 @@ class Topology:
         if not given:
             raise refused(sinks, "sinks", "a table, at least")
         read = names(sources, "sources")
+        if read:
+            check_consumer(name)
         new = Job(
             name,
             DERIVED if read else ROOT,
