@@ -22,7 +22,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from widetable import Catalog, InvalidError, UnsupportedError
-from widetable.connector import KIND, ROW_KIND_COLUMN, change_schema, names, schema_of_form, text
+from widetable.connector import (
+    KIND,
+    ROW_KIND_COLUMN,
+    called,
+    change_schema,
+    instance,
+    mapping,
+    names,
+    refused,
+    schema_of_form,
+    text,
+)
 from widetable_spark.etl_sink import EtlSink, SinkTable
 from widetable_spark.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
 from widetable_spark.spark_session import session_of
@@ -102,12 +113,11 @@ class Etl:
         The job is registered with its sources and sinks: ConflictError where another one is in the way. A batch is
         committed once in each table, however often Spark runs it. A column `_row_kind` in the rows says what they are.
         """
-        made: Mapping[str, Rows | None] = {tables: None} if isinstance(tables, str) else tables
-        owned = columns if isinstance(columns, Mapping) else dict.fromkeys(made, columns)
-        sinks = {
-            name: None if owned.get(name) is None else names(owned[name], "columns")
-            for name in made
-        }
+        made = {tables: None} if isinstance(tables, str) else mapping(tables, "tables")
+        for rows in made.values():
+            if rows is not None:
+                called(rows, "tables")
+        sinks = _owned(made, columns)
         if self._sources and self._spark.conf.get(_NO_DATA) != "false":
             raise InvalidError(
                 f"setting {_NO_DATA}",
@@ -125,11 +135,24 @@ class Etl:
         )
 
 
+def _owned(
+    made: Mapping[str, object], columns: Sequence[str] | Mapping[str, Sequence[str] | None] | None
+) -> dict[str, tuple[str, ...] | None]:
+    """The columns of each table; None: all."""
+    owned = columns if isinstance(columns, Mapping) else dict.fromkeys(made, columns)
+    for name in owned:
+        if name not in made:
+            raise refused(name, "columns", f"some of the sink's tables: {', '.join(made)}")
+    return {
+        name: None if owned.get(name) is None else names(owned[name], "columns") for name in made
+    }
+
+
 def signed_sum(column: Column | str) -> Column:
     """The sum of a column over changes: what is new counts, what is old is taken off. Nulls count nothing; a sum of
     which all is gone is 0.
     """
-    value = sf.col(column) if isinstance(column, str) else column
+    value = sf.col(column) if isinstance(column, str) else instance(column, Column, "column")
     return sf.sum(sf.when(_is_new(), value).otherwise(-value))
 
 

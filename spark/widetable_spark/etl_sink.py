@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from widetable import CommitMessage, ConflictError, InvalidError, Table, Topology, WidetableError
-from widetable.connector import BarrierPlans, JobBatch, JobWriter, interval_of
+from widetable.connector import BarrierPlans, JobBatch, JobWriter, instance, interval_of, refused
 from widetable_spark.query_offsets import QueryOffsets
 from widetable_spark.source_options import PATH, parse_options
 from widetable_spark.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
@@ -95,7 +95,10 @@ class EtlSink:
         """Take a query as running before its first batch, for a root that may be idle when it is started again: its
         tables wait for no rows of it then.
         """
-        self._run_of(str(query.id))
+        query_id = str(instance(query, StreamingQuery, "query").id)
+        if not query.isActive:
+            raise refused(query, "query", "one that is active")
+        self._run_of(query_id)
 
     def _run_of(self, query_id: str) -> _EtlRun:
         """A query is taken as running with its first batch."""

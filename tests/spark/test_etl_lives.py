@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,24 @@ def test_names_that_no_consumer_may_have_are_no_jobs(
     with pytest.raises(InvalidError, match="job"):
         etl.sink("d.z")
     assert not catalog.topology().jobs()
+
+
+@pytest.mark.parametrize("value", [None, 5, b"x", "", [], {}, {"a": 5}, 1.5, object()])
+def test_what_is_no_argument_is_refused(
+    jobs: SparkSession, catalog: wt.Catalog, value: Any
+) -> None:
+    etl = widetable_spark.etl(jobs, catalog.warehouse, "job")
+    calls: dict[str, Any] = {
+        "sink": lambda: etl.sink(value),
+        "columns": lambda: etl.sink({"d.z": None}, {"d.q": value}),
+        "follow": lambda: etl.sink("d.z").follow(value),
+    }
+    if value is not None:
+        calls["rows"] = lambda: etl.sink({"d.z": value})
+    if not isinstance(value, str):
+        calls["sum"] = lambda: widetable_spark.signed_sum(value)
+    before = threading.active_count()
+    for call in calls.values():
+        with pytest.raises(wt.WidetableError):
+            call()
+    assert threading.active_count() == before
