@@ -13,11 +13,23 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from widetable import TableScan
 from widetable.connector import BATCH_BYTES, pieces
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, cast_batch
 
 ROWS_PER_BATCH = 10_000
+
+
+def scan_of(options: SourceOptions, columns: Sequence[str] | None = None) -> TableScan:
+    """What a batch read reads. columns: None for all that the table had then."""
+    return options.table().scan(
+        columns=columns,
+        snapshot_id=options.snapshot_id,
+        timestamp=options.timestamp_millis,
+        tag=options.tag,
+        barrier=options.barrier,
+    )
 
 
 class BatchReader(DataSourceReader):
@@ -28,14 +40,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        options = self._options
-        scan = options.table().scan(
-            columns=[field.name for field in self._schema],
-            snapshot_id=options.snapshot_id,
-            timestamp=options.timestamp_millis,
-            tag=options.tag,
-            barrier=options.barrier,
-        )
+        scan = scan_of(self._options, [field.name for field in self._schema])
         return [InputPartition(read) for read in scan.split_reads()]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

@@ -17,14 +17,18 @@ from pyspark.sql.types import StructType
 
 from widetable import NotFoundError, Table
 from widetable.connector import change_schema, schema_of_form
-from widetable_spark.batch_reader import BatchReader
+from widetable_spark.batch_reader import BatchReader, scan_of
 from widetable_spark.batch_writer import BatchWriter
 from widetable_spark.column_path import path_of, with_path
 from widetable_spark.source_options import (
+    BARRIER,
     HOW_TO_NAME,
     PATH,
     READ,
+    SNAPSHOT_ID,
     STREAM,
+    TAG,
+    TIMESTAMP,
     WRITE,
     SourceOptions,
     created_path,
@@ -45,13 +49,18 @@ class WidetableDataSource(DataSource):
         return "widetable"
 
     def schema(self) -> StructType:
-        """Columns of the table's current schema; with read.changelog=true also what changes carry."""
+        """Columns of the table's schema, of a read of the past those it had then; with read.changelog=true also what
+        changes carry.
+        """
         if is_created(self.options):
             path = created_path(self.options)
             return with_path(spark_schema(_created(path).arrow_schema), path)
         options = parse_options(self.options)
         schema = options.table().schema
+        past = {SNAPSHOT_ID, TIMESTAMP, TAG, BARRIER}
         columns = schema.arrow_schema()
+        if past.intersection(options.given):
+            columns = scan_of(options).arrow_schema
         if options.read_changelog:
             columns = schema_of_form(change_schema(schema, schema.names), options.change_form)
         return with_path(spark_schema(columns), options.path)

@@ -27,6 +27,7 @@ from widetable.connector import (
     ROW_KIND_COLUMN,
     called,
     change_schema,
+    instance,
     mapping,
     names,
     refused,
@@ -112,14 +113,11 @@ class Etl:
         The job is registered with its sources and sinks: ConflictError where another one is in the way. A batch is
         committed once in each table, however often Spark runs it. A column `_row_kind` in the rows says what they are.
         """
-        made = _made(tables)
-        owned = columns if isinstance(columns, Mapping) else dict.fromkeys(made, columns)
-        sinks = {
-            name: None if owned.get(name) is None else names(owned[name], "columns")
-            for name in made
-        }
-        for name in owned.keys() - made.keys():
-            raise refused(name, "columns", f"tables of {', '.join(made)}")
+        made = {tables: None} if isinstance(tables, str) else mapping(tables, "tables")
+        for rows in made.values():
+            if rows is not None:
+                called(rows, "tables")
+        sinks = _owned(made, columns)
         if self._sources and self._spark.conf.get(_NO_DATA) != "false":
             raise InvalidError(
                 f"setting {_NO_DATA}",
@@ -137,14 +135,16 @@ class Etl:
         )
 
 
-def _made(tables: Any) -> dict[str, Rows | None]:
-    """What a sink is asked for, as a mapping."""
-    given = {tables: None} if isinstance(tables, str) else mapping(tables, "tables")
-    if not given:
-        raise refused(tables, "tables", "a table, at least")
+def _owned(
+    made: Mapping[str, object], columns: Sequence[str] | Mapping[str, Sequence[str] | None] | None
+) -> dict[str, tuple[str, ...] | None]:
+    """The columns of each table; None: all."""
+    owned = columns if isinstance(columns, Mapping) else dict.fromkeys(made, columns)
+    for name in owned:
+        if name not in made:
+            raise refused(name, "columns", f"some of the sink's tables: {', '.join(made)}")
     return {
-        text(name, "tables"): None if rows is None else called(rows, "rows")
-        for name, rows in given.items()
+        name: None if owned.get(name) is None else names(owned[name], "columns") for name in made
     }
 
 
@@ -152,7 +152,7 @@ def signed_sum(column: Column | str) -> Column:
     """The sum of a column over changes: what is new counts, what is old is taken off. Nulls count nothing; a sum of
     which all is gone is 0.
     """
-    value = sf.col(column) if isinstance(column, str) else column
+    value = sf.col(column) if isinstance(column, str) else instance(column, Column, "column")
     return sf.sum(sf.when(_is_new(), value).otherwise(-value))
 
 

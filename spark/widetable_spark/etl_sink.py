@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from widetable import CommitMessage, ConflictError, InvalidError, Table, Topology, WidetableError
-from widetable.connector import BarrierPlans, JobBatch, JobWriter, interval_of
+from widetable.connector import BarrierPlans, JobBatch, JobWriter, instance, interval_of, refused
 from widetable_spark.query_offsets import QueryOffsets
 from widetable_spark.source_options import PATH, parse_options
 from widetable_spark.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
@@ -93,7 +93,10 @@ class EtlSink:
         """Take a query as running before its first batch, for a root that may be idle when it is started again: its
         tables wait for no rows of it then.
         """
-        self._run_of(str(query.id))
+        query_id = str(instance(query, StreamingQuery, "query").id)
+        if not query.isActive:
+            raise refused(query, "query", "one that is active")
+        self._run_of(query_id)
 
     def _run_of(self, query_id: str) -> _EtlRun:
         """A query is taken as running with its first batch."""
@@ -107,18 +110,19 @@ class EtlSink:
         return self._run
 
     def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch | None:
-        """None for the batch with which Spark begins a query when no source has anything yet."""
+        """None for what Spark runs first where the sources have no barrier in common yet: it belongs to none."""
         offsets = QueryOffsets(run.query)
         digest = offsets.digest(number)
         if self._is_root:
+            offsets.check_outside(number)
             return JobBatch(number, begin_millis, digest)
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
         assert end is not None, "Spark notes where a batch ends before it begins"
         if end == 0:
             return None
-        revision = offsets.revision(number)
-        before = before or run.plans(revision).before(end) or 0
-        return JobBatch(number, begin_millis, digest, (before, end), revision=revision)
+        revision, is_first = offsets.revision(number), not before
+        span = (before or run.plans(revision).before(end) or 0, end)
+        return JobBatch(number, begin_millis, digest, span, revision=revision, is_first=is_first)
 
     def _query_id(self) -> str:
         query_id = self._spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)

@@ -46,6 +46,16 @@ class QueryOffsets:
             )
         return found[0] if found else None
 
+    def check_outside(self, batch: int) -> None:
+        """Refuse changes of another job as the rows of a root."""
+        if any(_body(text).get("version") == OFFSET_VERSION for text in self._texts(batch)):
+            raise InvalidError(
+                "sources of the query",
+                found="one that is read from barrier to barrier, and a sink whose job has no such source",
+                expected="changes and sink of one etl(..), the changes first",
+                action="Call changes(..) and then sink(..) of the same object.",
+            )
+
     def _texts(self, batch: int) -> list[str]:
         noted = self._log.get(batch) if batch >= 0 else None
         if noted is None or noted.isEmpty():
@@ -56,11 +66,8 @@ class QueryOffsets:
 
 
 def _value(text: str, what: str) -> int:
-    try:
-        body = json.loads(text)
-    except ValueError:
-        body = None
-    if not isinstance(body, dict) or body.get("version") != OFFSET_VERSION:
+    body = _body(text)
+    if body.get("version") != OFFSET_VERSION:
         raise InvalidError(
             "sources of the query",
             found=f"one that is at {text[:80]}",
@@ -69,3 +76,12 @@ def _value(text: str, what: str) -> int:
         )
     value: int = body[what]
     return value
+
+
+def _body(text: str) -> dict[str, Any]:
+    """{} for what other sources say."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from widetable import Catalog, InvalidError, Session
-from widetable.connector import mapping, names, text
+from widetable.connector import label, names, refused, text
 from widetable_spark.source_options import BARRIER, PATH, SNAPSHOT_ID
 from widetable_spark.spark_session import session_of
+
+_LONGEST_NAME_BYTES: Final = 255
 
 
 def session(
@@ -55,6 +57,7 @@ class SessionViews:
         self._session = opened
         self._storage = dict(storage_options or {})
         self._views: list[str] = []
+        self._is_closed = False
 
     def __enter__(self) -> SessionViews:
         return self
@@ -69,6 +72,13 @@ class SessionViews:
 
     def table(self, name: str) -> DataFrame:
         """The rows of a table `db.name` of the session."""
+        if self._is_closed:
+            raise InvalidError(
+                "session",
+                found="a session that is closed, whose rows nobody keeps",
+                expected="an open one",
+                action="Open another one.",
+            )
         found = self._session.table(text(name, "name"))
         reader = self._spark.read.format("widetable").options(**self._storage)
         reader = reader.option(PATH, self._catalog.table(name).path)
@@ -92,23 +102,25 @@ class SessionViews:
                     expected="a view of its own for each",
                     action="Give a mapping of view to table.",
                 )
-        for view, name in mapping(tables, "tables").items():
-            rows = self.table(name)
-            try:
-                rows.createOrReplaceTempView(view)
-            except PySparkException as error:
-                raise InvalidError(
-                    f"view {view!a}",
-                    found="a name that Spark does not take",
-                    expected="one word of letters, digits and underscores",
-                    action="Give a mapping of view to table.",
-                ) from error
+        made = {_view_name(view): self.table(name) for view, name in tables.items()}
+        for view, rows in made.items():
+            rows.createOrReplaceTempView(f"`{view}`")
             self._views.append(view)
-        return list(tables)
+        return list(made)
 
     def close(self) -> None:
         """Drop the views, and let go of what they read. May be called twice."""
-        for view in self._views:
-            self._spark.catalog.dropTempView(view)
-        self._views.clear()
-        self._session.close()
+        self._is_closed = True
+        views, self._views = self._views, []
+        try:
+            for view in views:
+                self._spark.catalog.dropTempView(view)
+        finally:
+            self._session.close()
+
+
+def _view_name(view: object) -> str:
+    name = label(view, "view", _LONGEST_NAME_BYTES)
+    if "`" in name:
+        raise refused(view, "view", "a name without backticks")
+    return name

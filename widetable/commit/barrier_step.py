@@ -105,6 +105,8 @@ def _join(state: BarrierState, asked: BarrierStep) -> _Stepped:
     if known is not None and known.run == asked.run:
         return None
     if known is not None:
+        if asked.span is not None:
+            _check_span(known, asked.span, asked.writer)
         return state.with_member(asked.writer, replace(known, run=asked.run)), None
     joined, member = _as_member(state, asked)
     return joined.with_member(asked.writer, member), None

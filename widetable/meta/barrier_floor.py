@@ -13,13 +13,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from widetable.arguments import refused
 from widetable.barrier_options import BARRIERS_KEPT
 from widetable.commit.consumer_store import ConsumerStore
 from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.common_barrier import common_barrier
 from widetable.operations.open_table import OpenTable
+from widetable.paths import CONSUMER_PREFIX, TEMPORARY_BYTES, check_name
 
 CONSUMER: Final = "widetable-barriers"
+
+
+def check_consumer(job: str) -> None:
+    """Refuse a job that cannot have a consumer of its name in its sources, before anything is written."""
+    check_name(job, "job", len(CONSUMER_PREFIX) + TEMPORARY_BYTES)
+    if job == CONSUMER:
+        raise refused(job, "job", f"another name than that of the consumer {CONSUMER}")
 
 
 def keep_common_barriers(

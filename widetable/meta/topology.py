@@ -32,7 +32,7 @@ from widetable.commit.writer_registration import (
     write_registration,
 )
 from widetable.errors import NotFoundError
-from widetable.meta.barrier_floor import keep_common_barriers
+from widetable.meta.barrier_floor import check_consumer, keep_common_barriers
 from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
 from widetable.meta.delays import Delays, delays_of
@@ -92,6 +92,8 @@ class Topology:
         if not given:
             raise refused(sinks, "sinks", "a table, at least")
         read = names(sources, "sources")
+        if read:
+            check_consumer(name)
         new = Job(
             name,
             DERIVED if read else ROOT,
@@ -318,11 +320,18 @@ class Topology:
         return job.state == RUNNING and not self._for_others
 
     def _forget_elsewhere(self, job: Job) -> None:
-        """Where it wrote before and will not any more, unless its writer is waited for there."""
+        """Where it wrote before and will not any more. A table that still waits for its writer is told what it does
+        now: sources and lead of before count no more.
+        """
         for table in self._read():
             is_of_it = any(note.job.name == job.name for note in table.notes)
-            if is_of_it and table.name not in job.tables and job.name not in table.state.members:
-                take_leave(job.name, self._opened(table.name), table)
+            if not is_of_it or table.name in job.tables:
+                continue
+            opened = self._opened(table.name)
+            if job.name in table.state.members:
+                self._write(job, opened)
+            else:
+                take_leave(job.name, opened, table)
 
     def _forget_progress(self, job: str, tables: Sequence[JobsOfTable]) -> None:
         """What a derived job had read: nobody goes on there."""

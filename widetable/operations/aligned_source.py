@@ -71,7 +71,7 @@ class AlignedSource:
 
     def planned(self, barrier: int) -> int | None:
         """What is known to come after a barrier; 0: at the beginning of a query."""
-        start = barrier or self._records
+        start = self._start(barrier)
         found = self._plans.after(start)
         if found is not None and start == 0:
             self._keep(found)
@@ -83,7 +83,7 @@ class AlignedSource:
         """
         if newest_revision(self._lead) != self.revision:
             raise revised(self.job, self.revision)
-        start = barrier or self._records
+        start = self._start(barrier)
         changes = [barrier_changes(source, self._active) for source in self._sources]
         found = [one.choices(start).up_to(newest) for one in changes]
         chosen = next_barrier(found, self._interval, is_first=start == 0)
@@ -142,8 +142,24 @@ class AlignedSource:
         member = barrier_views(self._lead, self._active).newest().members.get(self.job)
         return 0 if member is None or member.at is None else member.at
 
+    def _start(self, barrier: int) -> int:
+        """Where a query is, whose records say it at its beginning. Each source that these are made of has a consumer
+        since before they were written; of another one they lack all rows.
+        """
+        start = barrier or self._records
+        if start and not barrier and self._consumers.next_snapshot(self.job) is None:
+            raise ConflictError(
+                f"job {self.job!r}",
+                found=f"{self._table.path}, which its records up to barrier {start} are not made of",
+                expected="the sources that it had",
+                action="Drop the job, make its tables again, and start with a new checkpoint.",
+            )
+        return start
+
     def _rows(self, barrier: int) -> list[StreamRead]:
-        scan = barrier_scan(self._table, barrier, self._source.columns, None, self._active)
+        """With the columns of the changes that follow, which the table need not have had then."""
+        schema = self._source.table.schema
+        scan = barrier_scan(self._table, barrier, self._source.columns, None, self._active, schema)
         return [
             InsertRead(self._source.table, split.snapshot_id, split, self._source.columns)
             for split in scan.splits()

@@ -22,6 +22,7 @@ from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
 from widetable.read.filters import parse
 from widetable.read.scan import TableScan
+from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
 
@@ -105,9 +106,13 @@ def barrier_scan(
     columns: Sequence[str] | None,
     filter: str | pc.Expression | None,
     revision: int | None = None,
+    schema: TableSchema | None = None,
 ) -> TableScan:
-    """The rows as of a complete barrier, with the columns that the table had when it was complete."""
-    return scan_of_view(table, barrier_views(table, revision).view(barrier), columns, filter)
+    """The rows as of a complete barrier. schema: of their columns; None: the one that the table had when it was
+    complete.
+    """
+    view = barrier_views(table, revision).view(barrier)
+    return scan_of_view(table, view, columns, filter, schema)
 
 
 def scan_of_view(
@@ -115,10 +120,11 @@ def scan_of_view(
     view: BarrierView,
     columns: Sequence[str] | None,
     filter: str | pc.Expression | None,
+    schema: TableSchema | None = None,
 ) -> TableScan:
     """The same of a barrier that was found."""
     schemas = table._committer.schemas
-    schema = schemas.load(view.end.schema_id)
+    schema = schema or schemas.load(view.end.schema_id)
     check_readable(schema)
     condition = None if filter is None else parse(filter, schema)
     return TableScan(

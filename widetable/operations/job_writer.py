@@ -22,6 +22,7 @@ from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
+from widetable.errors import ConflictError
 from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.barrier_writer import Register, last_identifier, value_ids
 from widetable.operations.open_table import OpenTable
@@ -34,6 +35,7 @@ class JobBatch:
     """number: by the query, from 0. begin_millis: when it was planned, epoch. digest: what it is made of, the same when
     it comes again. span: of a derived job, the barriers (P, T] of its sources. watermark: as of `commit_append`.
     revision: of a derived job, the one of its tables that its sources are read in.
+    is_first: of its query, whatever its number: those before it belonged to no barrier.
     """
 
     number: int
@@ -42,6 +44,7 @@ class JobBatch:
     span: tuple[int, int] | None = None
     watermark: int | None = None
     revision: int | None = None
+    is_first: bool = False
 
 
 class JobWriter:
@@ -129,7 +132,9 @@ class JobWriter:
         if self._is_in:
             return
         member = self.member
-        if member is None or (member.run != self._run and self.last_batch is None):
+        self._check_has_all_before(batch, member)
+        is_first = batch.number == 0 or batch.is_first
+        if member is None or (is_first and member.run != self._run):
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
             revision = self._revision_of(batch)
@@ -140,3 +145,19 @@ class JobWriter:
     def _revision_of(self, batch: JobBatch) -> int | None:
         """That the table must have: a root, which reads no tables, goes by the one that it began with."""
         return self._revision if batch.span is None else batch.revision
+
+    def _check_has_all_before(self, batch: JobBatch, member: Member | None) -> None:
+        """A derived job goes on only where its records are: a table that was made again, or that the job had not, has
+        none of those before. A job that left may come back: its commits are known.
+        """
+        if batch.span is None or not batch.span[0]:
+            return
+        is_new = member is None or member.at is None
+        if is_new and last_identifier(self.table, self._run) is None:
+            raise ConflictError(
+                f"job {self._job!r}",
+                found=f"records after barrier {batch.span[0]} of its sources, for {self.table.path}, "
+                "which has none before",
+                expected="all of them from the beginning on",
+                action="Drop the job, make its tables again, and start with a new checkpoint.",
+            )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import widetable as wt
 from tests.derived_job import Job, sink_table, source_table
 from widetable.errors import ConflictError, NotFoundError
+from widetable.operations.aligned_source import AlignedSource
 
 
 def rows(scan: wt.TableScan) -> list[dict[str, int]]:
@@ -277,3 +279,79 @@ def test_a_new_job_begins_where_what_comes_next_is_kept(tmp_path: Path) -> None:
     put(y, range(90, 95), 60)
     assert job.run() == [60]
     assert rows(catalog.table("d.z").scan(barrier=60))[0]["x"] == 45
+
+
+def test_a_table_without_the_rows_before_is_not_gone_on_with(tmp_path: Path) -> None:
+    """It was made again, or the job has it only now: it would never get them."""
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    catalog = wt.Catalog(tmp_path)
+    writer = catalog.writer("d.x", "w")
+    put(writer, range(10), 10)
+    first = Job("count", {"x": table}, sink)
+    first.run()
+    catalog.drop_table("d.z")
+    again = Job("count", {"x": table}, sink_table(tmp_path, "z", ["x"]))
+    again.at, again.counts, again.batches = first.at, first.counts, first.batches
+    put(writer, range(10, 20), 20)
+    with pytest.raises(ConflictError, match="has none before"):
+        again.run_batch(20)
+    assert not again.sink.snapshots()
+
+
+def test_a_job_that_left_comes_back_with_its_checkpoint(tmp_path: Path) -> None:
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    catalog = wt.Catalog(tmp_path)
+    writer = catalog.writer("d.x", "w")
+    put(writer, range(10), 10)
+    first = Job("count", {"x": table}, sink)
+    first.run()
+    catalog.topology().leave("d.z", "count")
+    back = Job("count", {"x": table}, sink)
+    back.at, back.counts, back.batches = first.at, first.counts, first.batches
+    put(writer, range(10, 20), 20)
+    assert back.run() == [20]
+    assert rows(sink.scan()) == [{"id": 0, "x": 20}]
+
+
+def test_a_source_that_the_records_are_not_made_of_is_refused(tmp_path: Path) -> None:
+    """With a new checkpoint the job goes on behind its records: rows of the new source before that would be missing."""
+    tables = {name: source_table(tmp_path, name) for name in "xy"}
+    sink = sink_table(tmp_path, "z", ["x", "y"])
+    catalog = wt.Catalog(tmp_path)
+    for name in "xy":
+        put(catalog.writer(f"d.{name}", "w"), range(10), 10)
+    Job("count", {"x": tables["x"]}, sink).run()
+    with pytest.raises(ConflictError, match="are not made of"):
+        Job("count", {"y": tables["y"], "x": tables["x"]}, sink, run="2").next_end()
+
+
+def test_a_batch_that_is_not_next_takes_no_job_over(tmp_path: Path) -> None:
+    """Of two queries of a job one goes on."""
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    writer = wt.Catalog(tmp_path).writer("d.x", "w")
+    put(writer, range(10), 10)
+    first, second = (Job("count", {"x": table}, sink, run=run) for run in "12")
+    first.run()
+    put(writer, range(10, 20), 20)
+    end = second.next_end()
+    assert end == 20
+    assert first.run() == [20]
+    with pytest.raises(ConflictError, match="records after barrier 10"):
+        second.run_batch(end)
+    put(writer, range(20, 30), 30)
+    assert first.run() == [30]
+
+
+def test_a_new_job_reads_rows_from_before_a_column(tmp_path: Path) -> None:
+    table, sink = source_table(tmp_path, "x"), sink_table(tmp_path, "z", ["x"])
+    catalog = wt.Catalog(tmp_path)
+    put(catalog.writer("d.x", "w"), range(10), 10)
+    table = catalog.alter_table(
+        "d.x", rename_columns={"v": "w"}, add_columns=[pa.field("u", pa.int64())]
+    )
+    source = AlignedSource("count", table, [table], sink, ["w", "u"])
+    assert source.decided(0, None) == 10
+    (batches,) = [list(read.to_batches()) for reads in source.reads(0, 10) for read in reads]
+    assert [row for batch in batches for row in batch.to_pylist()] == [
+        {"w": n, "u": None, "_row_kind": "+I"} for n in range(10)
+    ]

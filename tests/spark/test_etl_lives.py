@@ -1,0 +1,167 @@
+"""Jobs of Spark whose tables, sources or names are not what they were, or are not there yet."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import widetable as wt
+import widetable_spark
+from widetable.errors import InvalidError
+
+
+@pytest.fixture
+def jobs(spark: SparkSession) -> Iterator[SparkSession]:
+    key = "spark.sql.streaming.noDataMicroBatches.enabled"
+    before = spark.conf.get(key)
+    spark.conf.set(key, "false")
+    yield spark
+    spark.conf.set(key, before or "true")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> wt.Catalog:
+    catalog = wt.Catalog(tmp_path)
+    for name in "xyz":
+        make(catalog, name)
+    return catalog
+
+
+def make(catalog: wt.Catalog, name: str) -> wt.Table:
+    return catalog.create_table(
+        f"d.{name}",
+        {"k": "BIGINT", "v": "BIGINT"},
+        primary_key=["k"],
+        options={"bucket": "1", "widetable.barrier-interval": "10 ms"},
+    )
+
+
+def put(writer: wt.BarrierWriter, key: int, barrier: int) -> None:
+    writer.write({"k": [key], "v": [key]}, barrier=barrier, complete=True)
+
+
+def copy(spark: SparkSession, catalog: wt.Catalog, to: Any, checkpoint: str) -> str:
+    """Of d.x, all that is there; what is wrong, if anything is."""
+    etl = widetable_spark.etl(spark, catalog.warehouse, "copy")
+    changes = etl.changes("d.x", ["k", "v"])
+    return run(changes, etl.sink(to), Path(catalog.warehouse, checkpoint))
+
+
+def run(rows: Any, sink: Any, checkpoint: Path) -> str:
+    query = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
+    query = query.trigger(availableNow=True).start()
+    try:
+        assert query.awaitTermination(120)
+    except StreamingQueryException as error:
+        return str(error)
+    return ""
+
+
+def keys(catalog: wt.Catalog, name: str) -> list[int]:
+    return sorted(catalog.table(f"d.{name}").scan().to_arrow()["k"].to_pylist())
+
+
+def test_a_job_may_start_before_its_source_has_a_barrier(
+    jobs: SparkSession, catalog: wt.Catalog
+) -> None:
+    """Spark runs a first batch all the same; one more of a new checkpoint takes the job over."""
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    writer = catalog.writer("d.x", "w")
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    put(writer, 1, 10)
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    assert keys(catalog, "z") == [1]
+    put(writer, 2, 20)
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    assert catalog.table("d.z").scan(barrier=20).count() == 2
+
+
+def test_a_job_that_writes_into_another_table_begins_there_anew(
+    jobs: SparkSession, catalog: wt.Catalog
+) -> None:
+    writer = catalog.writer("d.x", "w")
+    put(writer, 1, 10)
+    assert copy(jobs, catalog, "d.z", "a") == ""
+    put(writer, 2, 20)
+    assert copy(jobs, catalog, "d.y", "b") == ""
+    assert keys(catalog, "y") == [1, 2]
+    put(writer, 3, 30)
+    make(catalog, "z2")
+    assert "has none before" in copy(jobs, catalog, {"d.y": None, "d.z2": None}, "b")
+    assert keys(catalog, "z2") == []
+
+
+def test_views_have_the_columns_of_their_barrier(jobs: SparkSession, catalog: wt.Catalog) -> None:
+    put(catalog.writer("d.x", "w"), 1, 10)
+    catalog.alter_table("d.x", rename_columns={"v": "w"}, add_columns=[pa.field("u", pa.int64())])
+    with widetable_spark.session(jobs, catalog.warehouse, ["d.x"]) as session:
+        assert session.create_views({"my view": "d.x"}) == ["my view"]
+        (row,) = jobs.sql("SELECT * FROM `my view`").collect()
+        assert row.asDict() == {"k": 1, "v": 1}
+    assert not jobs.catalog.tableExists("`my view`")
+    with pytest.raises(InvalidError, match="closed"):
+        session.create_views(["d.x"])
+
+
+def test_a_new_job_has_the_columns_of_now(jobs: SparkSession, catalog: wt.Catalog) -> None:
+    """Its source had others when its newest barrier was complete."""
+    put(catalog.writer("d.x", "w"), 1, 10)
+    for name in ("d.x", "d.z"):
+        catalog.alter_table(
+            name, rename_columns={"v": "w"}, add_columns=[pa.field("u", pa.int64())]
+        )
+    etl = widetable_spark.etl(jobs, catalog.warehouse, "all")
+    assert run(etl.changes("d.x"), etl.sink("d.z"), Path(catalog.warehouse, "all")) == ""
+    (row,) = catalog.table("d.z").scan().to_arrow().to_pylist()
+    assert row == {"k": 1, "w": 1, "u": None}
+
+
+def test_changes_of_another_job_are_no_rows_of_a_root(
+    jobs: SparkSession, catalog: wt.Catalog, tmp_path: Path
+) -> None:
+    put(catalog.writer("d.x", "w"), 1, 10)
+    one = widetable_spark.etl(jobs, tmp_path, "one")
+    changes = one.changes("d.x")
+    one.sink("d.y")
+    root = widetable_spark.etl(jobs, tmp_path, "root").sink("d.z")
+    assert "from barrier to barrier" in run(changes, root, tmp_path / "c")
+    assert keys(catalog, "z") == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "widetable-barriers", "x" * 199])
+def test_names_that_no_consumer_may_have_are_no_jobs(
+    jobs: SparkSession, catalog: wt.Catalog, name: str
+) -> None:
+    etl = widetable_spark.etl(jobs, catalog.warehouse, name)
+    etl.changes("d.x")
+    with pytest.raises(InvalidError, match="job"):
+        etl.sink("d.z")
+    assert not catalog.topology().jobs()
+
+
+@pytest.mark.parametrize("value", [None, 5, b"x", "", [], {}, {"a": 5}, 1.5, object()])
+def test_what_is_no_argument_is_refused(
+    jobs: SparkSession, catalog: wt.Catalog, value: Any
+) -> None:
+    etl = widetable_spark.etl(jobs, catalog.warehouse, "job")
+    calls: dict[str, Any] = {
+        "sink": lambda: etl.sink(value),
+        "columns": lambda: etl.sink({"d.z": None}, {"d.q": value}),
+        "follow": lambda: etl.sink("d.z").follow(value),
+    }
+    if value is not None:
+        calls["rows"] = lambda: etl.sink({"d.z": value})
+    if not isinstance(value, str):
+        calls["sum"] = lambda: widetable_spark.signed_sum(value)
+    before = threading.active_count()
+    for call in calls.values():
+        with pytest.raises(wt.WidetableError):
+            call()
+    assert threading.active_count() == before
