@@ -21,6 +21,7 @@ import os
 import struct
 import tempfile
 import uuid
+from collections.abc import Iterator
 from typing import Final
 
 from widetable import StorageError
@@ -36,7 +37,7 @@ class AskedFirst:
         self._folder = os.path.join(root, hashlib.sha256(key.encode()).hexdigest()[:32])
         self._name = uuid.uuid4().hex
         self._count = 0
-        try:
+        with self._seen():
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             hidden = os.path.join(self._folder, f".{self._name}")
             self._descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -44,22 +45,17 @@ class AskedFirst:
             os.pwrite(self._descriptor, _COUNT.pack(0), 0)
             # It is seen once it is locked.
             os.rename(hidden, os.path.join(self._folder, self._name))
-        except OSError as cause:
-            raise StorageError(
-                self._folder,
-                found=str(cause),
-                expected="a directory in which the sources of a job see each other",
-                action="Free the disk, or set TMPDIR to a place that can be written.",
-            ) from cause
 
     def asked(self) -> None:
         """This source is asked."""
         self._count += 1
-        os.pwrite(self._descriptor, _COUNT.pack(self._count), 0)
+        with self._seen():
+            os.pwrite(self._descriptor, _COUNT.pack(self._count), 0)
 
     def is_first(self) -> bool:
         """Whether it is the first in this round."""
-        others = (name for name in os.listdir(self._folder) if name != self._name)
+        with self._seen():
+            others = [name for name in os.listdir(self._folder) if name != self._name]
         return all(self._count_of(name) < self._count for name in others)
 
     def close(self) -> None:
@@ -68,6 +64,18 @@ class AskedFirst:
             os.unlink(os.path.join(self._folder, self._name))
         with contextlib.suppress(OSError):
             os.close(self._descriptor)
+
+    @contextlib.contextmanager
+    def _seen(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as cause:
+            raise StorageError(
+                self._folder,
+                found=str(cause),
+                expected="a directory in which the sources of a job see each other",
+                action="Free the disk, or set TMPDIR to a place that can be written and is not tidied up.",
+            ) from cause
 
     def _count_of(self, name: str) -> int:
         """0 for a process that has ended, and for one that is just beginning."""

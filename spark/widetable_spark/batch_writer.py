@@ -25,6 +25,7 @@ class BatchWriter(DataSourceArrowWriter):
     """One commit for the whole DataFrame. A batch job has no identifier of its own: run twice, it commits twice."""
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
+        options.check_appends(batch=True, overwrite=overwrite)
         self._options = options
         self._overwrite = overwrite
         self._tasks = plan_writer(options, schema)

@@ -150,7 +150,7 @@ def _owned(
 
 def signed_sum(column: Column | str) -> Column:
     """The sum of a column over changes: what is new counts, what is old is taken off. Nulls count nothing; a sum of
-    which all is gone is 0.
+    which all is gone is 0. The smallest value of an integer type has no negative: cast such a column to a wider type.
     """
     value = sf.col(column) if isinstance(column, str) else instance(column, Column, "column")
     return sf.sum(sf.when(_is_new(), value).otherwise(-value))

@@ -277,6 +277,19 @@ class SourceOptions:
         """What changes carry. Raises InvalidError for what is no form."""
         return one_of(self.change_columns.strip().lower(), FORMS, f"option {CHANGE_COLUMNS!r}")
 
+    def check_appends(self, *, batch: bool, overwrite: bool) -> None:
+        """Refuse a writer's name where its rows would not be those of a stream's micro-batch."""
+        if self.barrier_writer is None or not (batch or overwrite):
+            return
+        raise InvalidError(
+            f"option {BARRIER_WRITER!r}",
+            found="it in a write of a DataFrame that is no stream"
+            if batch
+            else "it in output mode complete, which replaces rows of complete barriers",
+            expected="it in a stream, in output mode append",
+            action="Write with widetable.Catalog(..).writer, or in foreachBatch with widetable_spark.etl(..).sink.",
+        )
+
     def check_use(self, use: str) -> None:
         """Refuse options that are not for this use."""
         for key in self.given:

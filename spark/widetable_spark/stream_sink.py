@@ -39,6 +39,7 @@ class StreamSink(StreamArrowWriter):
     """Made anew for every micro-batch, so its sequence numbers sort after all that was published before."""
 
     def __init__(self, options: SourceOptions, schema: StructType, *, overwrite: bool) -> None:
+        options.check_appends(batch=False, overwrite=overwrite)
         self._options = options
         self._overwrite = overwrite
         self._tasks = plan_writer(options, schema, is_named=options.barrier_writer is not None)
@@ -51,7 +52,7 @@ class StreamSink(StreamArrowWriter):
         table, files = self._options.table(), files_of(messages)
         query_ids = _query_ids(messages)
         commit: Callable[..., object]
-        if self._options.barrier_writer is not None and not self._overwrite:
+        if self._options.barrier_writer is not None:
             commit = partial(self._commit_of_barrier, table, files, _only(query_ids))
         elif self._overwrite:
             commit = partial(table.commit_overwrite, files, whole_table=True)

@@ -10,16 +10,14 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import widetable as wt
+from tests.background import going_on
 from tests.derived_job import source_table
 from tests.kill.derived_stream import COUNTS, GROUPS, SUMS
 from tests.patience import PATIENCE_SECONDS
@@ -63,6 +61,13 @@ class Sources:
         self.states[barrier] = x, count + more
         return barrier
 
+    def go_on(self) -> None:
+        """A barrier more; one of the tables is compacted, and lets snapshots go."""
+        self.step()
+        table = self.catalog.table(self.rng.choice(("d.x", "d.y", SUMS, COUNTS)))
+        table.compact(full=self.rng.random() < 0.3)
+        table.expire_snapshots(1, 1, 0)
+
     def expected(self, barrier: int) -> tuple[dict[int, int], dict[int, int]]:
         """Sums and counts by group; a group that never was is not there."""
         x, count = self.states[barrier]
@@ -72,31 +77,6 @@ class Sources:
         for id in range(count):
             counts[id % GROUPS] += 1
         return sums, counts
-
-
-@contextmanager
-def going_on(sources: Sources) -> Iterator[None]:
-    """Barriers come, all is compacted and expired, without a pause."""
-    stop, failed = threading.Event(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            while not stop.wait(0.1):
-                sources.step()
-                name = sources.rng.choice(("d.x", "d.y", SUMS, COUNTS))
-                sources.catalog.table(name).compact(full=sources.rng.random() < 0.3)
-                sources.catalog.table(name).expire_snapshots(1, 1, 0)
-        except BaseException as error:  # noqa: BLE001
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    assert not failed, failed
 
 
 def check(sources: Sources) -> int:
@@ -149,7 +129,7 @@ def test_a_derived_job_that_is_killed_loses_and_doubles_nothing(
                 start_new_session=True,
                 stderr=err,
             )
-        with going_on(sources):
+        with going_on(sources.go_on, 0.1):
             while program.poll() is None:
                 time.sleep(0.02)
                 try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -355,6 +355,29 @@ def test_what_is_no_job_is_refused_by_name(jobs: SparkSession, tmp_path: Path) -
     )
     with pytest.raises(StreamingQueryException, match="at no barrier"):
         query.awaitTermination(120)
+
+
+def test_a_writer_by_option_is_refused_where_it_is_no_stream_of_new_rows(
+    jobs: SparkSession, tmp_path: Path
+) -> None:
+    path = shop(tmp_path).table(AMOUNT).path
+    rows = jobs.createDataFrame([(1, 1, 1)], "user long, item long, amount long")
+    for mode in ("append", "overwrite"):
+        writer = rows.write.format("widetable").option("path", path).mode(mode)
+        with pytest.raises(PySparkException, match="is no stream"):
+            writer.option("barrier.writer", "w").save()
+    stream = jobs.readStream.format("rate").load()
+    counted = stream.groupBy((sf.col("value") * 0).alias("user")).count()
+    query = (
+        counted.select("user", sf.col("user").alias("item"), sf.col("count").alias("amount"))
+        .writeStream.format("widetable")
+        .outputMode("complete")
+        .option("path", path)
+        .option("barrier.writer", "w")
+        .option("checkpointLocation", str(tmp_path / "c"))
+    )
+    with pytest.raises(PySparkException, match="output mode complete"):
+        query.start().awaitTermination(120)
 
 
 def test_hostile_arguments_are_refused_by_the_package(jobs: SparkSession, tmp_path: Path) -> None:

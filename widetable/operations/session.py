@@ -5,9 +5,9 @@
 
 To choose and to pin is no transaction: where an expiry was faster in between, all pins go, and T is chosen anew; the
 newest complete barrier of a table is kept by its expiry. Which revision counts is taken once for all tables (0046).
-Source: rules R17 and R20 of docs/consistency.md. Raises NotFoundError
-for a barrier that is not complete or has expired, which names table and writer, InvalidError for tables that are under
-different barriers or none, and what reading a table raises.
+Source: rules R17 and R20 of docs/consistency.md. Raises NotFoundError for a barrier that is not complete or has
+expired, which names table and writer, InvalidError for tables that are under different barriers or none, and what
+reading a table raises.
 """
 
 from __future__ import annotations

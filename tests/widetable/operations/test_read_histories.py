@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import widetable as wt
+from tests.background import going_on
 from tests.derived_job import Job, sink_table, source_table
 from tests.read_history import Put, Read, Replay, Rows, Sources, anomalies
 from tests.tallies import Note
@@ -89,27 +88,6 @@ class Shop:
             table.expire_snapshots(1, 1, 0)
 
 
-@contextmanager
-def busy(shop: Shop) -> Iterator[None]:
-    stop, failed = threading.Event(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            while not stop.wait(0.03):
-                shop.step()
-        except BaseException as error:  # noqa: BLE001
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    assert not failed, failed
-
-
 def rows_of(table: str, scan: wt.TableScan) -> Rows:
     found: list[dict[str, Any]] = scan.to_arrow().to_pylist()
     if table in ("d.x", "d.y"):
@@ -134,7 +112,7 @@ def test_no_session_sees_two_moments(tmp_path: Path, rng: random.Random, tally: 
         shop.step()
     reads: list[Read] = []
     mixed: list[Read] = []
-    with busy(shop):
+    with going_on(shop.step, 0.03):
         number = 0
         while len(reads) < READS:
             number += 1
