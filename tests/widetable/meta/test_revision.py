@@ -18,7 +18,7 @@ from tests.forked import in_a_child
 from tests.kill.killing_file_io import kill_now
 from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
 from widetable.operations import session as session_module
-from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.barrier_scan import barrier_changes, barrier_views
 from widetable.operations.open_table import OpenTable
 from widetable.read.barrier_view import BarrierViews
 from widetable.storage.local import LocalFileIO
@@ -155,6 +155,7 @@ def test_what_is_made_again_is_what_is_made_from_scratch(tmp_path: Path) -> None
     assert revised.job("q").run() == [50]
     assert revised.job("r").run() == [50]
     assert revised.seen() == fresh.seen() == (50, [5, 5, 1])
+    assert revised.y.changes(0, 50, mode="barrier")["x"].to_pylist() == [5]
     assert revised.versions() == {"d.x": 1, "d.y": 2, "d.z": 2}
     revised.audit()
 
@@ -247,19 +248,20 @@ def test_a_session_that_is_opened_meanwhile_sees_all_before(
 
 
 def test_jobs_that_have_not_heard_of_it_are_refused(tmp_path: Path) -> None:
+    """Q stands just where its table goes back to, and has a batch in hand."""
     chain = Chain(tmp_path)
-    old_q, old_r = chain.fill(10, 20, 30)
-    chain.put(40)
+    old_q, old_r = chain.fill(10, 20)
+    chain.put(30)
     end = old_q.next_end()
     chain.catalog.revise("d.y", to=20)
-    with pytest.raises(ConflictError, match="new checkpoint"):
+    with pytest.raises(ConflictError, match="at revision 0 of the table, which is at 1 now"):
         old_q.run_batch(end or 0)
     for old in (old_q, old_r):
         with pytest.raises(ConflictError, match="went back to a barrier since"):
             old.sources[next(iter(old.sources))].decided(old.at, None)
     new_q, new_r = chain.resumed("q", 2), chain.resumed("r", 1)
-    assert (new_q.revision, new_q.run(), new_r.run()) == (1, [40], [40])
-    assert chain.seen() == (40, [4, 4, 1])
+    assert (new_q.revision, new_q.run(), new_r.run()) == (1, [30], [30])
+    assert chain.seen() == (30, [3, 3, 1])
 
 
 def test_nobody_begins_while_one_has_not_ended(tmp_path: Path) -> None:
@@ -354,39 +356,75 @@ def test_a_job_must_find_the_changes_that_it_goes_on_with(tmp_path: Path) -> Non
 
 
 def test_what_a_job_writes_besides_goes_back_as_well(tmp_path: Path) -> None:
-    """R makes z and a second table; who came to z after the barrier begins anew."""
     chain = Chain(tmp_path)
     chain.fill(10, 20)
-    beside = sink_table(tmp_path, "beside", ["y", "n"], **{"merge-engine": "partial-update"})
+    sink_table(tmp_path, "beside", ["n"])
     topology = chain.catalog.topology()
-    topology.register("t", sources=["d.z"], sinks={"d.beside": ["y"]})
-    topology.running("t")
-    t = Job("t", {"y": chain.z}, beside)
-    assert t.run() == [20]
-    topology.register("r", sources=["d.y"], sinks={"d.z": None, "d.beside": ["n"]})
-    found = chain.catalog.revise("d.y", to=10, dry_run=True)
+    topology.register("r", sources=["d.y"], sinks={"d.z": None, "d.beside": None})
+    found = chain.catalog.revise("d.beside", to=10, dry_run=True)
     assert [(one.table, one.barrier, one.to) for one in found.tables] == [
-        ("d.y", 20, 10),
+        ("d.beside", None, None),
         ("d.z", 20, 10),
-        ("d.beside", 20, None),
     ]
-    assert found.jobs == ("q", "r", "t")
-    chain.catalog.revise("d.y", to=10)
-    assert beside.scan().count() == 0
-    assert Job("t", {"y": chain.z}, beside, run="2").run() == [10]
+    assert found.jobs == ("r",)
+
+
+def test_a_job_that_came_later_begins_anew(tmp_path: Path) -> None:
+    """S makes one column of a table from y; t comes at 20 and makes another one from z."""
+    chain = Chain(tmp_path)
+    q, r = chain.fill(10)
+    both = sink_table(tmp_path, "both", ["n", "y"], **{"merge-engine": "partial-update"})
+    topology = chain.catalog.topology()
+    for name, source, column in (("s", "d.y", "n"), ("t", "d.z", "y")):
+        topology.register(name, sources=[source], sinks={"d.both": [column]})
+    s = Job("s", {"n": chain.y}, both, run="s")
+    t = Job("t", {"y": chain.z}, both, run="t")
+    assert s.run() == [10]
+    chain.put(20)
+    assert [job.run() for job in (q, r, s, t)] == [[20]] * 4
+    found = chain.catalog.revise("d.y", to=10)
+    assert [(one.table, one.to) for one in found.tables][-1] == ("d.both", 10)
+    members = barrier_views(both).newest().members
+    assert {name: member.at for name, member in members.items()} == {"s": 10, "t": None}
+
+
+def test_changes_of_the_barrier_must_be_out(tmp_path: Path) -> None:
+    """Behind it they would come with those of later barriers."""
+    chain = Chain(tmp_path)
+    q, r = chain.fill(10)
+    chain.catalog.alter_table("d.z", set_options={"write-only": "true"})
+    chain.put(20)
+    assert (q.run(), r.run()) == ([20], [20])
+    with pytest.raises(NotFoundError, match="at level 0, whose changes are not made yet"):
+        chain.catalog.revise("d.z", to=20)
+    chain.z.compact()
+    assert chain.catalog.revise("d.z", to=20).number == 1
 
 
 def test_sources_keep_what_jobs_go_on_with(tmp_path: Path) -> None:
+    """Also while the revision has not ended, and jobs of before go on; then until all tables have a newer barrier."""
     chain = Chain(tmp_path)
-    chain.fill(10, 20, 30, 40, 50)
+    old_q, _ = chain.fill(10, 20, 30)
     chain.catalog.topology().keep()
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail("publish", Fault.BEFORE, "y/snapshot/")
+    with pytest.raises(StorageError):
+        wt.Catalog(tmp_path, file_io=storage).revise("d.y", to=20)
+    for barrier in range(40, 110, 10):
+        chain.put(barrier)
+        assert old_q.run() == [barrier]
+    for table in chain.tables:
+        table._consumers.delete("widetable-barriers")
+        table.expire_snapshots(1, 1, 0)
     chain.catalog.revise("d.y", to=20)
+    assert chain.x._consumers.next_snapshot("q") == barrier_changes(chain.x).first_needed(20)
+    assert chain.resumed("q", 2).run()[-1] == 100
     for table in chain.tables:
         table.expire_snapshots(1, 1, 0)
     assert chain.seen() == (20, [2, 4, 1])
-    assert chain.resumed("q", 2).run() == [40, 50]
-    chain.resumed("r", 1).run()
-    assert chain.seen()[1][1] == 5
+    assert chain.resumed("r", 1).run()[-1] == 100
+    assert chain.seen() == (100, [10, 10, 1])
+    chain.audit()
 
 
 def test_notes_that_are_lost_leave_tables_as_they_are(tmp_path: Path) -> None:
