@@ -388,6 +388,25 @@ def test_a_job_that_came_later_begins_anew(tmp_path: Path) -> None:
     assert {name: member.at for name, member in members.items()} == {"s": 10, "t": None}
 
 
+def test_a_table_that_began_meanwhile_is_cleared_as_noted(tmp_path: Path) -> None:
+    chain = Chain(tmp_path)
+    q = chain.job("q")
+    for barrier in (10, 20, 30):
+        chain.put(barrier)
+        q.run()
+    old = chain.job("r")
+    old.sources["y"]._plans.decide(0, 20)
+    storage = FaultyFileIO(LocalFileIO(fsync=False))
+    storage.fail("publish", Fault.BEFORE, "z/snapshot/")
+    with pytest.raises(StorageError):
+        wt.Catalog(tmp_path, file_io=storage).revise("d.y", to=30)
+    assert old.run_batch(20).committed
+    assert [one.to for one in chain.catalog.revise("d.y", to=30).tables] == [30, None]
+    assert chain.z.scan().count() == 0
+    assert chain.job("r").run() == [30]
+    assert chain.seen() == (30, [3, 3, 1])
+
+
 def test_changes_of_the_barrier_must_be_out(tmp_path: Path) -> None:
     """Behind it they would come with those of later barriers."""
     chain = Chain(tmp_path)
