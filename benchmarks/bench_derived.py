@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import widetable as wt
 import widetable_spark
 from benchmarks.harness import Row, scratch
-from widetable_spark import java_home
+from benchmarks.spark_session import session
 
 _JOBS: Final = (1, 5, 20)
 _SECONDS: Final = 30.0
@@ -30,16 +30,8 @@ _SOURCE: Final = "d.x"
 
 
 def run() -> list[Row]:
-    java_home.find_java_home()
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = session()
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     try:
         with scratch("derived") as work:
             found = [_sustained(spark, work / f"jobs-{jobs}", jobs) for jobs in _JOBS]
@@ -147,8 +139,8 @@ def _freshness(spark: SparkSession, warehouse: Path) -> Row:
             until = time.monotonic() + _SECONDS
             while time.monotonic() < until:
                 for is_both in (True, False):
-                    with catalog.session([_SOURCE, *(["d.j"] * is_both)]) as session:
-                        ages[is_both].append(time.time() - (session.barrier or 0) / 1000)
+                    with catalog.session([_SOURCE, *(["d.j"] * is_both)]) as opened:
+                        ages[is_both].append(time.time() - (opened.barrier or 0) / 1000)
                 time.sleep(0.05)
         finally:
             query.stop()

@@ -22,7 +22,17 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from widetable import Catalog, InvalidError, UnsupportedError
-from widetable.connector import KIND, ROW_KIND_COLUMN, change_schema, names, schema_of_form, text
+from widetable.connector import (
+    KIND,
+    ROW_KIND_COLUMN,
+    called,
+    change_schema,
+    mapping,
+    names,
+    refused,
+    schema_of_form,
+    text,
+)
 from widetable_spark.etl_sink import EtlSink, SinkTable
 from widetable_spark.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
 from widetable_spark.spark_session import session_of
@@ -102,12 +112,14 @@ class Etl:
         The job is registered with its sources and sinks: ConflictError where another one is in the way. A batch is
         committed once in each table, however often Spark runs it. A column `_row_kind` in the rows says what they are.
         """
-        made: Mapping[str, Rows | None] = {tables: None} if isinstance(tables, str) else tables
+        made = _made(tables)
         owned = columns if isinstance(columns, Mapping) else dict.fromkeys(made, columns)
         sinks = {
             name: None if owned.get(name) is None else names(owned[name], "columns")
             for name in made
         }
+        for name in owned.keys() - made.keys():
+            raise refused(name, "columns", f"tables of {', '.join(made)}")
         if self._sources and self._spark.conf.get(_NO_DATA) != "false":
             raise InvalidError(
                 f"setting {_NO_DATA}",
@@ -123,6 +135,17 @@ class Etl:
         return EtlSink(
             self._spark, topology, self._job, parts, self._storage, is_root=not self._sources
         )
+
+
+def _made(tables: Any) -> dict[str, Rows | None]:
+    """What a sink is asked for, as a mapping."""
+    given = {tables: None} if isinstance(tables, str) else mapping(tables, "tables")
+    if not given:
+        raise refused(tables, "tables", "a table, at least")
+    return {
+        text(name, "tables"): None if rows is None else called(rows, "rows")
+        for name, rows in given.items()
+    }
 
 
 def signed_sum(column: Column | str) -> Column:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from widetable import Catalog, InvalidError, Session
-from widetable.connector import names, text
+from widetable.connector import mapping, names, text
 from widetable_spark.source_options import BARRIER, PATH, SNAPSHOT_ID
 from widetable_spark.spark_session import session_of
 
@@ -91,8 +92,17 @@ class SessionViews:
                     expected="a view of its own for each",
                     action="Give a mapping of view to table.",
                 )
-        for view, name in tables.items():
-            self.table(name).createOrReplaceTempView(text(view, "view"))
+        for view, name in mapping(tables, "tables").items():
+            rows = self.table(name)
+            try:
+                rows.createOrReplaceTempView(view)
+            except PySparkException as error:
+                raise InvalidError(
+                    f"view {view!a}",
+                    found="a name that Spark does not take",
+                    expected="one word of letters, digits and underscores",
+                    action="Give a mapping of view to table.",
+                ) from error
             self._views.append(view)
         return list(tables)
 

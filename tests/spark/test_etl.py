@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 
 import widetable as wt
 import widetable_spark
+from tests.hostile_values import hostile_values
 from tests.patience import PATIENCE_SECONDS
 from widetable.errors import InvalidError, NotFoundError
 
@@ -354,3 +355,32 @@ def test_what_is_no_job_is_refused_by_name(jobs: SparkSession, tmp_path: Path) -
     )
     with pytest.raises(StreamingQueryException, match="at no barrier"):
         query.awaitTermination(120)
+
+
+def test_hostile_arguments_are_refused_by_the_package(jobs: SparkSession, tmp_path: Path) -> None:
+    catalog = shop(tmp_path)
+    etl = widetable_spark.etl(jobs, tmp_path, "amounts")
+    views = widetable_spark.session(jobs, tmp_path, [SHOPPING], consistency="ReadUncommitted")
+    calls: list[Callable[[Any], Any]] = [
+        lambda value: widetable_spark.etl(jobs, value, "amounts"),
+        lambda value: widetable_spark.etl(jobs, tmp_path, value),
+        etl.changes,
+        lambda value: etl.changes(SHOPPING, value),
+        etl.sink,
+        lambda value: etl.sink(AMOUNT, value),
+        lambda value: etl.sink({AMOUNT: value}),
+        lambda value: widetable_spark.session(jobs, tmp_path, value),
+        lambda value: widetable_spark.session(jobs, tmp_path, consistency=value),
+        lambda value: widetable_spark.session(jobs, tmp_path, as_of=value),
+        views.table,
+        views.create_views,
+        lambda value: views.create_views({value: SHOPPING} if isinstance(value, str) else value),
+    ]
+    for call in calls:
+        for value in hostile_values():
+            try:
+                call(value)
+            except wt.WidetableError:
+                continue
+    views.close()
+    assert catalog.list_tables() == [SHOPPING, AMOUNT, PRICE]

@@ -101,7 +101,7 @@ def revise(
     if noted is not None and (noted.table, noted.barrier) != (name, barrier):
         raise unfinished(noted)
     scope = _scope(name, Topology(warehouse).jobs(), noted.tables if noted else ())
-    way = _GoingBack(notes, opened, barrier, last - 1 if noted else notes.active())
+    way = _Undoing(notes, opened, barrier, last - 1 if noted else notes.active())
     if noted is None:
         _check_made(name, scope)
     targets = way.targets(scope, noted)
@@ -123,7 +123,7 @@ def revise(
     return RevisionResult(note.number, name, to, found, jobs)
 
 
-class _GoingBack:
+class _Undoing:
     """opened: the tables under barriers. barrier: 0 for from the beginning. before: the revision that counts as yet."""
 
     def __init__(
