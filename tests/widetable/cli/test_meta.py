@@ -151,6 +151,24 @@ def test_what_has_ended_leaves_and_a_dry_run_leaves_it(tmp_path: Path) -> None:
     told("drop-job", warehouse, "goes on", "--force")
 
 
+def test_a_table_goes_back_and_is_told_with_its_jobs(tmp_path: Path) -> None:
+    warehouse = fill(tmp_path)
+    words = ("revise", warehouse, "db.y", "--to", "10")
+    assert in_json(*words, "--dry-run")["number"] is None
+    lines = [line.split() for line in told(*words, "--dry-run").splitlines()]
+    assert lines == [
+        ["table", "barrier", "to", "commits", "records"],
+        ["db.y", "10", "10", "0", "0"],
+        [],
+        ["would", "begin", "anew:", "q"],
+    ]
+    assert told(*words).splitlines()[-1] == "begin anew: q"
+    assert in_json("tables", warehouse)["tables"][1]["version"] == 2
+    found = in_json("revise", warehouse, "db.y", "--full")
+    assert (found["number"], found["to"], found["jobs"]) == (2, None, ["q"])
+    assert wt.Catalog(warehouse).table("db.y").scan().count() == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [

@@ -7,8 +7,6 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
-
 import widetable as wt
 from tests.derived_job import Job, sink_table, source_table
 from tests.faults import Fault, FaultyFileIO
@@ -154,10 +152,7 @@ class History:
         return barrier
 
 
-@pytest.mark.parametrize("number", range(2))
-def test_sessions_see_what_was_made_before_or_again(
-    tmp_path: Path, rng: random.Random, number: int
-) -> None:
+def test_sessions_see_what_was_made_before_or_again(tmp_path: Path, rng: random.Random) -> None:
     history = History(tmp_path, rng)
     steps: tuple[Callable[[], object], ...] = (
         history.write,
