@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.derived_job import Job, sink_table
+from tests.derived_job import Job, sink_table, source_table
 from tests.faults import Fault, FaultyFileIO
 from tests.forked import in_a_child
 from tests.kill.killing_file_io import kill_now
@@ -383,3 +383,35 @@ def test_notes_that_are_lost_leave_tables_as_they_are(tmp_path: Path) -> None:
         chain.catalog.revise("d.y", to=20)
     assert chain.catalog.revise("d.y", to=30).number == 2
     assert chain.seen() == (30, [3, 6, 1])
+
+
+def test_tables_of_a_job_that_died_between_them_are_brought_to_one_barrier(tmp_path: Path) -> None:
+    """With a lost checkpoint the first table is ahead of the second one for good; taken back, both go on together."""
+    catalog = wt.Catalog(tmp_path)
+    source = source_table(tmp_path, "x")
+    sinks = [sink_table(tmp_path, name, ["x"]) for name in ("a", "b")]
+    topology = catalog.topology()
+    topology.register("q", sources=["d.x"], sinks={"d.a": None, "d.b": None})
+    topology.running("q")
+    root = catalog.writer("d.x", "w")
+    for barrier in (10, 20):
+        root.write({"id": [barrier], "v": [1]}, barrier=barrier, complete=True)
+    lead = Job("q", {"x": source}, sinks[0])
+    follower = Job("q", {"x": source}, sinks[1])
+    follower.sources = lead.sources  # one query
+    lead.sources["x"]._plans.decide(0, 10)
+    for job, ends in ((lead, (10, 20)), (follower, (10,))):
+        for end in ends:
+            job.run_batch(end)
+    again = Job("q", {"x": source}, sinks[1], run="2")
+    again.at = 20
+    root.write({"id": [30], "v": [1]}, barrier=30, complete=True)
+    with pytest.raises(ConflictError, match="records up to 10"):
+        again.run_batch(30)
+    assert catalog.revise("d.b", to=10).jobs == ("q",)
+    for sink in sinks:
+        job = Job("q", {"x": source}, sink, run="3")
+        job.counts.update({"x": 1})  # what it has kept by itself
+        job.at = 10
+        job.run_batch(30)
+        assert sink.scan(barrier=30).to_arrow()["x"].to_pylist() == [3]
