@@ -207,7 +207,9 @@ def lines_of(warehouse: str, action: str) -> Iterator[list[str]]:
 def test_a_hostile_name_is_refused_in_one_line(
     warehouse: str, action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    # ".." is among the texts, and is this test's own: what lies beside tmp_path is another's.
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     for words in lines_of(warehouse, action):
         result = run("meta", *words)
         assert (result.exit_code, result.stdout) == (2, ""), ascii(words)[:200]
