@@ -25,4 +25,16 @@ BARRIERS_KEPT: Final = Option[int](
     "Expiry keeps what is needed to read the newest complete barrier and those of so many intervals before it: a "
     "session over several tables reads the newest one that all have.",
 )
-BARRIER_OPTIONS: Final[tuple[Option[Any], ...]] = (BARRIER_INTERVAL, BARRIERS_KEPT)
+BARRIER_STAGE: Final = Option[bool](
+    "widetable.barrier-stage",
+    "boolean",
+    False,
+    "",
+    "A writer notes each commit that completes a barrier before it is published: a session at ReadCommitted shows it "
+    "as soon as all of its tables have, or note, the barrier. One more request for each such commit.",
+)
+BARRIER_OPTIONS: Final[tuple[Option[Any], ...]] = (
+    BARRIER_INTERVAL,
+    BARRIERS_KEPT,
+    BARRIER_STAGE,
+)

@@ -77,6 +77,7 @@ class Catalog:
         self._given_file_io, self._options = given_storage(file_io, storage_options)
         self._consistency = one_of(consistency, CONSISTENCIES, "consistency")
         located, self._root = locate(warehouse, options=self._options)
+        self._shown: dict[tuple[str, frozenset[str]], int] = {}
         self._file_io = located if self._given_file_io is None else self._given_file_io
 
     def __repr__(self) -> str:
@@ -180,8 +181,10 @@ class Catalog:
         `db.name` of tables under barriers of one interval, None for all that the warehouse has.
 
         consistency: by default the catalog's. `RepeatableRead`, the newest barrier that is complete in all of them,
-        which stays until the session is closed; `ReadCommitted`, the same, as nothing is shown before it is committed;
-        `ReadUncommitted`, the newest snapshot of each table. as_of: a barrier that is wanted instead of the newest one.
+        which stays until the session is closed; `ReadCommitted`, the same, and what writers of tables with
+        `widetable.barrier-stage` have written and are about to publish: it may go again, which
+        `Session.fell_back_from` tells; `ReadUncommitted`, the newest snapshot of each table. as_of: a barrier that is
+        wanted instead of the newest one.
         """
         given = self._consistency if consistency is None else consistency
         chosen = one_of(given, CONSISTENCIES, "consistency")
@@ -194,7 +197,11 @@ class Catalog:
                 for name, table in opened.items()
                 if table.schema.typed_options.get(BARRIER_INTERVAL) is not None
             }
-        return Session(opened, chosen, barrier)
+        asked = chosen, frozenset(opened)
+        found = Session(opened, chosen, barrier, self._shown.get(asked))
+        if barrier is None and found.barrier is not None:
+            self._shown[asked] = found.barrier
+        return found
 
     def revise(self, table: str, *, to: int | None, dry_run: bool = False) -> RevisionResult:
         """Take the table `db.name`, which jobs make of others, back to a barrier, with all that is made of it: `to`, or

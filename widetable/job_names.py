@@ -3,6 +3,7 @@
     widetable-writer-<job>                    what it says of itself (`writer_registration`)
     widetable-barrier-plan-<job>-<barrier>    what it takes after a barrier (`barrier_plan`)
     widetable-barrier-plan-<job>%revision-<number>-<barrier>    the same behind a revision of its tables
+    widetable-staged-<job>                    what it is about to commit (`staged_commit`)
 
 A job's name is escaped; a longer one gives way to its digest, and what is escaped has no such beginning. Pure.
 """
@@ -17,6 +18,7 @@ from widetable.escaped_text import escape
 
 _WRITER: Final = "widetable-writer-"
 _PLAN: Final = "widetable-barrier-plan-"
+_STAGED: Final = "widetable-staged-"
 # No escaped name ends so.
 _REVISION: Final = "%revision-"
 # Leaves room for a barrier, and for what clients put around a name while they write the file.
@@ -32,6 +34,16 @@ def registration_name(job: str) -> str:
 def is_registration(name: str) -> bool:
     """Whether a file is named like that."""
     return name.startswith(_WRITER)
+
+
+def staged_name(job: str) -> str:
+    """Of what a job is about to commit."""
+    return _STAGED + _name(job)
+
+
+def is_staged(name: str) -> bool:
+    """Whether a file is named like that."""
+    return name.startswith(_STAGED)
 
 
 def plan_name(job: str, barrier: int, revision: int = 0) -> str:

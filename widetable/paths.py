@@ -19,7 +19,6 @@ from widetable.arguments import has_control_characters, refused, text
 from widetable.derived_value import derived_value
 from widetable.errors import DamagedError, InvalidError
 from widetable.escaped_text import escape
-from widetable.job_names import plan_name, registration_name
 
 _NOT_IN_NAMES: Final = frozenset("/\\")
 # Not in names of databases and tables: they mean something in Paimon's own names.
@@ -307,13 +306,9 @@ class TablePaths:
         """The pin of a micro-batch of a lookup join (ours). series: which query, and which join of it."""
         return f"{self.service_dir}/widetable-lookup-pin-{self._plain(series)}-{batch_id}"
 
-    def writer_registration(self, job: str) -> str:
-        """What a job that writes into the table says of itself (ours)."""
-        return f"{self.service_dir}/{registration_name(job)}"
-
-    def barrier_plan(self, job: str, barrier: int, revision: int = 0) -> str:
-        """What a job that writes into the table first takes after a barrier (ours)."""
-        return f"{self.service_dir}/{plan_name(job, barrier, revision)}"
+    def job_file(self, name: str) -> str:
+        """One of a job that writes into the table, as `job_names` names it (ours)."""
+        return f"{self.service_dir}/{name}"
 
     @property
     def had_snapshots(self) -> str:

@@ -16,7 +16,7 @@ import widetable as wt
 import widetable_spark
 from tests.hostile_values import hostile_values
 from tests.patience import PATIENCE_SECONDS
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 
 SHOPPING = "shop.shopping"
 AMOUNT, PRICE = "shop.user_item_amount", "shop.user_item_price"
@@ -314,6 +314,23 @@ def test_a_job_whose_table_went_back_goes_on_with_a_new_checkpoint(
     assert catalog.session().barrier == 30
     plans = [file.name for file in (tmp_path / "d.db/y/service").glob("*plan*")]
     assert plans == ["widetable-barrier-plan-copy%revision-1-20"]
+
+
+def test_read_committed_is_refused_where_commits_are_staged(
+    jobs: SparkSession, tmp_path: Path
+) -> None:
+    catalog = wt.Catalog(tmp_path)
+    table(catalog, "d.x", {"v": "BIGINT"})
+    table(catalog, "d.y", {"v": "BIGINT"}, **{"widetable.barrier-stage": "true"})
+    root = catalog.writer("d.x", "w")
+    root.write({"user": [1], "item": [1], "v": [1]}, barrier=10, complete=True)
+    etl = widetable_spark.etl(jobs, tmp_path, "copy")
+    assert run(etl.changes("d.x"), etl.sink("d.y"), tmp_path / "checkpoint", "append") is None
+    assert list((tmp_path / "d.db/y/service").glob("widetable-staged-copy")), "jobs stage, too"
+    with pytest.raises(UnsupportedError, match=r"d\.y: found widetable\.barrier-stage"):
+        widetable_spark.session(jobs, tmp_path, consistency="ReadCommitted")
+    with widetable_spark.session(jobs, tmp_path, ["d.x"], consistency="ReadCommitted") as views:
+        assert views.table("d.x").count() == 1
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

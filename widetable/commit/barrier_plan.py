@@ -16,7 +16,7 @@ from typing import Final
 
 from widetable.commit.json_note import JsonNote, is_id
 from widetable.errors import NotFoundError
-from widetable.job_names import plan_of
+from widetable.job_names import plan_name, plan_of
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 
@@ -72,4 +72,4 @@ class BarrierPlans:
         return [(name, planned) for name, planned in found if planned is not None]
 
     def _path(self, barrier: int) -> str:
-        return self._paths.barrier_plan(self._job, barrier, self._revision)
+        return self._paths.job_file(plan_name(self._job, barrier, self._revision))

@@ -79,11 +79,7 @@ def properties_after(
     state: BarrierState, asked: BarrierStep, *, has_files: bool = False
 ) -> dict[str, str] | None:
     """What the snapshot of the commit says; None when there is nothing to do. has_files: whether it adds some."""
-    if asked.barrier is not None:
-        check_barrier(asked.barrier, state.interval)
-    if asked.act is not Act.REVISE:
-        _check_revision(state, asked)
-    found = _STEPS[asked.act](state, asked)
+    found = _stepped(state, asked)
     if found is None:
         return None
     after, label = found
@@ -98,6 +94,24 @@ def properties_after(
 
 
 _Stepped = tuple[BarrierState, int | None] | None
+
+
+def completed_by(state: BarrierState, asked: BarrierStep) -> int | None:
+    """The barrier that records complete behind that state; None where they leave theirs open."""
+    found = _stepped(state, asked)
+    if found is None:
+        return None
+    after, label = found
+    member = after.members.get(asked.writer)
+    return label if member is not None and member.frontier == label else None
+
+
+def _stepped(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    if asked.barrier is not None:
+        check_barrier(asked.barrier, state.interval)
+    if asked.act is not Act.REVISE:
+        _check_revision(state, asked)
+    return _STEPS[asked.act](state, asked)
 
 
 def _join(state: BarrierState, asked: BarrierStep) -> _Stepped:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from widetable import join_options
 from widetable import options as opt
 from widetable import retention_options as retention
-from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.field_options import DERIVED_OPTION
 from widetable.option import Option
@@ -44,6 +44,13 @@ def check_barriers(schema: TableSchema) -> None:
     """Refuse options that do not go together with barriers."""
     options = schema.typed_options
     if options.get(BARRIER_INTERVAL) is None:
+        if options.get(BARRIER_STAGE):
+            raise InvalidError(
+                f"option {BARRIER_STAGE.key!r}",
+                found=f"it without {BARRIER_INTERVAL.key}: no commit completes a barrier",
+                expected="a table under barriers",
+                action="Leave it out.",
+            )
         return
     producer = options.get(opt.CHANGELOG_PRODUCER)
     if producer not in _PRODUCERS:

@@ -32,7 +32,7 @@ from widetable.commit.lease_term import Force, LeaseTerm
 from widetable.commit.passed_over import pass_over
 from widetable.commit.process_identity import this_process
 from widetable.errors import DamagedError, NotFoundError
-from widetable.job_names import is_registration
+from widetable.job_names import is_registration, registration_name
 from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 
@@ -195,7 +195,7 @@ def write_registration(
 ) -> WriterRegistration:
     """Say so in a table. ends_with_process: it holds no longer than this process lives."""
     process = this_process() if ends_with_process else None
-    path = paths.writer_registration(job.name)
+    path = paths.job_file(registration_name(job.name))
     registration = WriterRegistration(file_io, path, job, process, clock or SystemClock())
     registration.write()
     return registration
@@ -205,7 +205,7 @@ def registration_of(
     file_io: FileIO, paths: TablePaths, job: str, clock: Clock | None = None
 ) -> RegisteredJob | None:
     """What a job says in a table; None where it says nothing, or nothing that can be read."""
-    return _read(file_io, paths.writer_registration(job), clock or SystemClock())
+    return _read(file_io, paths.job_file(registration_name(job)), clock or SystemClock())
 
 
 def registrations(

@@ -15,6 +15,7 @@ from widetable.commit.barrier_state import ROOT
 from widetable.commit.lease_term import Force
 from widetable.commit.writer_registration import RUNNING
 from widetable.errors import ConflictError
+from widetable.job_names import registration_name
 from widetable.meta.registered_jobs import JobsOfTable
 from widetable.operations.barrier_writer import let_leave, nobody_waits_for
 from widetable.operations.open_table import OpenTable
@@ -77,4 +78,4 @@ def take_leave(job: str, table: OpenTable, found: JobsOfTable) -> None:
     if job in found.state.members:
         let_leave(table, job)
     BarrierPlans(table._file_io, table._paths, job).forget()
-    table._file_io.delete(table._paths.writer_registration(job))
+    table._file_io.delete(table._paths.job_file(registration_name(job)))

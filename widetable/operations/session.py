@@ -19,8 +19,9 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from widetable.arguments import text
-from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 from widetable.commit.read_lease import hold
+from widetable.commit.staged_commit import StagedCommit, staged_commits
 from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.barrier_scan import active_revision, barrier_views, scan_of_view
 from widetable.operations.common_barrier import common_barrier
@@ -28,6 +29,7 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_read import scan
 from widetable.read.barrier_view import BarrierView
 from widetable.read.scan import TableScan
+from widetable.read.staged_view import StagedBarriers, newest_staged
 
 REPEATABLE_READ: Final = "RepeatableRead"
 READ_COMMITTED: Final = "ReadCommitted"
@@ -71,8 +73,14 @@ class Session:
     __module__ = "widetable"
 
     def __init__(
-        self, tables: Mapping[str, OpenTable], consistency: str, as_of: int | None
+        self,
+        tables: Mapping[str, OpenTable],
+        consistency: str,
+        as_of: int | None,
+        shown: int | None = None,
     ) -> None:
+        """shown: the barrier of the session before over these tables."""
+        self._shown = shown
         self._pins = contextlib.ExitStack()
         self._barrier: int | None = None
         if consistency == READ_UNCOMMITTED and as_of is not None:
@@ -99,6 +107,15 @@ class Session:
     def barrier(self) -> int | None:
         """The barrier of all its tables; None for `ReadUncommitted`."""
         return self._barrier
+
+    @property
+    def fell_back_from(self) -> int | None:
+        """The barrier that the last such session of the catalog over these tables showed, where this one shows an
+        earlier one: what `ReadCommitted` shows of commits that are not published may go, and so may barriers by a
+        revision.
+        """
+        is_back = self._barrier is not None and self._barrier < (self._shown or 0)
+        return self._shown if is_back else None
 
     def table(self, name: str) -> SessionTable:
         """One of its tables, `db.name`."""
@@ -128,10 +145,12 @@ class Session:
             try:
                 if consistency == READ_UNCOMMITTED:
                     return {name: self._newest(table) for name, table in tables.items()}
+                staged = _staged(tables) if consistency == READ_COMMITTED else {}
                 revision = _active_revision(tables)
-                self._barrier = _newest_common(tables, revision) if as_of is None else as_of
+                self._barrier = _newest_common(tables, revision, staged) if as_of is None else as_of
                 return {
-                    name: self._at(table, self._barrier, revision) for name, table in tables.items()
+                    name: self._at(table, self._barrier, revision, staged.get(name, ()))
+                    for name, table in tables.items()
                 }
             except NotFoundError:
                 self._pins.close()
@@ -148,8 +167,14 @@ class Session:
             self._pin(table, latest_id)
         return SessionTable(table, None, latest_id)
 
-    def _at(self, table: OpenTable, barrier: int, revision: int | None) -> SessionTable:
-        view = barrier_views(table, revision).view(barrier)
+    def _at(
+        self,
+        table: OpenTable,
+        barrier: int,
+        revision: int | None,
+        staged: Sequence[StagedCommit],
+    ) -> SessionTable:
+        view = StagedBarriers(barrier_views(table, revision), staged).view(barrier)
         self._pin(table, view.first_id)
         return SessionTable(table, view, None)
 
@@ -176,12 +201,28 @@ def _active_revision(tables: Mapping[str, OpenTable]) -> int | None:
     return next((active_revision(table) for table in tables.values()), None)
 
 
-def _newest_common(tables: Mapping[str, OpenTable], revision: int | None) -> int:
+def _staged(tables: Mapping[str, OpenTable]) -> dict[str, list[StagedCommit]]:
+    """What their writers are about to commit; before snapshots are looked at, so that what is in by then is seen."""
+    return {
+        name: staged_commits(table._file_io, table._paths)
+        for name, table in tables.items()
+        if table.schema.typed_options.get(BARRIER_STAGE)
+    }
+
+
+def _newest_common(
+    tables: Mapping[str, OpenTable],
+    revision: int | None,
+    staged: Mapping[str, Sequence[StagedCommit]],
+) -> int:
     """The newest barrier that is complete and exact in all."""
     views = {name: barrier_views(table, revision) for name, table in tables.items()}
     slowest = min(views, key=lambda name: views[name].newest().frontier)
     state = views[slowest].newest()
     found = common_barrier(views.values())
+    if any(staged.values()):
+        ahead = [StagedBarriers(one, staged.get(name, ())) for name, one in views.items()]
+        found = newest_staged(ahead, found)
     if found:
         return found
     if not state.frontier:

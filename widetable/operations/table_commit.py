@@ -18,6 +18,7 @@ from widetable.operations import compaction_threads
 from widetable.operations.compaction_after_commit import compact_after_append, compact_after_replay
 from widetable.operations.open_table import OpenTable
 from widetable.operations.placed_messages import committed_where_they_belong
+from widetable.operations.staging import staging
 from widetable.operations.supported import check_given_rows, check_writable
 from widetable.operations.unattended import warn_unattended
 from widetable.schema import TableSchema
@@ -78,7 +79,8 @@ def append_messages(
         read_snapshot_id=read_snapshot_id,
         barrier=barrier,
     )
-    result, messages = committed_where_they_belong(table, messages, commit)
+    with staging(table, messages, by, barrier):
+        result, messages = committed_where_they_belong(table, messages, commit)
     if not messages and barrier is None:
         return result
     schema = table._committer.schemas.known()  # nothing that follows the commit may fail it

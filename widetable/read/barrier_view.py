@@ -101,10 +101,11 @@ class BarrierViews:
 
     def by_snapshot(self, barrier: int) -> BarrierView:
         """By the newest kept snapshot without a record of a later barrier."""
-        base, end = self._base(barrier), self._end(barrier)
-        first_id = base.id if base else self.ids[0]
-        extras = self._extras_between(base.id + 1 if base else first_id, end, barrier)
-        return BarrierView(barrier, base, self._load(end), extras, first_id)
+        return self._upon_base(barrier, self._end(barrier))
+
+    def ahead(self, barrier: int, files: Sequence[ManifestEntry]) -> BarrierView:
+        """Where the rows as of a barrier are that the newest snapshot with these files is complete up to."""
+        return self._upon_base(barrier, self.ids[-1], files)
 
     def by_cut(self, barrier: int) -> BarrierView | None:
         """By the newest kept snapshot without one above level 0; None where there is none, or it is not known to which
@@ -132,6 +133,14 @@ class BarrierViews:
         while floor_id > self.ids[0] and BARRIERS not in self._load(floor_id).properties:
             floor_id -= 1
         return floor_id
+
+    def _upon_base(
+        self, barrier: int, end: int, files: Sequence[ManifestEntry] = ()
+    ) -> BarrierView:
+        base = self._base(barrier)
+        first_id = base.id if base else self.ids[0]
+        extras = self._extras_between(base.id + 1 if base else first_id, end, barrier)
+        return BarrierView(barrier, base, self._load(end), (*extras, *files), first_id)
 
     def _end(self, barrier: int) -> int:
         """The first snapshot that is complete up to a barrier."""

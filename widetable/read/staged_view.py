@@ -1,0 +1,65 @@
+"""The barriers of one table with what its writers have staged, as if it were in. Pure, but for loading lists.
+
+    frontier    of a member: the barrier that it is about to complete, else the one that it has completed
+    rows at T   those of the newest snapshot without later ones, and the files that are staged for T or before
+
+A barrier of which something is staged counts only where each derived writer comes to it exactly; who is ahead of it
+does not say whether it did, so then the barriers of snapshots count alone. Source: rule R17 of docs/consistency.md,
+read committed. Raises what `barrier_view` raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from widetable.commit.barrier_state import DERIVED, BarrierState
+from widetable.commit.staged_commit import StagedCommit, in_force
+from widetable.read.barrier_view import BarrierView, BarrierViews
+
+
+class StagedBarriers:
+    """views: of the table, opened after the notes were read. staged: the notes."""
+
+    def __init__(self, views: BarrierViews, staged: Sequence[StagedCommit]) -> None:
+        self._views = views
+        self._state = views.newest()
+        self._staged = in_force(staged, self._state)
+
+    @property
+    def frontier(self) -> int:
+        """The barrier up to which the table would be complete."""
+        return staged_frontier(self._state, {w: one.barrier for w, one in self._staged.items()})
+
+    def shows(self, barrier: int) -> bool:
+        """Whether it can be read at that barrier."""
+        if barrier <= self._state.frontier:
+            return self._views.exact.at_most(barrier) == barrier
+        derived = [w for w, member in self._state.members.items() if member.kind == DERIVED]
+        return barrier <= self.frontier and all(self._came_to(w) == barrier for w in derived)
+
+    def view(self, barrier: int) -> BarrierView:
+        """Where its rows are. Raises NotFoundError for a barrier that it does not show."""
+        if barrier <= self._state.frontier or not self.shows(barrier):
+            return self._views.view(barrier)
+        files = [e for one in self._staged.values() if one.barrier <= barrier for e in one.entries]
+        return self._views.ahead(barrier, files)
+
+    def _came_to(self, writer: str) -> int:
+        staged = self._staged.get(writer)
+        return self._state.members[writer].frontier if staged is None else staged.barrier
+
+
+def staged_frontier(state: BarrierState, barriers: dict[str, int]) -> int:
+    """barriers: that members are about to complete."""
+    if not state.members:
+        return state.frontier
+    came = (barriers.get(w, member.frontier) for w, member in state.members.items())
+    return max(state.frontier, min(came))
+
+
+def newest_staged(tables: Collection[StagedBarriers], committed: int) -> int:
+    """The newest barrier of all of them; committed: that of their snapshots alone, 0 for none."""
+    barrier = min(table.frontier for table in tables)
+    if barrier > committed and all(table.shows(barrier) for table in tables):
+        return barrier
+    return committed
