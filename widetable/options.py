@@ -173,8 +173,8 @@ INLINE_COMPACTION_SIZE: Final = Option[int](
     "memory size",
     16 << 20,
     "bytes",
-    "How much of a bucket's older levels a commit with the producer `lookup` rewrites before it returns; more is "
-    "left to a thread of the writer, and commits go on meanwhile.",
+    "How much of a bucket's older levels a commit with the producer `lookup` rewrites before it returns, or, in a "
+    "table under barriers without it, of all that is due; more is left to a thread of the writer, and commits go on.",
 )
 LOOKUP_COMPACT: Final = Option[str](
     "lookup-compact",

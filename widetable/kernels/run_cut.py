@@ -52,6 +52,21 @@ def rows_before_cut(lanes: Lanes, offsets: Positions, more: npt.NDArray[np.bool_
 
 
 @kernel
+def rows_reached(lanes: Lanes, offsets: Positions) -> int:
+    """How many rows of the last slice are not behind the smallest last key of the others, none of which is empty."""
+    end = offsets[1] - 1
+    for run in range(1, len(offsets) - 2):
+        if _compare(lanes, offsets[run + 1] - 1, end) < 0:
+            end = offsets[run + 1] - 1
+    found = 0
+    for row in range(offsets[-2], offsets[-1]):
+        if _compare(lanes, row, end) > 0:
+            break
+        found += 1
+    return found
+
+
+@kernel
 def _rows_before_cut(
     lanes: Lanes, offsets: Positions, more: npt.NDArray[np.bool_], counts: Positions
 ) -> None:

@@ -180,6 +180,12 @@ def rewrites_much(plan: Plan, options: TableOptions) -> bool:
     return _is_much((file for s in plan if isinstance(s, Merge) for file in s.files), options)
 
 
+def takes_much(plan: Plan, options: TableOptions) -> bool:
+    """The same where nobody waits for what it emits: files of level 0 count, too."""
+    merged = sum(file.file_size for s in plan if isinstance(s, Merge) for file in s.files)
+    return merged > options.get(opt.INLINE_COMPACTION_SIZE)
+
+
 def names_of(plan: Plan) -> list[str]:
     """The files that carrying out a plan may read."""
     groups = (runs for step in plan if isinstance(step, MergeWithChangelog) for runs in step.before)

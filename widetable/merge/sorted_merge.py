@@ -1,9 +1,6 @@
 """Merge sorted runs into one, and collapse the rows of a commit: the two ways rows of equal key meet.
 
-`merge_runs` goes key range by key range: it looks at the heads of all runs, cuts them at the smallest key that stands
-behind a head, merges what lies before the cut, and goes on. So a run's own batches stay whole where nothing overlaps
-them. Memory is bounded by the batches that the runs give and by their heads: as many rows of each as make `batch_bytes`
-together, by their width so far. Only a key with more rows than that makes a head grow.
+`merge_runs` goes key range by key range (`run_windows`), in memory that the runs' batches and `batch_bytes` bound.
 
 `collapse` makes one row per key of what a commit wrote, unless the rows of a key cannot be one record: a record cannot
 say "forget all, then these values". Then what was before such a barrier and what comes after it go into files of their
@@ -17,7 +14,6 @@ Pure: row batches in, row batches out. Raises what the engine raises, DamagedErr
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -26,20 +22,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.errors import DamagedError
 from widetable.format.row_batch import in_schema_order
-from widetable.format.row_budget import MOST_ROWS, pieces, row_bytes, rows_within
-from widetable.kernels.run_cut import first_disorder, rows_before_cut
+from widetable.format.row_budget import pieces
 from widetable.merge.changelog import changelog, changelog_rule
 from widetable.merge.engine import MergeEngine, collapse_plan_of, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.key_order import KeyOrder
 from widetable.merge.plan import MergePlan, Pick
 from widetable.merge.record_expiry import RecordExpiry
-from widetable.merge.window import Window, window_of_arrivals, window_of_runs
+from widetable.merge.run_windows import windows
+from widetable.merge.window import Window, window_of_arrivals
 from widetable.schema import TableSchema
 
-_SMALLEST_HEAD_ROWS = 1024
 _NO_KEYS: Final = np.empty(0, np.int64)
 
 
@@ -61,7 +55,7 @@ def merge_runs(
     """
     names = in_schema_order(schema, columns)
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
-    for window, _ in _windows(runs, schema, batch_bytes, full_runs):
+    for window, _ in windows(runs, schema, batch_bytes, full_runs):
         yield from pieces(_merge(window, engine, names, keep_deletes=keep_deletes), batch_bytes)
 
 
@@ -98,7 +92,7 @@ def merge_with_changes(
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
     staying_runs = staying_runs if engine.looks_up else 0
     rule = changelog_rule(schema)
-    for window, run_offsets in _windows([*known, *new], schema, batch_bytes, full_runs):
+    for window, run_offsets in windows([*known, *new], schema, batch_bytes, full_runs):
         plan = plan_of(window, engine, schema.names)
         first_new_row = int(run_offsets[len(known)])
         gone = _NO_KEYS if expiry is None else expiry.gone(window, plan)
@@ -136,7 +130,7 @@ def interleave_runs(
     the `sequence.field`s. Gives row batches with these columns in table order.
     """
     names = in_schema_order(schema, columns)
-    for window, _ in _windows(runs, schema, batch_bytes):
+    for window, _ in windows(runs, schema, batch_bytes):
         rows = window.order
         if not by_sequence:
             key = np.repeat(np.arange(len(window.starts) - 1), np.diff(window.starts))
@@ -144,28 +138,6 @@ def interleave_runs(
         pick = Pick(names, rows)
         plan = MergePlan(window.kinds[rows], window.sequence_numbers[rows], (pick,))
         yield from pieces(gather(window, plan, names), batch_bytes)
-
-
-def _windows(
-    runs: Sequence[Iterator[pa.RecordBatch]],
-    schema: TableSchema,
-    batch_bytes: int,
-    full_runs: int = 0,
-) -> Iterator[tuple[Window, npt.NDArray[np.int64]]]:
-    """Key range by key range: its window, and the row numbers at which the runs start in it (and its end)."""
-    key_order = KeyOrder(schema)
-    heads = [_Run(run) for run in runs]
-    while True:
-        for run in heads:
-            run.look_at_width()
-        rows = rows_within(batch_bytes, sum(run.row_bytes for run in heads))
-        for run in heads:
-            run.load(rows)
-        if not any(run.rows for run in heads):
-            return
-        found = _next_window(key_order, heads, full_runs)
-        if found is not None:
-            yield found
 
 
 def collapse(
@@ -204,112 +176,3 @@ def _merge(
 ) -> pa.RecordBatch:
     plan = plan_of(window, engine, columns)
     return gather(window, plan if keep_deletes else plan.without_deletes(), columns)
-
-
-class _Run:
-    """One run: the batches that are loaded and not yet merged, and how many of their rows to look at next."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._loaded: deque[pa.RecordBatch] = deque()
-        self._is_read_out = False
-        self._head_rows = MOST_ROWS
-        self._is_grown = False
-        self.row_bytes = 0.0
-        self.rows = 0
-
-    def look_at_width(self) -> None:
-        """Load one batch, if none is there."""
-        while not self.rows and not self._is_read_out:
-            self._load_batch()
-
-    def load(self, most_rows: int) -> None:
-        """So much that the row behind the head is there, if there is one."""
-        if not self._is_grown:
-            self._head_rows = min(self._head_rows, most_rows)
-        while self.rows <= self._head_rows and not self._is_read_out:
-            self._load_batch()
-
-    def _load_batch(self) -> None:
-        batch = next(self._batches, None)
-        if batch is None:
-            self._is_read_out = True
-        elif batch.num_rows:
-            self._loaded.append(batch)
-            self.rows += batch.num_rows
-            self.row_bytes = max(self.row_bytes, row_bytes(batch))
-
-    @property
-    def seen_rows(self) -> int:
-        """The head, and the row behind it."""
-        return min(self._head_rows + 1, self.rows)
-
-    @property
-    def has_more(self) -> bool:
-        """Whether a row stands behind the head."""
-        return self.rows > self._head_rows
-
-    def head(self, rows: int) -> list[pa.RecordBatch]:
-        """The first rows, without copies."""
-        pieces = []
-        for batch in self._loaded:
-            if rows <= 0:
-                break
-            pieces.append(batch.slice(0, rows))
-            rows -= batch.num_rows
-        return pieces
-
-    def drop(self, rows: int) -> None:
-        """Forget merged rows. The next head is about twice as large as what this one gave."""
-        self.rows -= rows
-        self._head_rows = max(2 * rows, _SMALLEST_HEAD_ROWS)
-        self._is_grown = False
-        while rows:
-            batch = self._loaded.popleft()
-            if batch.num_rows > rows:
-                self._loaded.appendleft(batch.slice(rows))
-                return
-            rows -= batch.num_rows
-
-    def grow(self) -> None:
-        """Look further: the head is full of rows of one key."""
-        self._head_rows *= 2
-        self._is_grown = True
-
-
-def _next_window(
-    key_order: KeyOrder, runs: Sequence[_Run], full_runs: int
-) -> tuple[Window, npt.NDArray[np.int64]] | None:
-    """The rows before the next cut, taken out of the runs; None when the heads must grow first."""
-    pieces = [piece for run in runs for piece in run.head(run.seen_rows)]
-    offsets = np.concatenate([[0], np.cumsum([run.seen_rows for run in runs])])
-    lanes = key_order.key_lanes(pieces)
-    _check_key_order(lanes, offsets, runs)
-    counts = rows_before_cut(lanes, offsets, np.array([run.has_more for run in runs]))
-    if not counts.any():
-        for run in runs:
-            run.grow()
-        return None
-    taken = [piece for run, rows in zip(runs, counts, strict=True) for piece in run.head(int(rows))]
-    chosen = np.concatenate(
-        [np.arange(first, first + rows) for first, rows in zip(offsets, counts, strict=False)]
-    )
-    for run, rows in zip(runs, counts, strict=True):
-        run.drop(int(rows))
-    run_offsets = np.concatenate([[0], np.cumsum(counts)])
-    window = window_of_runs(key_order, taken, run_offsets, lanes[chosen], full_runs)
-    return window, run_offsets
-
-
-def _check_key_order(
-    lanes: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], runs: Sequence[_Run]
-) -> None:
-    row = first_disorder(lanes, offsets)
-    if row >= 0:
-        run = int(np.searchsorted(offsets, row, side="right")) - 1
-        raise DamagedError(
-            f"sorted run {run} of {len(runs)}, oldest first",
-            found="a key smaller than the one before it",
-            expected="rows in key order",
-            action="Restore the file from a copy of the table.",
-        )

@@ -11,7 +11,8 @@ it compacted: its note is open to anybody then, and when its batch comes again, 
 
 What a commit need not wait for is done behind it (`compaction_threads`): with `lookup-wait=false` the changelog, else
 large picks among the older levels (`bucket_plan.Scope`), under a lease of their own: they share no file with
-what commits move up. A commit whose pick can be put off no longer waits for them.
+what commits move up. A commit whose pick can be put off no longer waits for them. Under barriers the files of a whole
+interval are due at once: without that producer they are compacted behind the commit, if they are many.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.errors import ConflictError, StorageError
 from widetable.format.bucket_id import BucketId
-from widetable.lsm.bucket_plan import Plan, Scope, rewrites_much
+from widetable.lsm.bucket_plan import Plan, Scope, rewrites_much, takes_much
 from widetable.operations.compaction import (
     Newest,
     answered,
@@ -115,7 +116,9 @@ class _FollowUp:
             plans = self._plans(Scope.COMMIT)
             if any(rewrites_much(plan, self.state.options) for plan in plans):
                 OLD_LEVELS.wait(root)  # it may be at the same files, and be done with them
-            if plans:
+            if any(self._is_put_off(plan) for plan in plans):
+                CHANGELOGS.submit_alone(root, self._compact_behind)
+            elif plans:
                 self._compact_now()
             if makes_lookups(self.state) and self._plans(Scope.REST):
                 OLD_LEVELS.submit_alone(root, self._compact_rest)
@@ -154,6 +157,17 @@ class _FollowUp:
                 with self.state.file_io.turn(self.state.paths.compaction_turn):
                     if not self._round(self._newest_of_all):
                         return
+
+    def _is_put_off(self, plan: Plan) -> bool:
+        """Under barriers the files of a whole interval are due at once. Where no changelog is made of them the commit
+        that happened to complete it does not wait.
+        """
+        is_cut = self.state.options.get(BARRIER_INTERVAL) is not None
+        return is_cut and not makes_lookups(self.state) and takes_much(plan, self.state.options)
+
+    def _compact_behind(self) -> None:
+        with _logged(self.state):
+            self._round(self._newest)
 
     def _compact_rest(self) -> None:
         lease = self.state.paths.old_levels_lease

@@ -16,6 +16,7 @@ from tests.model import Record
 from widetable.errors import DamagedError
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.merge.engine import engine_of
+from widetable.merge.key_order import KeyOrder
 from widetable.merge.sorted_merge import collapse, merge_runs
 from widetable.new_schema import new_schema
 from widetable.schema import TableSchema
@@ -244,3 +245,49 @@ def test_wide_key_ranges(shift: int) -> None:
         runs.append(run_of(PLAIN, rows, number, 700 + 13 * shift))
         number += len(rows)
     assert merged(PLAIN, runs, 40_000) == [expected[key] for key in sorted(expected)]
+
+
+RUNS = st.lists(
+    st.tuples(st.integers(0, 200), st.lists(st.integers(0, 30), max_size=25, unique=True)),
+    min_size=9,
+    max_size=40,
+)
+
+
+@given(RUNS, st.sampled_from((1, 300, 100_000)))
+def test_many_runs_that_begin_anywhere(
+    drawn: list[tuple[int, list[int]]], batch_bytes: int
+) -> None:
+    runs: list[Iterator[pa.RecordBatch]] = []
+    expected: dict[int, tuple[Any, ...]] = {}
+    for number, (first, keys) in enumerate(drawn):
+        rows = [(first + key, number, f"{number}") for key in sorted(keys)]
+        runs.append(run_of(PLAIN, rows, number * 100 + 1))
+        expected |= {key: (key, value, text) for key, value, text in rows}
+    assert merged(PLAIN, runs, batch_bytes) == [expected[key] for key in sorted(expected)]
+
+
+@pytest.mark.parametrize("step", [0, 1, 50, 100, 150])
+def test_a_window_costs_what_the_runs_cost_that_meet_in_it(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 200 runs each begins `step` keys behind the one before, and holds 100: so few rows are looked at, and so few
+    windows are made, as if only those that meet were there.
+    """
+    looked_at = 0
+    lanes_of = KeyOrder.key_lanes
+
+    def counted(order: KeyOrder, batches: Sequence[pa.RecordBatch]) -> Any:
+        nonlocal looked_at
+        looked_at += sum(batch.num_rows for batch in batches)
+        return lanes_of(order, batches)
+
+    monkeypatch.setattr(KeyOrder, "key_lanes", counted)
+    runs = [
+        run_of(PLAIN, [(n * step + key, n, "") for key in range(100)], n * 100 + 1, batch_rows=100)
+        for n in range(200)
+    ]
+    rows = merged(PLAIN, runs, BATCH_BYTES)
+    assert len(rows) == 100 + 199 * min(step, 100)
+    meeting = 200 if step == 0 else min(100 // step + 1, 200)
+    assert looked_at < 200 * 100 * 3 + 200 * (meeting * 100 + 200)

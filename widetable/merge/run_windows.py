@@ -1,0 +1,246 @@
+"""Sorted runs, key range by key range: what meets in a merge.
+
+The heads of the runs are cut at the smallest key that stands behind a head; what lies before the cut is a window, and
+so on. A run that is alone gives its batches whole, without copies. Memory is bounded by the batches that the runs give
+and by their heads: as many rows of each as make `batch_bytes` together, by their width so far. Only a key with more
+rows than that makes a head grow.
+
+    run 0   a b c d [e]      awake: heads are looked at         Of many runs those sleep whose first key is behind the
+    run 1       c d e f      awake                              smallest last key that is seen: e here. They are
+    run 2                 g  asleep: only g is looked at        woken in the order of these keys, and cut the others.
+
+A bucket that nobody compacted for long has hundreds of runs, of which a few meet at any key: a window costs what these
+cost. Pure. Raises DamagedError for a run that is not in key order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable.errors import DamagedError
+from widetable.format.row_budget import MOST_ROWS, row_bytes, rows_within
+from widetable.kernels.run_cut import first_disorder, rows_before_cut, rows_reached
+from widetable.merge.key_order import KeyOrder
+from widetable.merge.window import Window, window_of_runs
+from widetable.schema import TableSchema
+
+_SMALLEST_HEAD_ROWS: Final = 1024
+# So few runs are all awake from the start.
+_FEW_RUNS: Final = 8
+
+
+def windows(
+    runs: Sequence[Iterator[pa.RecordBatch]],
+    schema: TableSchema,
+    batch_bytes: int,
+    full_runs: int = 0,
+) -> Iterator[tuple[Window, npt.NDArray[np.int64]]]:
+    """Key range by key range: its window, and the row numbers at which the runs start in it (and its end). runs: oldest
+    first, the first `full_runs` of full rows.
+    """
+    key_order = KeyOrder(schema)
+    every = [_Run(number, run) for number, run in enumerate(runs)]
+    for run in every:
+        run.look_at_width()
+    filled = [run for run in every if run.rows]
+    sleepers = _Sleepers(key_order, filled)
+    awake = sleepers.wake(len(filled) if len(filled) <= _FEW_RUNS else 1)
+    while awake:
+        rows = rows_within(batch_bytes, sum(run.row_bytes for run in awake))
+        if len(awake) == 1:
+            rows = min(rows, awake[0].batch_rows)
+        for run in awake:
+            run.load(rows)
+        found = _Heads(key_order, awake, sleepers, len(every))
+        woken = sleepers.wake(found.reached)
+        if woken:
+            awake = sorted((*awake, *woken), key=lambda run: run.number)
+            continue
+        counts = found.counts()
+        if counts.any():
+            yield found.taken(counts, full_runs)
+        else:
+            for run in awake:
+                run.grow()
+        for run in awake:
+            run.look_at_width()
+        awake = [run for run in awake if run.rows] or sleepers.wake(1)
+
+
+class _Heads:
+    """What is looked at before one window: the heads of the runs that are awake, and the first keys of the others."""
+
+    def __init__(
+        self, key_order: KeyOrder, awake: Sequence[_Run], sleepers: _Sleepers, runs: int
+    ) -> None:
+        """runs: how many there are, with those that have ended."""
+        self._runs = runs
+        self._key_order = key_order
+        self._awake = awake
+        seen = [run.seen_rows for run in awake]
+        self._offsets = np.cumsum([0, *seen, sleepers.count])
+        pieces = [piece for run in awake for piece in run.head(run.seen_rows)]
+        self._lanes = key_order.key_lanes([*pieces, sleepers.first_keys])
+        self._has_sleepers = sleepers.count > 0
+        self._check_key_order()
+
+    @property
+    def reached(self) -> int:
+        """How many of the others begin before all rows of a head are past."""
+        return rows_reached(self._lanes, self._offsets) if self._has_sleepers else 0
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Rows of each head that are before the cut; when nothing more is reached."""
+        offsets, more = self._offsets[:-1], [run.has_more for run in self._awake]
+        if self._has_sleepers:
+            offsets, more = np.append(offsets, offsets[-1] + 1), [*more, True]
+        return rows_before_cut(self._lanes, offsets, np.array(more))[: len(self._awake)]
+
+    def taken(
+        self, counts: npt.NDArray[np.int64], full_runs: int
+    ) -> tuple[Window, npt.NDArray[np.int64]]:
+        """Their window. The rows are dropped from the heads."""
+        taken = [
+            piece
+            for run, rows in zip(self._awake, counts, strict=True)
+            for piece in run.head(int(rows))
+        ]
+        firsts = self._offsets[: len(counts)]
+        chosen = [np.arange(first, first + n) for first, n in zip(firsts, counts, strict=True)]
+        lanes = self._lanes[np.concatenate(chosen)]
+        of_all = np.zeros(self._runs, np.int64)
+        of_all[[run.number for run in self._awake]] = counts
+        for run, rows in zip(self._awake, counts, strict=True):
+            run.drop(int(rows))
+        run_offsets = np.concatenate([[0], np.cumsum(of_all)])
+        window = window_of_runs(self._key_order, taken, run_offsets, lanes, full_runs)
+        return window, run_offsets
+
+    def _check_key_order(self) -> None:
+        row = first_disorder(self._lanes, self._offsets)
+        if row >= 0:
+            run = self._awake[int(np.searchsorted(self._offsets, row, side="right")) - 1]
+            raise DamagedError(
+                f"sorted run {run.number} of {self._runs}, oldest first",
+                found="a key smaller than the one before it",
+                expected="rows in key order",
+                action="Restore the file from a copy of the table.",
+            )
+
+
+class _Sleepers:
+    """Runs of which nothing was taken, by their first key."""
+
+    def __init__(self, key_order: KeyOrder, runs: Sequence[_Run]) -> None:
+        rows = [run.head(1)[0] for run in runs]
+        keys = {
+            name: pa.chunked_array([row.column(name) for row in rows]).combine_chunks()
+            for name in (key_order.key if rows else ())
+        }
+        self._keys = pa.RecordBatch.from_pydict(keys)
+        self._runs: list[_Run] = []
+        if rows:
+            lanes = key_order.key_lanes([self._keys])
+            order = np.lexsort(lanes.T[::-1])
+            self._keys = self._keys.take(pa.array(order))
+            self._runs = [runs[at] for at in order]
+
+    @property
+    def count(self) -> int:
+        return len(self._runs)
+
+    @property
+    def first_keys(self) -> pa.RecordBatch:
+        """Ascending."""
+        return self._keys
+
+    def wake(self, count: int) -> list[_Run]:
+        """The first ones, which are no sleepers from now on; oldest first."""
+        woken, self._runs = self._runs[:count], self._runs[count:]
+        self._keys = self._keys.slice(count)
+        return sorted(woken, key=lambda run: run.number)
+
+
+class _Run:
+    """One run: the batches that are loaded and not yet merged, and how many of their rows to look at next. number:
+    among all, oldest first.
+    """
+
+    def __init__(self, number: int, batches: Iterator[pa.RecordBatch]) -> None:
+        self.number: Final = number
+        self._batches = batches
+        self._loaded: deque[pa.RecordBatch] = deque()
+        self._is_read_out = False
+        self._head_rows = MOST_ROWS
+        self._is_grown = False
+        self.row_bytes = 0.0
+        self.rows = 0
+
+    def look_at_width(self) -> None:
+        """Load one batch, if none is there."""
+        while not self.rows and not self._is_read_out:
+            self._load_batch()
+
+    def load(self, most_rows: int) -> None:
+        """So much that the row behind the head is there, if there is one."""
+        if not self._is_grown:
+            self._head_rows = min(self._head_rows, most_rows)
+        while self.rows <= self._head_rows and not self._is_read_out:
+            self._load_batch()
+
+    def _load_batch(self) -> None:
+        batch = next(self._batches, None)
+        if batch is None:
+            self._is_read_out = True
+        elif batch.num_rows:
+            self._loaded.append(batch)
+            self.rows += batch.num_rows
+            self.row_bytes = max(self.row_bytes, row_bytes(batch))
+
+    @property
+    def batch_rows(self) -> int:
+        """What is left of its first batch."""
+        return int(self._loaded[0].num_rows)
+
+    @property
+    def seen_rows(self) -> int:
+        """The head, and the row behind it."""
+        return min(self._head_rows + 1, self.rows)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a row stands behind the head."""
+        return self.rows > self._head_rows
+
+    def head(self, rows: int) -> list[pa.RecordBatch]:
+        """The first rows, without copies."""
+        pieces = []
+        for batch in self._loaded:
+            if rows <= 0:
+                break
+            pieces.append(batch.slice(0, rows))
+            rows -= batch.num_rows
+        return pieces
+
+    def drop(self, rows: int) -> None:
+        """Forget merged rows. The next head is about twice as large as what this one gave."""
+        self.rows -= rows
+        self._head_rows = max(2 * rows, _SMALLEST_HEAD_ROWS)
+        self._is_grown = False
+        while rows:
+            batch = self._loaded.popleft()
+            if batch.num_rows > rows:
+                self._loaded.appendleft(batch.slice(rows))
+                return
+            rows -= batch.num_rows
+
+    def grow(self) -> None:
+        """Look further: the head is full of rows of one key."""
+        self._head_rows *= 2
+        self._is_grown = True
