@@ -2,9 +2,9 @@
 
 It makes its input, lets three Spark streams fill one wide table at the same time, which is widened with
 aircraft in storage, a query look the weather of departures up and another keep a table from the changes
-of the wide one; fills two more tables that are read at one moment meanwhile; compares every cell of all tables with plain queries over the input, and leaves a
-report. Exit status 0 when no cell differs, no law of the format is broken, and tables that were read at one moment
-agreed, else 1.
+of the wide one; then others fill two tables that are read at one moment meanwhile. It compares every cell
+of all tables with plain queries over the input, and leaves a report. Exit status 0 when no cell differs, no
+law of the format is broken and what was read at one moment agreed, else 1.
 With `--check` it only compares what an earlier run left.
 """
 
@@ -163,7 +163,9 @@ def _fill(
             sum(profile.record_count for profile in profiles),
             console.progress,
         )
-        console.step(f"four more fill {FLIGHTS_NAME} and count its flights; both are read meanwhile")
+        console.step(
+            f"four more fill {FLIGHTS_NAME} and count its flights; both are read meanwhile"
+        )
         looks = run_third_layer(spark, workspace, console.progress)
     finally:
         spark.stop()

@@ -75,9 +75,10 @@ class Looks:
 
     def uncommitted(self) -> None:
         """Read the newest rows of both."""
-        with self._lock, self._catalog.session(
-            list(BARRIER_TABLES), consistency=UNCOMMITTED
-        ) as session:
+        with (
+            self._lock,
+            self._catalog.session(list(BARRIER_TABLES), consistency=UNCOMMITTED) as session,
+        ):
             self.newest.append(_look(session))
 
 

@@ -68,12 +68,14 @@ def looks_sentence(looks: LayerLooks) -> str:
     agreed = sum(look.agrees for look in looks.at_barriers)
     most = max((abs(look.difference) for look in looks.newest), default=0)
     return (
-        f"{len(looks.at_barriers)} barriers were read while the streams ran, and both tables agreed at {agreed} of them. "
-        f"Their newest rows, which are not of one moment, were read {len(looks.newest)} times and disagreed "
+        f"{len(looks.at_barriers)} barriers were read while the streams ran, and both tables agreed at {agreed} of "
+        f"them. Their newest rows, which are not of one moment, were read {len(looks.newest)} times and disagreed "
         f"{len(looks.disagreements)} times, by up to {most:,} flights."
     )
 
 
 def look_text(look: Look) -> str:
     """What both tables said."""
-    return f"barrier {look.barrier}: {look.flights} in {FLIGHTS_NAME}; {look.counts} in {COUNTS_NAME}"
+    return (
+        f"barrier {look.barrier}: {look.flights} in {FLIGHTS_NAME}; {look.counts} in {COUNTS_NAME}"
+    )

@@ -144,6 +144,7 @@ def _transit(count: int, rng: np.random.Generator) -> Ints:
 
 
 def cut(records: pa.Table, file_count: int) -> list[pa.Table]:
+    """In so many parts, in order and of equal size."""
     bounds = np.linspace(0, records.num_rows, file_count + 1, dtype=np.int64).tolist()
     return [records.slice(start, stop - start) for start, stop in itertools.pairwise(bounds)]
 

@@ -57,7 +57,7 @@ class LayerLooks:
 
     @property
     def passed(self) -> bool:
-        """Whether all that was read at a barrier agrees, and newest rows did not always: else it would prove nothing."""
+        """Whether all that was read at a barrier agrees, and newest rows did not always: else it would show nothing."""
         agrees = all(look.agrees for look in self.at_barriers)
         return agrees and bool(self.at_barriers) and bool(self.disagreements)
 
@@ -144,8 +144,8 @@ class _CountingJob:
         self._query = _start(hourly_counts(changes), "update", look_and_write, self._workspace, JOB)
 
     def check(self) -> None:
-        """Raises its error. One that never came to its first batch is started again: Spark gives the Python process of a
-        source ten seconds to begin, too few on a busy machine.
+        """Raises its error. One that never came to its first batch is started again: Spark gives the Python process of
+        a source ten seconds to begin, too few on a busy machine.
         """
         error = None if self._query is None else self._query.exception()
         if self._query is None or error is None:

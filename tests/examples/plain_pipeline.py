@@ -114,7 +114,7 @@ def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> Pip
 
 
 def fill_barrier_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> LayerLooks:
-    """Those of the third layer, a barrier for each file; both are looked at before their job counts it and after that."""
+    """Those of the third layer, a barrier for each file; looks at both before and after its flights are counted."""
     store_counted_streams(streams, workspace)
     catalog, looks, began = wt.Catalog(str(workspace.warehouse)), Looks(workspace), time.time()
     flights, counts = catalog.table(FLIGHTS_NAME), catalog.table(COUNTS_NAME)
