@@ -57,7 +57,7 @@ def barrier_tile(looks: LayerLooks) -> tuple[str, str, str]:
     """Class, number, text."""
     wrong = sum(not look.agrees for look in looks.at_barriers)
     text = (
-        f"of {len(looks.at_barriers)} barriers at which two tables were read did not agree; newest rows did not "
+        f"of {len(looks.at_barriers)} barriers at which two tables disagreed; their newest rows did "
         f"{len(looks.disagreements)} of {len(looks.newest)} times"
     )
     return "good" if looks.passed else "bad", f"{wrong}", text

@@ -87,8 +87,8 @@ def render_report(findings: DemoFindings, library: str) -> str:
             f"them at the same time, each its own columns, with no join. The columns of the aircraft followed "
             f"the tail number in storage, from a table that a fourth query kept; a fifth kept the weather, in "
             f"which a sixth looked departures up. A seventh read what changed and kept "
-            f"<code>{escape(HOURLY_NAME)}</code> from it. Then four more kept two tables that were read at one "
-            f"moment while these went on."
+            f"<code>{escape(HOURLY_NAME)}</code> from it. Then four more kept two tables that were read at "
+            f"one moment meanwhile."
         ),
         "tiles": _tiles(findings),
         "differences": _differences(verdict, findings.looks),

@@ -62,7 +62,7 @@ class LayerLooks:
         return agrees and bool(self.at_barriers) and bool(self.disagreements)
 
 
-# Called now and then with the share that is done, by query.
+# Called with the share of files that is done, by query, when one is.
 OnProgress = Callable[[dict[str, float]], None]
 
 
@@ -72,7 +72,7 @@ def run_third_layer(
     """Run streams and job to the end of the files, and until the last barrier was read that has any of them."""
     looks, files = Looks(workspace), BarrierFiles(workspace)
     files.bring_next(barriers_read=0)
-    job = _CountingJob(spark, workspace, looks)
+    job, shares = _CountingJob(spark, workspace, looks), dict[str, float]()
     try:
         roots = {each.name: _start_root(spark, workspace, each) for each in COUNTED_GROUPS}
         job.start()
@@ -83,7 +83,9 @@ def run_third_layer(
             looks.at_barrier()
             looks.uncommitted()
             files.bring_next(len(looks.at_barriers))
-            on_progress({name: files_taken(each) / FILE_COUNT for name, each in roots.items()})
+            before, shares = shares, {n: files_taken(q) / FILE_COUNT for n, q in roots.items()}
+            if shares != before:
+                on_progress(shares)
     finally:
         for query in spark.streams.active:
             query.stop()
