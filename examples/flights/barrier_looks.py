@@ -1,7 +1,7 @@
 """What readers of the third layer see while its streams run: both tables at one barrier, and the newest rows of each.
 
-A `Look` opens a session over both tables, reads both, and keeps their totals. At a barrier they must be equal; newest
-rows are those of two moments, so they need not be. `Looks` takes them; threads may share it.
+A `BarrierLook` opens a session over both tables, reads both, and keeps their totals. At a barrier they must be equal;
+newest rows are those of two moments, so they need not be. `Looks` takes them; threads may share it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AT_BARRIER, UNCOMMITTED = "RepeatableRead", "ReadUncommitted"
 
 
 @dataclass(frozen=True)
-class Look:
+class BarrierLook:
     """at: when the session was opened, epoch seconds. barrier: None for newest rows. flights: counted over the flights
     themselves; counts: summed up over what the job made of them.
     """
@@ -51,8 +51,8 @@ class Looks:
     """at_barriers: each barrier that was read, once, ascending. newest: rows without a barrier, by time."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self.at_barriers: list[Look] = []
-        self.newest: list[Look] = []
+        self.at_barriers: list[BarrierLook] = []
+        self.newest: list[BarrierLook] = []
         self._catalog = wt.Catalog(str(workspace.warehouse))
         self._lock = threading.Lock()
 
@@ -82,8 +82,8 @@ class Looks:
             self.newest.append(_look(session))
 
 
-def _look(session: wt.Session) -> Look:
+def _look(session: wt.Session) -> BarrierLook:
     at = time.time()
     flights = session.table(FLIGHTS_NAME).scan(list(FLIGHTS_READ)).to_arrow()
     counts = session.table(COUNTS_NAME).scan(list(SUMS)).to_arrow()
-    return Look(at, session.barrier, totals_of_flights(flights), totals_of_counts(counts))
+    return BarrierLook(at, session.barrier, totals_of_flights(flights), totals_of_counts(counts))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from html import escape
 
-from examples.flights.barrier_looks import Look
+from examples.flights.barrier_looks import BarrierLook
 from examples.flights.barrier_tables import COUNTS_NAME, FLIGHTS_NAME, MONTH_COUNT
 from examples.flights.charts import Series, Spec, curve_chart
 from examples.flights.third_layer import LayerLooks
@@ -28,7 +28,7 @@ def barrier_values(looks: LayerLooks) -> dict[str, str]:
 def barrier_charts(looks: LayerLooks) -> dict[str, Spec]:
     """What the page shows of it, by name. Both tables at a barrier are drawn one above the other, the one dashed."""
 
-    def seconds(look: Look) -> float:
+    def seconds(look: BarrierLook) -> float:
         return max(look.at - looks.began, 0.0)
 
     flights = [(seconds(look), look.flights.flights) for look in looks.at_barriers]
@@ -74,7 +74,7 @@ def looks_sentence(looks: LayerLooks) -> str:
     )
 
 
-def look_text(look: Look) -> str:
+def look_text(look: BarrierLook) -> str:
     """What both tables said."""
     return (
         f"barrier {look.barrier}: {look.flights} in {FLIGHTS_NAME}; {look.counts} in {COUNTS_NAME}"

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import widetable as wt
 import widetable_spark
 from examples.flights.barrier_files import FILE_COUNT, BarrierFiles
-from examples.flights.barrier_looks import Look, Looks
+from examples.flights.barrier_looks import BarrierLook, Looks
 from examples.flights.barrier_tables import (
     COUNTED_GROUPS,
     COUNTS_NAME,
@@ -47,11 +47,11 @@ class LayerLooks:
     """began: when the first files came, epoch seconds. Looks by time."""
 
     began: float
-    at_barriers: tuple[Look, ...]
-    newest: tuple[Look, ...]
+    at_barriers: tuple[BarrierLook, ...]
+    newest: tuple[BarrierLook, ...]
 
     @property
-    def disagreements(self) -> tuple[Look, ...]:
+    def disagreements(self) -> tuple[BarrierLook, ...]:
         """Newest rows of which one table has flights that the other has not counted."""
         return tuple(look for look in self.newest if look.difference)
 

@@ -14,7 +14,7 @@ import vl_convert
 
 import widetable as wt
 from examples.flights.audit import Audit, Difference
-from examples.flights.barrier_looks import Look
+from examples.flights.barrier_looks import BarrierLook
 from examples.flights.barrier_tables import COUNTS_NAME, FLIGHTS_NAME, Totals
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import Series, curve_chart
@@ -55,8 +55,10 @@ LAYER_RIGHT = Audit(10, 90, 0, ())
 LOOKED_UP = Audit(80, 1_280, 0, ())
 
 
-def _look(at: float, barrier: int | None, flights: int, counted: int, delays: int = 0) -> Look:
-    return Look(at, barrier, Totals(flights, 0, 0, 0), Totals(counted, 0, delays, 0))
+def _look(
+    at: float, barrier: int | None, flights: int, counted: int, delays: int = 0
+) -> BarrierLook:
+    return BarrierLook(at, barrier, Totals(flights, 0, 0, 0), Totals(counted, 0, delays, 0))
 
 
 LOOKS = LayerLooks(
@@ -210,7 +212,7 @@ def test_the_page_draws_both_tables_at_barriers_and_how_far_newest_rows_are_apar
     ids=["flights differ", "delays differ", "newest rows always agreed", "no barrier was read"],
 )
 def test_the_page_says_when_the_third_layer_does_not_show_what_it_must(
-    at_barriers: tuple[Look, ...], newest: tuple[Look, ...], shown: str
+    at_barriers: tuple[BarrierLook, ...], newest: tuple[BarrierLook, ...], shown: str
 ) -> None:
     looks = LayerLooks(LOOKS.began, at_barriers, newest)
     findings = dataclasses.replace(_findings(RIGHT, LAYER_RIGHT), looks=looks)
