@@ -56,11 +56,12 @@ _CONFIG = {
 
 @dataclass(frozen=True)
 class Series:
-    """A named line: (x, y) points, x ascending."""
+    """A named line: (x, y) points, x ascending. is_dashed: so that one below it is seen."""
 
     name: str
     color: str
     points: Sequence[tuple[float, float]]
+    is_dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,20 @@ def curve_chart(
             },
             "color": _colors("name", {each.name: each.color for each in series}),
             "order": {"field": "order" if stacked else "x"},
+            **_dashes(series),
         },
     )
+
+
+def _dashes(series: Sequence[Series]) -> Spec:
+    """Nothing where no line is dashed."""
+    if not any(each.is_dashed for each in series):
+        return {}
+    scale = {
+        "domain": [each.name for each in series],
+        "range": [[6, 6] if each.is_dashed else [1, 0] for each in series],
+    }
+    return {"strokeDash": {"field": "name", "type": "nominal", "scale": scale, "legend": None}}
 
 
 def lane_chart(

@@ -65,7 +65,7 @@ def make_streams(facts: pa.Table, dataset: Dataset, seed: int = SEED) -> dict[st
     sources |= {PLANES.name: _first_flown(dataset), WEATHER.name: dataset.weather}
     seeds = np.random.SeedSequence(seed).spawn(len(STREAMS))
     return {
-        group.name: _cut(
+        group.name: cut(
             _records(group, sources[group.name], np.random.default_rng(child)),
             FILE_COUNTS[group.name],
         )
@@ -143,7 +143,8 @@ def _transit(count: int, rng: np.random.Generator) -> Ints:
     return np.where(late, delay, _draw(rng, 1, 2 * MINUTE, count))
 
 
-def _cut(records: pa.Table, file_count: int) -> list[pa.Table]:
+def cut(records: pa.Table, file_count: int) -> list[pa.Table]:
+    """In so many parts, in order and of equal size."""
     bounds = np.linspace(0, records.num_rows, file_count + 1, dtype=np.int64).tolist()
     return [records.slice(start, stop - start) for start, stop in itertools.pairwise(bounds)]
 

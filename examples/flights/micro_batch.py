@@ -6,6 +6,7 @@ In: a query, running or ended. Out: one `MicroBatch` per batch that it finished 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -42,6 +43,15 @@ def last_batch(query: StreamingQuery) -> MicroBatch | None:
     """The last one that Spark tells of, which may have gone nowhere; cheap enough to be asked often."""
     progress = query.lastProgress
     return None if progress is None else _micro_batch(progress)
+
+
+def files_taken(query: StreamingQuery) -> int:
+    """Of a query that takes one file per batch, by the batches that are done. A query that waits for its first file has
+    no offset.
+    """
+    last = last_batch(query)
+    offset = None if last is None else json.loads(last.end_offset)
+    return 0 if offset is None else int(offset["logOffset"]) + 1
 
 
 def _micro_batch(progress: StreamingQueryProgress) -> MicroBatch:

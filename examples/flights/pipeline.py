@@ -11,7 +11,6 @@ with what each query did. A query that fails ends the demo with its own error.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from examples.flights.column_group import ColumnGroup
 from examples.flights.departure_weather import with_weather
 from examples.flights.dimensions import WEATHER
 from examples.flights.maintainer import CompactionRound, DemoMaintainer
-from examples.flights.micro_batch import MicroBatch, last_batch, micro_batches
+from examples.flights.micro_batch import MicroBatch, files_taken, micro_batches
 from examples.flights.second_layer import LayerRun, SecondLayer
 from examples.flights.tables import DemoTables
 from examples.flights.weather_first import LOOKUP, WeatherFirst
@@ -132,7 +131,7 @@ def run_pipeline(
     def watch(shares: dict[str, float]) -> None:
         on_progress(shares)
         of_streams = [shares[group.name] for group in STREAMS]
-        let_in.let_in(len(arrivals.times[DEPARTURE.name]), _files_taken(queries[WEATHER.name]))
+        let_in.let_in(len(arrivals.times[DEPARTURE.name]), files_taken(queries[WEATHER.name]))
         if not arrivals.has_begun and all(of_streams) and layer.has_read(_last_change(wide)):
             arrivals.begin()
         if sum(of_streams) >= len(of_streams) / 2:
@@ -212,17 +211,10 @@ def _wait_for(
             failure = query.exception()
             if failure is not None:
                 raise failure
-            shares[name] = _files_taken(query) / file_counts[name]
+            shares[name] = files_taken(query) / file_counts[name]
         watch(shares)
     for query in queries.values():
         query.stop()
-
-
-def _files_taken(query: StreamingQuery) -> int:
-    """By the batches that are done; each takes one. A query that waits for its first file has no offset."""
-    last = last_batch(query)
-    offset = None if last is None else json.loads(last.end_offset)
-    return 0 if offset is None else int(offset["logOffset"]) + 1
 
 
 def _last_change(table: wt.Table) -> int:

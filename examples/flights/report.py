@@ -15,6 +15,7 @@ from string import Template
 from typing import Any
 
 from examples.flights.arrivals import RECORDS_PER_SECOND
+from examples.flights.barrier_report import barrier_charts, barrier_tile, barrier_values, look_text
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import Event, Series, Spec, bar_chart, curve_chart, lane_chart
 from examples.flights.features import GroupFill, cell_text, group_of, percent_text
@@ -25,6 +26,7 @@ from examples.flights.join_report import join_values
 from examples.flights.layer_report import layer_charts, layer_values, seconds_text
 from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import CarrierTable
+from examples.flights.third_layer import LayerLooks
 from examples.flights.verdict import DemoVerdict
 from examples.flights.weather_first import LOOKUP
 from examples.flights.wide_table import LABEL, STREAMS, TABLE_NAME, WIDENER
@@ -50,12 +52,18 @@ class DemoFindings:
     run: PipelineRun
     history: History
     freshness: Freshness
+    looks: LayerLooks
     widened: Widened
     verdict: DemoVerdict
     carriers: CarrierTable
     fill: Sequence[GroupFill]
     sample: Sequence[dict[str, Any]]
     total_seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether all that the demo says holds."""
+        return self.verdict.passed and self.looks.passed
 
     @property
     def change_count(self) -> int:
@@ -79,12 +87,14 @@ def render_report(findings: DemoFindings, library: str) -> str:
             f"them at the same time, each its own columns, with no join. The columns of the aircraft followed "
             f"the tail number in storage, from a table that a fourth query kept; a fifth kept the weather, in "
             f"which a sixth looked departures up. A seventh read what changed and kept "
-            f"<code>{escape(HOURLY_NAME)}</code> from it."
+            f"<code>{escape(HOURLY_NAME)}</code> from it. Then four more kept two tables that were read at "
+            f"one moment meanwhile."
         ),
         "tiles": _tiles(findings),
-        "differences": _differences(verdict),
+        "differences": _differences(verdict, findings.looks),
         **layer_values(run, history, findings.freshness, verdict.laws),
         **join_values(findings.widened, run.lookup, verdict),
+        **barrier_values(findings.looks),
         "pace": f"{RECORDS_PER_SECOND:,}",
         "sampled_count": str(len(history.fill)),
         "retry_sentence": _retry_sentence(findings),
@@ -119,6 +129,7 @@ def _charts(findings: DemoFindings) -> dict[str, Spec]:
         "fill_chart": _fill_chart(history),
         "commit_chart": _commit_chart(findings),
         **layer_charts(run, history, findings.freshness, findings.carriers, COLORS),
+        **barrier_charts(findings.looks),
         "file_chart": _file_chart(history),
         "level_chart": _level_chart(history, levels),
         "before_chart": _bucket_chart(history.buckets_before, history, levels),
@@ -151,6 +162,7 @@ def _tiles(findings: DemoFindings) -> str:
             f"flight or aircraft to widened columns, median; {verdict.widened_cell_count:,} cells",
         ),
         ("", f"{findings.change_count:,}", "changes told, with the row before and after"),
+        barrier_tile(findings.looks),
         (
             "bad" if broken_count else "good",
             f"{broken_count:,}",
@@ -163,7 +175,7 @@ def _tiles(findings: DemoFindings) -> str:
     )
 
 
-def _differences(verdict: DemoVerdict) -> str:
+def _differences(verdict: DemoVerdict, looks: LayerLooks) -> str:
     parts = [
         *(
             (
@@ -174,6 +186,11 @@ def _differences(verdict: DemoVerdict) -> str:
             for name, audit in verdict.audits.items()
         ),
         ("Laws of the table are broken", verdict.laws.ok, verdict.laws.findings),
+        (
+            "Tables that were read at one moment did not agree, or newest rows always did",
+            looks.passed,
+            [look_text(look) for look in looks.at_barriers if not look.agrees],
+        ),
     ]
     return "".join(
         f"<section><h2>{title}</h2><ul>"

@@ -49,6 +49,7 @@ def start_session(workspace: Workspace) -> SparkSession:
         "spark.scheduler.mode": "FAIR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(CORES),
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # they would belong to no barrier
         "spark.sql.streaming.numRecentProgressUpdates": "10000",  # all of them
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",

@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import widetable as wt
+from examples.flights.barrier_tables import (
+    BARRIER_TABLES,
+    COUNTS_NAME,
+    FLIGHTS_NAME,
+    create_barrier_tables,
+)
 from examples.flights.carrier_hourly import (
     HOURLY_KEY,
     HOURLY_NAME,
@@ -23,13 +29,17 @@ from examples.flights.workspace import Workspace
 
 @dataclass(frozen=True)
 class DemoTables:
-    """wide: of flights. hourly: of the second layer. departures: with the weather that was looked up."""
+    """wide: of flights. hourly: of the second layer. departures: with the weather that was looked up.
+    barrier_flights, barrier_counts: of the third layer.
+    """
 
     wide: wt.Table
     planes: wt.Table
     weather: wt.Table
     departures: wt.Table
     hourly: wt.Table
+    barrier_flights: wt.Table
+    barrier_counts: wt.Table
 
     def of(self, name: str) -> wt.Table:
         """By its name in the catalog. Raises KeyError."""
@@ -43,6 +53,8 @@ class DemoTables:
             WEATHER.table: self.weather,
             DEPARTURES_NAME: self.departures,
             HOURLY_NAME: self.hourly,
+            FLIGHTS_NAME: self.barrier_flights,
+            COUNTS_NAME: self.barrier_counts,
         }
 
 
@@ -71,7 +83,9 @@ def create_tables(workspace: Workspace) -> DemoTables:
         primary_key=list(KEY),
         options=DEPARTURES_OPTIONS,
     )
-    return DemoTables(wide, planes, weather, departures, create_hourly_table(workspace))
+    hourly = create_hourly_table(workspace)
+    barrier_tables = create_barrier_tables(workspace)
+    return DemoTables(wide, planes, weather, departures, hourly, *barrier_tables)
 
 
 def create_hourly_table(workspace: Workspace) -> wt.Table:
@@ -84,5 +98,5 @@ def create_hourly_table(workspace: Workspace) -> wt.Table:
 def open_tables(workspace: Workspace) -> DemoTables:
     """As a run left them. Raises NotFoundError."""
     catalog = wt.Catalog(str(workspace.warehouse))
-    names = (TABLE_NAME, PLANES.table, WEATHER.table, DEPARTURES_NAME, HOURLY_NAME)
+    names = (TABLE_NAME, PLANES.table, WEATHER.table, DEPARTURES_NAME, HOURLY_NAME, *BARRIER_TABLES)
     return DemoTables(*(catalog.table(name) for name in names))

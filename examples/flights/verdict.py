@@ -21,7 +21,14 @@ from examples.flights.audit import (
     expected_hourly,
     expected_table,
 )
-from examples.flights.carrier_hourly import HOURLY_NAME
+from examples.flights.barrier_tables import (
+    COUNTS_NAME,
+    COUNTS_SCHEMA,
+    FLIGHTS_NAME,
+    FLIGHTS_SCHEMA,
+    of_first_months,
+)
+from examples.flights.carrier_hourly import HOURLY_KEY, HOURLY_NAME
 from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
 from examples.flights.dimensions import DIMENSIONS
 from examples.flights.wide_table import KEY, TABLE_NAME, WIDENER
@@ -76,6 +83,7 @@ def judge(workspace: Workspace, wide: wt.Table, rows: Mapping[str, pa.Table]) ->
     """rows: of every table, by its name. Raises ValueError when one has other columns or types."""
     expected = expected_table(workspace)
     departures = expected_departures(workspace)
+    counted = of_first_months(expected, expected["month"])
     audits = {
         TABLE_NAME: audit_table(rows[TABLE_NAME], expected),
         **{
@@ -89,5 +97,9 @@ def judge(workspace: Workspace, wide: wt.Table, rows: Mapping[str, pa.Table]) ->
         },
         DEPARTURES_NAME: audit_rows(rows[DEPARTURES_NAME], departures, DEPARTURES_SCHEMA, KEY),
         HOURLY_NAME: audit_hourly(rows[HOURLY_NAME], expected_hourly(expected)),
+        FLIGHTS_NAME: audit_rows(rows[FLIGHTS_NAME], counted, FLIGHTS_SCHEMA, KEY),
+        COUNTS_NAME: audit_rows(
+            rows[COUNTS_NAME], expected_hourly(counted), COUNTS_SCHEMA, HOURLY_KEY
+        ),
     }
     return DemoVerdict(audits, wide.audit(start=0))

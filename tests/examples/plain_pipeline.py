@@ -14,9 +14,25 @@ from collections.abc import Iterator
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import widetable as wt
-from examples.flights.carrier_hourly import DELTA_SCHEMA, SUMS
+from examples.flights.barrier_files import FILE_COUNT, store_counted_streams
+from examples.flights.barrier_looks import Looks
+from examples.flights.barrier_tables import (
+    COUNTED_GROUPS,
+    COUNTS_NAME,
+    COUNTS_SCHEMA,
+    FLIGHTS_NAME,
+    INTERVAL_MILLIS,
+)
+from examples.flights.carrier_hourly import (
+    DELTA_SCHEMA,
+    HOURLY_KEY,
+    ROW_KIND,
+    SUMS,
+    changed_rows,
+)
 from examples.flights.dataset import Dataset
 from examples.flights.dimensions import WEATHER, dimension_options
 from examples.flights.facts import FACT_SCHEMA
@@ -25,6 +41,7 @@ from examples.flights.micro_batch import MicroBatch
 from examples.flights.pipeline import PipelineRun, StreamRun
 from examples.flights.second_layer import LayerRun, add_once
 from examples.flights.tables import DemoTables, create_tables
+from examples.flights.third_layer import LayerLooks
 from examples.flights.weather_first import LOOKUP, weather_needed
 from examples.flights.wide_table import DEPARTURE, STREAMS
 from examples.flights.workspace import Workspace
@@ -94,6 +111,29 @@ def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> Pip
         compactions=tuple(rounds),
         layer=LayerRun(tuple(layer), None),
     )
+
+
+def fill_barrier_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> LayerLooks:
+    """Those of the third layer, a barrier for each file; looks at both before and after its flights are counted."""
+    store_counted_streams(streams, workspace)
+    catalog, looks, began = wt.Catalog(str(workspace.warehouse)), Looks(workspace), time.time()
+    flights, counts = catalog.table(FLIGHTS_NAME), catalog.table(COUNTS_NAME)
+    roots = {
+        group.name: catalog.writer(FLIGHTS_NAME, group.name, [field.name for field in group.fields])
+        for group in COUNTED_GROUPS
+    }
+    job = catalog.writer(COUNTS_NAME, "counts")
+    for number in range(FILE_COUNT):
+        before, barrier = number * INTERVAL_MILLIS, (number + 1) * INTERVAL_MILLIS
+        for name, root in roots.items():
+            file = workspace.counted_stream(name) / f"{name}-{number:03d}.parquet"
+            root.write(pq.read_table(file), barrier=barrier, complete=True)
+        looks.uncommitted()
+        deltas = deltas_of(flights.changes(before, barrier, mode="barrier"))
+        rows = changed_rows(deltas, counts.lookup(deltas.select(HOURLY_KEY)))
+        job.write(rows.select([*COUNTS_SCHEMA.names, ROW_KIND]), barrier=barrier, complete=True)
+        looks.at_barrier()
+    return LayerLooks(began, tuple(looks.at_barriers), tuple(looks.newest))
 
 
 def deltas_of(changes: pa.Table) -> pa.Table:

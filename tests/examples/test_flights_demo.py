@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
+from examples.flights.barrier_files import FILE_COUNT, MOST_AHEAD
+from examples.flights.barrier_tables import BARRIER_TABLES
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
 from examples.flights.inputs import FILE_COUNTS
@@ -46,6 +48,7 @@ def test_the_demo_fills_all_tables_and_finds_wrong_values(tmp_path: Path) -> Non
     departures, hourly = catalog.table(DEPARTURES_NAME), catalog.table(HOURLY_NAME)
     _check_departures(departures)
     _check_hourly(hourly)
+    _check_barriers(run.stdout, report, catalog)
     _plant(hourly, "delay_sum", "carrier = 'UA' AND month = '2013-01'")
     _plant(departures, "temp", "temp > 0")
     check = _demo("--check", "--root", str(tmp_path))
@@ -90,6 +93,26 @@ def _check_hourly(hourly: wt.Table) -> None:
     assert {each.commit_user for each in appends} == {COMMIT_USER}
     # One batch that counts is enough: a slow start of Spark may find all of the wide table's changes there.
     assert len(appends) == len({each.commit_identifier for each in appends}) > 0
+
+
+def _check_barriers(said: str, report: str, catalog: wt.Catalog) -> None:
+    """Tables agree at each barrier; a file comes only when barriers of those before it were read, so there are some."""
+    sentence = re.search(
+        r"(\d+) barriers were read while the streams ran, and both tables agreed at (\d+) of them\. "
+        r"Their newest rows, which are not of one moment, were read \d+ times and disagreed (\d+) times",
+        said,
+    )
+    assert sentence, said
+    assert sentence[0] in report
+    assert "Newest rows of each (ReadUncommitted)" in report
+    read, agreed, disagreed = map(int, sentence.groups())
+    assert read == agreed > FILE_COUNT - MOST_AHEAD
+    assert disagreed > 0
+    with catalog.session(list(BARRIER_TABLES)) as session:
+        flights, counts = (session.table(name).scan().to_arrow() for name in BARRIER_TABLES)
+    assert pc.sum(counts["flights"]).as_py() == flights.num_rows == FLIGHT_COUNT
+    jobs = {job.name: job for job in catalog.topology().jobs()}
+    assert [job.sources for job in jobs.values() if job.kind == "derived"] == [BARRIER_TABLES[:1]]
 
 
 def _plant(table: wt.Table, column: str, where: str) -> None:

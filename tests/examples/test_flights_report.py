@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import re
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 import vl_convert
 
 import widetable as wt
 from examples.flights.audit import Audit, Difference
+from examples.flights.barrier_looks import BarrierLook
+from examples.flights.barrier_tables import COUNTS_NAME, FLIGHTS_NAME, Totals
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import Series, curve_chart
 from examples.flights.departure_weather import DEPARTURES_NAME
@@ -33,6 +37,7 @@ from examples.flights.pipeline import PipelineRun, StreamRun
 from examples.flights.punctuality import CarrierTable, Punctuality
 from examples.flights.report import DemoFindings, render_report
 from examples.flights.second_layer import LayerRun, Restart
+from examples.flights.third_layer import LayerLooks
 from examples.flights.verdict import DemoVerdict
 from examples.flights.weather_first import LOOKUP
 from examples.flights.wide_table import COLUMN_GROUPS, GROUPS, STREAMS, TABLE_NAME
@@ -48,6 +53,19 @@ JOURNEYS = [
 RIGHT = Audit(100, 3_700, 0, ())
 LAYER_RIGHT = Audit(10, 90, 0, ())
 LOOKED_UP = Audit(80, 1_280, 0, ())
+
+
+def _look(
+    at: float, barrier: int | None, flights: int, counted: int, delays: int = 0
+) -> BarrierLook:
+    return BarrierLook(at, barrier, Totals(flights, 0, 0, 0), Totals(counted, 0, delays, 0))
+
+
+LOOKS = LayerLooks(
+    1_000.0,
+    (_look(1_002.0, 2_000, 500, 500), _look(1_004.0, 3_000, 1_100, 1_100)),
+    (_look(1_001.0, None, 500, 0), _look(1_003.0, None, 1_100, 500), _look(1_005.0, None, 9, 9)),
+)
 
 
 def test_the_page_is_self_contained_and_says_that_all_is_right() -> None:
@@ -163,6 +181,48 @@ def test_the_page_tells_what_was_widened_and_looked_up_and_how_soon() -> None:
     assert "<b>1.5 s</b><span>flight or aircraft to widened columns, median; 500 cells" in page
 
 
+def test_the_page_draws_both_tables_at_barriers_and_how_far_newest_rows_are_apart() -> None:
+    page = render_report(_findings(RIGHT, LAYER_RIGHT), "")
+    said = "2 barriers were read while the streams ran, and both tables agreed at 2 of them"
+    assert said in page
+    assert "were read 3 times and disagreed 2 times, by up to 600 flights" in page
+    assert '<div class="tile good"><b>0</b><span>of 2 barriers' in page
+    charts = _charts(page)
+    for name in (FLIGHTS_NAME, COUNTS_NAME):
+        points = [
+            (each["x"], each["y"])
+            for each in charts["barrier_chart"]["data"]["values"]
+            if each["name"] == name
+        ]
+        assert points[:3] == [(0.0, 0), (2.0, 500), (4.0, 1_100)]
+    dashes = charts["barrier_chart"]["encoding"]["strokeDash"]["scale"]["range"]
+    assert dashes[0] != dashes[1]
+    apart = charts["uncommitted_chart"]["data"]["values"]
+    assert [(each["x"], each["y"]) for each in apart][:4] == [(0, 0), (1, 500), (3, 600), (5, 0)]
+
+
+@pytest.mark.parametrize(
+    ("at_barriers", "newest", "shown"),
+    [
+        ((_look(1_002.0, 2_000, 500, 499),), LOOKS.newest, "barrier 2000: flights 500, "),
+        ((_look(1_002.0, 2_000, 500, 500, 1),), LOOKS.newest, "barrier 2000: flights 500, "),
+        (LOOKS.at_barriers, LOOKS.newest[2:], "or newest rows always did"),
+        ((), LOOKS.newest, "or newest rows always did"),
+    ],
+    ids=["flights differ", "delays differ", "newest rows always agreed", "no barrier was read"],
+)
+def test_the_page_says_when_the_third_layer_does_not_show_what_it_must(
+    at_barriers: tuple[BarrierLook, ...], newest: tuple[BarrierLook, ...], shown: str
+) -> None:
+    looks = LayerLooks(LOOKS.began, at_barriers, newest)
+    findings = dataclasses.replace(_findings(RIGHT, LAYER_RIGHT), looks=looks)
+    assert not findings.passed
+    page = render_report(findings, "")
+    assert shown in page
+    assert '<div class="tile bad"><b>' in page
+    assert _findings(RIGHT, LAYER_RIGHT).passed
+
+
 def test_the_page_names_the_first_differences() -> None:
     difference = Difference(("2013-01", "<10:00>", "UA", 1), "arr_delay", 4, None)
     page = render_report(_findings(Audit(100, 3_700, 1, (difference,)), LAYER_RIGHT), "")
@@ -226,6 +286,7 @@ def _findings(
             buckets_after=buckets,
         ),
         freshness=Freshness(tuple(journeys)),
+        looks=LOOKS,
         widened=Widened(3, 250, (0.5, 1.5, 7.0)),
         verdict=DemoVerdict(
             {TABLE_NAME: audit, DEPARTURES_NAME: LOOKED_UP, HOURLY_NAME: layer_audit},

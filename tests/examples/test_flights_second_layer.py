@@ -40,7 +40,12 @@ from examples.flights.wide_table import (
 )
 from examples.flights.widened import read_widened
 from examples.flights.workspace import Workspace
-from tests.examples.plain_pipeline import deltas_of, fill_tables, join_by_dictionaries
+from tests.examples.plain_pipeline import (
+    deltas_of,
+    fill_barrier_tables,
+    fill_tables,
+    join_by_dictionaries,
+)
 
 FLIGHT_COUNT = 1_500
 Row = dict[str, Any]
@@ -73,6 +78,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
     streams = make_streams(join_by_dictionaries(dataset), dataset)
     store_streams(streams, workspace)
     run = fill_tables(workspace, streams)
+    fill_barrier_tables(workspace, streams)
     return Filled(workspace, run, open_tables(workspace))
 
 
@@ -207,10 +213,25 @@ def test_all_tables_are_as_they_must_be_and_all_laws_hold(filled: Filled) -> Non
     assert all(audit.row_count for audit in verdict.audits.values())
 
 
-@pytest.mark.parametrize("name", ["nyc.planes", "nyc.weather", "nyc.departure_weather", TABLE_NAME])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nyc.planes",
+        "nyc.weather",
+        "nyc.departure_weather",
+        TABLE_NAME,
+        "nyc.flights_at_barriers",
+        "nyc.hourly_at_barriers",
+    ],
+)
 def test_a_wrong_cell_of_any_table_fails_the_verdict(filled: Filled, name: str) -> None:
     rows = filled.rows
-    column = {"nyc.planes": "model", TABLE_NAME: "plane_model"}.get(name, "temp")
+    column = {
+        "nyc.planes": "model",
+        TABLE_NAME: "plane_model",
+        "nyc.flights_at_barriers": "sched_seq",
+        "nyc.hourly_at_barriers": "delay_sum",
+    }.get(name, "temp")
     index = rows[name].schema.get_field_index(column)
     values = rows[name][column].to_pylist()
     values[-1], before = None if values[-1] is not None else "nothing", values[-1]
