@@ -59,3 +59,31 @@ class KillingFileIO(LocalFileIO):
         if self._reached("before_hint"):
             kill_now()
         super().replace(path, data, durable=durable)
+
+
+class DiesAtPublish(LocalFileIO):
+    """Kills its process before the write of that number by which a name comes to be, or gets other bytes; those of
+    hints, marks and leases are not counted.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(fsync=False)
+        self.left = number
+
+    def publish(self, path: str, data: bytes) -> bool:
+        self._die(path)
+        return super().publish(path, data)
+
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        self._die(path)
+        super().replace(path, data, durable=durable)
+
+    def link(self, source: str, target: str, *, replace: bool = False) -> bool:
+        self._die(target)
+        return super().link(source, target, replace=replace)
+
+    def _die(self, path: str) -> None:
+        if not any(name in path for name in ("-lease-", "had-snapshots", "LATEST", "EARLIEST")):
+            self.left -= 1
+            if self.left < 0:
+                kill_now()

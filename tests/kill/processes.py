@@ -21,7 +21,11 @@ SCRIPTS = (
     "widener",
     "joiner",
     "bank_writer",
+    "barrier_program",
 )
+
+# What a life would import only when it gets there.
+_IMPORTED_LATE = ("pandas", "pyarrow.parquet", "widetable_lookup.host_caches")
 
 
 def start(
@@ -36,7 +40,7 @@ def start(
     """
     assert script in SCRIPTS
     context = get_context("forkserver")
-    context.set_forkserver_preload([f"tests.kill.{name}" for name in SCRIPTS])
+    context.set_forkserver_preload([*(f"tests.kill.{name}" for name in SCRIPTS), *_IMPORTED_LATE])
     process = context.Process(
         target=_run, args=(script, list(arguments), str(out), dict(environment or {}))
     )

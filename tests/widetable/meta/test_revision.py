@@ -14,7 +14,7 @@ import widetable as wt
 from tests.derived_job import Job, sink_table, source_table
 from tests.faults import Fault, FaultyFileIO
 from tests.forked import in_a_child
-from tests.kill.killing_file_io import kill_now
+from tests.kill.killing_file_io import DiesAtPublish
 from tests.revised_chain import Chain
 from widetable.errors import ConflictError, InvalidError, NotFoundError, StorageError
 from widetable.operations import session as session_module
@@ -83,34 +83,6 @@ def test_what_is_made_again_is_what_is_made_from_scratch(tmp_path: Path) -> None
     assert revised.y.changes(0, 50, mode="barrier")["x"].to_pylist() == [5]
     assert revised.versions() == {"d.x": 1, "d.y": 2, "d.z": 2}
     revised.audit()
-
-
-class DiesAtPublish(LocalFileIO):
-    """Kills its process before the write of that number by which a name comes to be, or gets other bytes; those of
-    hints, marks and leases are not counted.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(fsync=False)
-        self.left = number
-
-    def publish(self, path: str, data: bytes) -> bool:
-        self._die(path)
-        return super().publish(path, data)
-
-    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        self._die(path)
-        super().replace(path, data, durable=durable)
-
-    def link(self, source: str, target: str, *, replace: bool = False) -> bool:
-        self._die(target)
-        return super().link(source, target, replace=replace)
-
-    def _die(self, path: str) -> None:
-        if not any(name in path for name in ("-lease-", "had-snapshots", "LATEST", "EARLIEST")):
-            self.left -= 1
-            if self.left < 0:
-                kill_now()
 
 
 def test_killed_at_any_write_another_process_goes_on(tmp_path: Path) -> None:

@@ -23,9 +23,7 @@ def test_a_commit_does_not_wait_for_the_files_of_a_whole_barrier(tmp_path: Path)
     catalog = wt.Catalog(tmp_path, file_io=files)
     table, writer = catalog.table(NAME), catalog.writer(NAME, "w")
     # The first file that a compaction writes comes behind those of the appends.
-    files.run_before(
-        "open_output", lambda: go_on.wait(60), "/bucket-0/data-", skip=APPENDS
-    )
+    files.run_before("open_output", lambda: go_on.wait(60), "/bucket-0/data-", skip=APPENDS)
     for at in range(APPENDS):
         is_last = at == APPENDS - 1
         writer.write({"id": [at], "a": [at]}, barrier=10, complete=is_last)
