@@ -27,6 +27,10 @@ Mistake = Literal[
     "skip_to_newest",
     "reader_takes_newest_revision",
     "old_writer_is_not_refused",
+    "what_follows_is_taken",
+    "labels_go_back",
+    "who_left_is_forgotten",
+    "what_waits_is_forgotten",
 ]
 
 

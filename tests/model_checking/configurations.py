@@ -9,6 +9,7 @@ from typing import Final
 
 from tests.model_checking.chain import forget
 from tests.model_checking.configuration import Configuration, Job, Mistake, Root
+from tests.model_checking.order import Order
 from tests.model_checking.protocol import Protocol
 from tests.model_checking.revision import Revision
 from tests.model_checking.search import Explored, explore
@@ -81,11 +82,19 @@ MISTAKES: Final[dict[Mistake, str]] = {
     "skip_to_newest": "skips",
     "reader_takes_newest_revision": REVISION,
     "old_writer_is_not_refused": REVISION,
+    "what_follows_is_taken": "order-shared",
+    "labels_go_back": "order-own",
+    "who_left_is_forgotten": "order-own",
+    "what_waits_is_forgotten": "order-own",
 }
+# In which order records meet: two writers of one column, and of a column each.
+ORDERS: Final = {"order-shared": True, "order-own": False}
 
 
 def search(name: str, mistake: Mistake | None = None) -> Explored:
     forget()
     if name == REVISION:
         return explore(Revision(last=3, to=1, crashes=2, mistake=mistake))
+    if name in ORDERS:
+        return explore(Order(last=3, batches=2, is_shared=ORDERS[name], mistake=mistake))
     return explore(Protocol((CONFIGURATIONS | LARGE)[name], mistake))
