@@ -147,9 +147,13 @@ class Session:
                     return {name: self._newest(table) for name, table in tables.items()}
                 staged = _staged(tables) if consistency == READ_COMMITTED else {}
                 revision = _active_revision(tables)
-                self._barrier = _newest_common(tables, revision, staged) if as_of is None else as_of
+                views = {
+                    name: StagedBarriers(barrier_views(table, revision), staged.get(name, ()))
+                    for name, table in tables.items()
+                }
+                self._barrier = _newest_common(views) if as_of is None else as_of
                 return {
-                    name: self._at(table, self._barrier, revision, staged.get(name, ()))
+                    name: self._at(table, views[name], self._barrier)
                     for name, table in tables.items()
                 }
             except NotFoundError:
@@ -167,14 +171,8 @@ class Session:
             self._pin(table, latest_id)
         return SessionTable(table, None, latest_id)
 
-    def _at(
-        self,
-        table: OpenTable,
-        barrier: int,
-        revision: int | None,
-        staged: Sequence[StagedCommit],
-    ) -> SessionTable:
-        view = StagedBarriers(barrier_views(table, revision), staged).view(barrier)
+    def _at(self, table: OpenTable, views: StagedBarriers, barrier: int) -> SessionTable:
+        view = views.view(barrier)
         self._pin(table, view.first_id)
         return SessionTable(table, view, None)
 
@@ -210,19 +208,11 @@ def _staged(tables: Mapping[str, OpenTable]) -> dict[str, list[StagedCommit]]:
     }
 
 
-def _newest_common(
-    tables: Mapping[str, OpenTable],
-    revision: int | None,
-    staged: Mapping[str, Sequence[StagedCommit]],
-) -> int:
-    """The newest barrier that is complete and exact in all."""
-    views = {name: barrier_views(table, revision) for name, table in tables.items()}
-    slowest = min(views, key=lambda name: views[name].newest().frontier)
-    state = views[slowest].newest()
-    found = common_barrier(views.values())
-    if any(staged.values()):
-        ahead = [StagedBarriers(one, staged.get(name, ())) for name, one in views.items()]
-        found = newest_staged(ahead, found)
+def _newest_common(tables: Mapping[str, StagedBarriers]) -> int:
+    """The newest barrier that is complete and exact in all, or is about to be."""
+    slowest = min(tables, key=lambda name: tables[name].state.frontier)
+    state = tables[slowest].state
+    found = newest_staged(tables.values(), common_barrier([one.views for one in tables.values()]))
     if found:
         return found
     if not state.frontier:

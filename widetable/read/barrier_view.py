@@ -26,6 +26,7 @@ import contextlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from widetable.commit.barrier_state import BARRIERS, BarrierState, check_barrier, label_of, state_at
 from widetable.commit.barrier_table import interval_of
@@ -74,7 +75,8 @@ class BarrierViews:
         """ids: of the snapshots that are kept. visible: the last revision that counts, of that of the newest one."""
         self.interval = interval_of(schema, path)
         self._level0 = level0
-        self._load_any = level0.load
+        # Bisections of one moment look at the same snapshots.
+        self._load_any = lru_cache(maxsize=256)(level0.load)
         self._live_files = live_files
         self._path = path
         self.ids = self._of_revision(ids[self._unknown(ids) :], visible)

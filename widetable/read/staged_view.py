@@ -11,6 +11,7 @@ read committed. Raises what `barrier_view` raises.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from widetable.commit.barrier_state import DERIVED, BarrierState
 from widetable.commit.staged_commit import StagedCommit, in_force
@@ -18,35 +19,35 @@ from widetable.read.barrier_view import BarrierView, BarrierViews
 
 
 class StagedBarriers:
-    """views: of the table, opened after the notes were read. staged: the notes."""
+    """views: of the table, made after the notes were read; state: how far its snapshots are. staged: the notes."""
 
     def __init__(self, views: BarrierViews, staged: Sequence[StagedCommit]) -> None:
-        self._views = views
-        self._state = views.newest()
-        self._staged = in_force(staged, self._state)
+        self.views: Final = views
+        self.state: Final = views.newest()
+        self._staged = in_force(staged, self.state)
 
     @property
     def frontier(self) -> int:
         """The barrier up to which the table would be complete."""
-        return staged_frontier(self._state, {w: one.barrier for w, one in self._staged.items()})
+        return staged_frontier(self.state, {w: one.barrier for w, one in self._staged.items()})
 
     def shows(self, barrier: int) -> bool:
         """Whether it can be read at that barrier."""
-        if barrier <= self._state.frontier:
-            return self._views.exact.at_most(barrier) == barrier
-        derived = [w for w, member in self._state.members.items() if member.kind == DERIVED]
+        if barrier <= self.state.frontier:
+            return self.views.exact.at_most(barrier) == barrier
+        derived = [w for w, member in self.state.members.items() if member.kind == DERIVED]
         return barrier <= self.frontier and all(self._came_to(w) == barrier for w in derived)
 
     def view(self, barrier: int) -> BarrierView:
         """Where its rows are. Raises NotFoundError for a barrier that it does not show."""
-        if barrier <= self._state.frontier or not self.shows(barrier):
-            return self._views.view(barrier)
+        if barrier <= self.state.frontier or not self.shows(barrier):
+            return self.views.view(barrier)
         files = [e for one in self._staged.values() if one.barrier <= barrier for e in one.entries]
-        return self._views.ahead(barrier, files)
+        return self.views.ahead(barrier, files)
 
     def _came_to(self, writer: str) -> int:
         staged = self._staged.get(writer)
-        return self._state.members[writer].frontier if staged is None else staged.barrier
+        return self.state.members[writer].frontier if staged is None else staged.barrier
 
 
 def staged_frontier(state: BarrierState, barriers: dict[str, int]) -> int:
@@ -58,7 +59,9 @@ def staged_frontier(state: BarrierState, barriers: dict[str, int]) -> int:
 
 
 def newest_staged(tables: Collection[StagedBarriers], committed: int) -> int:
-    """The newest barrier of all of them; committed: that of their snapshots alone, 0 for none."""
+    """The newest barrier of all of them; committed: that of their snapshots alone, 0 for none, which is this one where
+    nothing is staged.
+    """
     barrier = min(table.frontier for table in tables)
     if barrier > committed and all(table.shows(barrier) for table in tables):
         return barrier
