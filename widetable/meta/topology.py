@@ -46,7 +46,7 @@ from widetable.meta.departure import (
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
-from widetable.meta.system_tables import bring_up_to_date, system_rows
+from widetable.meta.system_tables import SystemTables
 from widetable.meta.table_barriers import TableBarrier, table_barriers
 from widetable.meta.table_progress import (
     FIRST_VERSION,
@@ -178,14 +178,19 @@ class Topology:
         return _live(self._read())
 
     def rebuild(self) -> dict[str, int]:
-        """Bring the tables of FLIP-276 in the database `__meta` up to date, made where they are not there:
-        `__META_ETL_SOURCE` and `__META_ETL_SINK`, what running jobs read and write, `__META_TABLE_VERSION`, the tables
-        under barriers. They may be dropped at any time. Returns the number of rows of each, by its name.
+        """Bring the tables in the database `__meta` up to date, made where they are not there: those of FLIP-276,
+        `__META_ETL_SOURCE`, `__META_ETL_SINK` and `__META_TABLE_VERSION`, with `__META_JOB`, `__META_BARRIER`,
+        `__META_JOB_BARRIER` and `__META_REVISION`. They may be dropped at any time; what goes then are the times of
+        barriers whose snapshots have expired. Returns the number of rows of each, by its name.
         """
         tables = self._read()
-        return bring_up_to_date(
-            self._warehouse, system_rows(_running(_live(tables)), self._progress(tables))
-        )
+        opened = {table.name: self._opened(table.name) for table in tables}
+        kept = {name: KeptBarriers(table) for name, table in opened.items()}
+        first = next(iter(opened.values()), None)
+        notes = None if first is None else notes_of(first._file_io, first._paths)
+        revisions = [] if notes is None else notes.all()
+        system = SystemTables(tables, self._progress(tables), kept, revisions)
+        return system.bring_up_to_date(self._warehouse)
 
     def tables(self) -> list[TableProgress]:
         """How far each table under barriers is; by layer, then by name."""
