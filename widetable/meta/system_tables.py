@@ -23,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
+
 from widetable.commit.barrier_state import BarrierState
 from widetable.commit.revision_notes import RevisionNote
 from widetable.commit.writer_registration import RUNNING, Job
@@ -179,8 +181,10 @@ def _bring(table: OpenTable, form: _Form, there: Set[_Row], rows: Set[_Row]) -> 
     changed = [(*row, "+I") for row in _by_key(rows - there, form)]
     changed += [(*row, "-D") for row in _by_key(gone, form)]
     if changed:
-        names = [*form.columns, ROW_KIND_COLUMN]
-        write(table, dict(zip(names, map(list, zip(*changed, strict=True)), strict=True)))
+        columns = list(zip(*changed, strict=True))
+        fields = [*table.schema.arrow_schema(), pa.field(ROW_KIND_COLUMN, pa.string())]
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, fields, strict=True)]
+        write(table, pa.table(arrays, pa.schema(fields)))
 
 
 def _by_key(rows: Iterable[_Row], form: _Form) -> list[_Row]:
