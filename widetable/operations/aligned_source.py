@@ -16,6 +16,7 @@ InvalidError for sources under different barriers, and what reading a table rais
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -87,7 +88,7 @@ class AlignedSource:
         changes = [barrier_changes(source, self._active) for source in self._sources]
         found = [one.choices(start).up_to(newest) for one in changes]
         chosen = next_barrier(found, self._interval, is_first=start == 0)
-        if chosen is None:
+        if chosen is None or (start == 0 and not self._has_rows(chosen)):
             return None
         if start == 0:
             self._keep(chosen)
@@ -164,6 +165,16 @@ class AlignedSource:
             InsertRead(self._source.table, split.snapshot_id, split, self._source.columns)
             for split in scan.splits()
         ]
+
+    def _has_rows(self, barrier: int) -> bool:
+        """Whether all sources can be read as of a barrier that their changes stop at. The changes may be far behind the
+        rows, and the rows of then have expired: a later one will do, once it is there.
+        """
+        with contextlib.suppress(NotFoundError):
+            for source in self._sources:
+                barrier_views(source, self._active).view(barrier)
+            return True
+        return False
 
     def _keep(self, barrier: int) -> None:
         """What a new job begins with."""
