@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
@@ -126,12 +127,14 @@ class Etl:
                 action=f"spark.conf.set({_NO_DATA!r}, 'false')",
             )
         topology = self._catalog.topology()
-        topology.register(self._job, sources=list(dict.fromkeys(self._sources)), sinks=sinks)
+        sources = list(dict.fromkeys(self._sources))
+        declare = partial(topology.register, self._job, sources=sources, sinks=sinks)
+        declare()
         parts = [
             SinkTable(self._catalog.table(name), rows, sinks[name]) for name, rows in made.items()
         ]
         return EtlSink(
-            self._spark, topology, self._job, parts, self._storage, is_root=not self._sources
+            self._spark, topology, self._job, parts, self._storage, declare, is_root=not sources
         )
 
 

@@ -45,6 +45,7 @@ from widetable.meta.departure import (
 )
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
+from widetable.meta.job_tables import check_alike
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
 from widetable.meta.system_tables import SystemTables
 from widetable.meta.table_barriers import TableBarrier, table_barriers
@@ -102,8 +103,7 @@ class Topology:
             tuple(JobSink(table, columns) for table, columns in given.items()),
             str(uuid.uuid4()),
         )
-        for table in read:
-            self._opened(table)
+        check_alike(name, {table: self._opened(table) for table in (*read, *given)})
         self._claim(new)
         self._forget_elsewhere(new)
         return new
