@@ -32,7 +32,7 @@ from widetable.commit.writer_registration import (
     write_registration,
 )
 from widetable.errors import NotFoundError
-from widetable.meta.barrier_floor import check_consumer, keep_common_barriers
+from widetable.meta.barrier_floor import check_consumer, keep_common_barriers, renew_consumer
 from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
 from widetable.meta.delays import Delays, delays_of
@@ -118,7 +118,9 @@ class Topology:
         return started
 
     def renew(self, job: str) -> Job:
-        """Say that it goes on. One that ran out is looked at as a new one is."""
+        """Say that it goes on; its sources go on to keep what it has not read. One that ran out is looked at as a new
+        one is.
+        """
         known = self._known(job)
         notes = [note for table in self._read() for note in table.notes if note.job.name == job]
         if all(note.force is Force.IN_FORCE for note in notes):
@@ -126,6 +128,8 @@ class Topology:
                 self._write(known, table)
         else:
             self._claim(known)
+        for source in known.sources:
+            renew_consumer(self._opened(source), known.name)
         return known
 
     def drop(self, job: str, *, force: bool = False, dry_run: bool = False) -> list[str]:

@@ -151,7 +151,8 @@ class AlignedSource:
         if start and not barrier and self._consumers.next_snapshot(self.job) is None:
             raise ConflictError(
                 f"job {self.job!r}",
-                found=f"{self._table.path}, which its records up to barrier {start} are not made of",
+                found=f"{self._table.path}, which its records up to barrier {start} are not made of: it has no "
+                "consumer there, or that was deleted or forgotten (consumer.expiration-time)",
                 expected="the sources that it had",
                 action="Drop the job, make its tables again, and start with a new checkpoint.",
             )

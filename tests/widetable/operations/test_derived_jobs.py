@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -374,3 +376,44 @@ def test_a_new_job_reads_rows_from_before_a_column(tmp_path: Path) -> None:
     assert [row for batch in batches for row in batch.to_pylist()] == [
         {"w": n, "u": None, "_row_kind": "+I"} for n in range(10)
     ]
+
+
+@pytest.mark.parametrize("is_renewed", [True, False])
+def test_a_source_that_forgets_consumers_keeps_those_of_jobs_that_run(
+    tmp_path: Path, is_renewed: bool
+) -> None:
+    """The job waits for y for longer than consumers of x may stand still, and x goes on."""
+    options = {"consumer__expiration_time": "1 h", "widetable__barriers_kept": "0"}
+    tables = {"x": source_table(tmp_path, "x", **options), "y": source_table(tmp_path, "y")}
+    catalog = wt.Catalog(tmp_path)
+    topology = catalog.topology()
+    job = Job("count", tables, sink_table(tmp_path, "z", ["x", "y"]))
+    topology.register("count", sources=["d.x", "d.y"], sinks={"d.z": None})
+    topology.running("count")
+    x, y = (catalog.writer(f"d.{name}", "w") for name in "xy")
+    for writer in (x, y):
+        put(writer, range(10), 10)
+    assert job.run() == [10]
+    topology.keep()
+    for barrier in range(20, 70, 10):
+        put(x, range(barrier, barrier + 10), barrier)
+    consumers = list(Path(tables["x"].path, "consumer").iterdir())
+    assert {file.name for file in consumers} == {"consumer-count", "consumer-widetable-barriers"}
+    two_hours_ago = time.time() - 7_200
+    for file in consumers:
+        os.utime(file, (two_hours_ago, two_hours_ago))
+    if is_renewed:
+        topology.renew("count")
+        topology.keep()
+    forgotten = tables["x"].expire_snapshots(1, 1, 0).consumers
+    put(y, range(10, 20), 60)
+    if is_renewed:
+        assert forgotten == ()
+        assert job.run() == [40, 60]
+        assert rows(job.sink.scan(barrier=60))[0]["x"] == 60
+    else:
+        assert forgotten == ("count", "widetable-barriers")
+        with pytest.raises(ConflictError, match="was deleted or forgotten"):
+            Job("count", tables, job.sink, run="2").run()
+        with pytest.raises(NotFoundError, match="have expired"):
+            job.run()
