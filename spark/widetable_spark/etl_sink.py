@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -124,11 +124,11 @@ class EtlSink:
 
     def _back(self, job: str, *_: object) -> None:
         """Where nobody waits for it: at first, or as somebody has dropped it while it goes on."""
-        try:
+        with suppress(NotFoundError):
             self._topology.running(job)
-        except NotFoundError:
-            self._declare()
-            self._topology.running(job)
+            return
+        self._declare()
+        self._topology.running(job)
 
     def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch | None:
         """None for what Spark runs first where the sources have no barrier in common yet: it belongs to none."""
