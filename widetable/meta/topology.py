@@ -12,6 +12,7 @@ raises.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -129,7 +130,8 @@ class Topology:
         else:
             self._claim(known)
         for source in known.sources:
-            renew_consumer(self._opened(source), known.name)
+            with contextlib.suppress(NotFoundError):  # its query is told that it was dropped
+                renew_consumer(self._opened(source), known.name)
         return known
 
     def drop(self, job: str, *, force: bool = False, dry_run: bool = False) -> list[str]:

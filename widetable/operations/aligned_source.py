@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from widetable.barrier_options import BARRIER_INTERVAL
@@ -29,6 +30,7 @@ from widetable.operations.barrier_scan import (
     barrier_changes,
     barrier_scan,
     barrier_views,
+    behind_expiry,
     first_kept_for,
     newest_revision,
 )
@@ -57,6 +59,7 @@ class AlignedSource:
         self._table = table
         self._sources = sources
         self._lead = lead
+        self._tables = (*sources, lead)
         self._source = change_source(table, columns)
         self._interval = _interval(sources)
         self._active = active_revision(table)
@@ -72,6 +75,9 @@ class AlignedSource:
 
     def planned(self, barrier: int) -> int | None:
         """What is known to come after a barrier; 0: at the beginning of a query."""
+        return behind_expiry(self._tables, lambda: self._planned(barrier))
+
+    def _planned(self, barrier: int) -> int | None:
         start = self._start(barrier)
         found = self._plans.after(start)
         if found is not None and start == 0:
@@ -84,6 +90,9 @@ class AlignedSource:
         """
         if newest_revision(self._lead) != self.revision:
             raise revised(self.job, self.revision)
+        return behind_expiry(self._tables, lambda: self._decided(barrier, newest))
+
+    def _decided(self, barrier: int, newest: int | None) -> int | None:
         start = self._start(barrier)
         changes = [barrier_changes(source, self._active) for source in self._sources]
         found = [one.choices(start).up_to(newest) for one in changes]
@@ -99,7 +108,8 @@ class AlignedSource:
 
     def newest(self) -> int:
         """The barrier up to which the table is complete."""
-        return barrier_views(self._table, self._active).newest().frontier
+        views = partial(barrier_views, self._table, self._active)
+        return behind_expiry(self._tables, lambda: views().newest().frontier)
 
     def reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
         """Readers of what lies between two barriers. What one list has comes in this order; no two lists of the same
@@ -107,6 +117,9 @@ class AlignedSource:
         """
         if after == barrier:
             return []
+        return behind_expiry(self._tables, lambda: self._reads(after, barrier))
+
+    def _reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
         start = after or self._plans.before(barrier)
         if start is None:
             raise NotFoundError(
@@ -129,7 +142,8 @@ class AlignedSource:
     def record(self, barrier: int) -> None:
         """All up to a barrier is done with, and the changes after it are yet to be read."""
         if barrier:
-            needed = barrier_changes(self._table, self._active).first_needed(barrier)
+            changes = partial(barrier_changes, self._table, self._active)
+            needed = behind_expiry(self._tables, lambda: changes().first_needed(barrier))
             if needed != self._consumers.next_snapshot(self.job):
                 self._consumers.record(self.job, needed)
 

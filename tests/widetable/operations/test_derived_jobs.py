@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ import widetable as wt
 from tests.derived_job import Job, sink_table, source_table
 from widetable.errors import ConflictError, NotFoundError
 from widetable.operations.aligned_source import AlignedSource
+from widetable.storage.local import LocalFileIO
 
 
 def rows(scan: wt.TableScan) -> list[dict[str, int]]:
@@ -417,3 +420,54 @@ def test_a_source_that_forgets_consumers_keeps_those_of_jobs_that_run(
             Job("count", tables, job.sink, run="2").run()
         with pytest.raises(NotFoundError, match="have expired"):
             job.run()
+
+
+class ExpiresMeanwhile(LocalFileIO):
+    """Before it reads a snapshot file for the so many-th time, all snapshots expire that may."""
+
+    def __init__(self, table: wt.Table, reads_before: int) -> None:
+        super().__init__(fsync=False)
+        self.table = table
+        self.reads_left: int | None = reads_before
+
+    def read(self, path: str) -> bytes:
+        if self.reads_left is not None and "/snapshot/snapshot-" in path:
+            self.reads_left -= 1
+            if self.reads_left < 0:
+                self.reads_left = None
+                self.table.expire_snapshots(1, 1, 0)
+        return super().read(path)
+
+
+LOOKS: dict[str, tuple[Callable[[AlignedSource, wt.Table], object], object]] = {
+    "decided": (lambda source, _: source.decided(60, None), 80),
+    "reads": (lambda source, _: len(source.reads(60, 80)), 1),
+    "record": (lambda source, _: source.record(80), None),
+    "scan": (lambda _, table: table.scan(barrier=80).count(), 80),
+    "changes": (lambda _, table: table.changes(70, 80, mode="barrier").num_rows, 10),
+}
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_an_expiry_meanwhile_is_no_end_of_a_job(tmp_path: Path, producer: str) -> None:
+    """It takes snapshots that nobody needs, and a look at all barriers goes through them."""
+    made = tmp_path / "made"
+    x = source_table(made, "x", changelog_producer=producer, widetable__barriers_kept="0")
+    job = Job("count", {"x": x}, sink_table(made, "z", ["x"]))
+    writer = wt.Catalog(made).writer("d.x", "w")
+    for barrier in range(10, 90, 10):
+        put(writer, range(barrier, barrier + 10), barrier)
+        if barrier == 60:
+            assert job.run() == [60]
+    for name, (look, expected) in LOOKS.items():
+        reads_before, was_in_between = 0, True
+        while was_in_between:
+            warehouse = shutil.copytree(made, tmp_path / f"{name}-{reads_before}")
+            catalog = wt.Catalog(warehouse)
+            storage = ExpiresMeanwhile(catalog.table("d.x"), reads_before)
+            table = wt.Catalog(warehouse, file_io=storage).table("d.x")
+            source = AlignedSource("count", table, [table], catalog.table("d.z"), None)
+            assert look(source, table) == expected, (name, reads_before)
+            was_in_between = storage.reads_left is None
+            reads_before += 1
+        assert reads_before > 1, name
