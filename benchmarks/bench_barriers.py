@@ -45,8 +45,9 @@ import widetable as wt
 began = time.perf_counter()
 topology = wt.Catalog(sys.argv[1]).topology()
 assert len(topology.tables()) == 10
-topology.rebuild()
+counts = topology.rebuild()
 print(time.perf_counter() - began)
+assert counts["__meta.__META_BARRIER"] >= 10
 """
 
 
@@ -226,12 +227,20 @@ def _scans(work: Path, extras: int, rows: int, rounds: int) -> Row:
 def _sessions(work: Path, snapshots: int, openings: int) -> list[Row]:
     catalog = wt.Catalog(work)
     names = [f"bench.t{i}" for i in range(10)]
+    writers = []
     for name in names:
         _table(work, name, True, write_only="true")
-        writer = catalog.writer(name, "w")
-        writer.write(_rows(0, 10), barrier=10, complete=True)
-        for number in range(2, snapshots + 1):
-            writer.complete(10 * number)
+        writers.append(catalog.writer(name, "w"))
+        writers[-1].write(_rows(0, 10), barrier=10, complete=True)
+    few = max(snapshots // 10, 3)
+    rebuilt = []
+    for first, last, seconds in ((2, few, 10), (few + 1, snapshots, 30)):
+        for writer in writers:
+            for number in range(first, last + 1):
+                writer.complete(10 * number)
+        rebuilt.append(_rebuilt(work, last, seconds))
+        for table in catalog.list_tables("__meta"):
+            catalog.drop_table(table)
     took = []
     for _ in range(openings):
         began = time.perf_counter()
@@ -239,12 +248,9 @@ def _sessions(work: Path, snapshots: int, openings: int) -> list[Row]:
             pass
         took.append(time.perf_counter() - began)
     p50, p99 = (float(np.percentile(took, of)) for of in (50, 99))
-    command = [sys.executable, "-c", _REBUILT, str(work)]
-    rebuilt = float(subprocess.run(command, capture_output=True, check=True).stdout)
-    tables = f"10 tables x {snapshots:,} snapshots"
     return [
         Row(
-            f"open a session, {tables}",
+            f"open a session, 10 tables x {snapshots:,} snapshots",
             f"p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms",
             "",
             None,
@@ -252,13 +258,19 @@ def _sessions(work: Path, snapshots: int, openings: int) -> list[Row]:
             p99 <= 0.05,
             {"p50": p50, "p99": p99},
         ),
-        Row(
-            f"topology and __meta anew, {tables}",
-            f"{rebuilt:.2f} s",
-            "",
-            None,
-            "<= 30 s",
-            rebuilt <= 30,
-            {"seconds": rebuilt},
-        ),
+        *rebuilt,
     ]
+
+
+def _rebuilt(work: Path, snapshots: int, seconds: int) -> Row:
+    command = [sys.executable, "-c", _REBUILT, str(work)]
+    took = float(subprocess.run(command, capture_output=True, check=True).stdout)
+    return Row(
+        f"topology and __meta anew, 10 tables x {snapshots:,} snapshots",
+        f"{took:.2f} s",
+        "",
+        None,
+        f"<= {seconds} s",
+        took <= seconds,
+        {"seconds": took},
+    )

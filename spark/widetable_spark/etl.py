@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
@@ -126,12 +127,14 @@ class Etl:
                 action=f"spark.conf.set({_NO_DATA!r}, 'false')",
             )
         topology = self._catalog.topology()
-        topology.register(self._job, sources=list(dict.fromkeys(self._sources)), sinks=sinks)
+        sources = list(dict.fromkeys(self._sources))
+        declare = partial(topology.register, self._job, sources=sources, sinks=sinks)
+        declare()
         parts = [
             SinkTable(self._catalog.table(name), rows, sinks[name]) for name, rows in made.items()
         ]
         return EtlSink(
-            self._spark, topology, self._job, parts, self._storage, is_root=not self._sources
+            self._spark, topology, self._job, parts, self._storage, declare, is_root=not sources
         )
 
 
@@ -150,10 +153,14 @@ def _owned(
 
 def signed_sum(column: Column | str) -> Column:
     """The sum of a column over changes: what is new counts, what is old is taken off. Nulls count nothing; a sum of
-    which all is gone is 0. The smallest value of an integer type has no negative: cast such a column to a wider type.
+    which all is gone is 0. The smallest value of an integer type has no negative: Spark's ArithmeticException or
+    SparkRuntimeException when it is taken off; cast such a column to a wider type.
     """
     value = sf.col(column) if isinstance(column, str) else instance(column, Column, "column")
-    return sf.sum(sf.when(_is_new(), value).otherwise(-value))
+    # Only there a number that is not 0 is its own negative; without spark.sql.ansi.enabled Spark goes on with it.
+    has_negative = (value != -value) | (value == 0) | sf.isnan(value)
+    told = sf.raise_error(sf.lit("signed_sum: the smallest value has no negative; cast the column"))
+    return sf.sum(sf.when(_is_new(), value).when(~has_negative, told).otherwise(-value))
 
 
 def signed_count() -> Column:

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +23,15 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from widetable import CommitMessage, ConflictError, InvalidError, Table, Topology, WidetableError
+from widetable import (
+    CommitMessage,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    Table,
+    Topology,
+    WidetableError,
+)
 from widetable.connector import BarrierPlans, JobBatch, JobWriter, instance, interval_of, refused
 from widetable_spark.query_offsets import QueryOffsets
 from widetable_spark.source_options import PATH, parse_options
@@ -56,10 +64,13 @@ class EtlSink:
         job: str,
         tables: Sequence[SinkTable],
         storage: Mapping[str, str],
+        declare: Callable[[], object],
         *,
         is_root: bool,
     ) -> None:
+        """declare: says what the job reads and writes."""
         self._spark = spark
+        self._declare = declare
         self._topology = topology
         self._job = job
         self._tables = tables
@@ -103,11 +114,21 @@ class EtlSink:
         if self._run is None or self._run.query_id != query_id or not self._run.query.isActive:
             query = self._spark.streams.get(query_id)
             assert query is not None, "the query that calls is there"
-            writers = [JobWriter(p.table, self._job, query_id, p.columns) for p in self._tables]
+            writers = [
+                JobWriter(p.table, self._job, query_id, p.columns, self._back) for p in self._tables
+            ]
             self._topology.running(self._job)
             self._topology.keep()
             self._run = _EtlRun(query, query_id, writers, self._job, self._topology, self._is_root)
         return self._run
+
+    def _back(self, job: str, *_: object) -> None:
+        """Where nobody waits for it: at first, or as somebody has dropped it while it goes on."""
+        with suppress(NotFoundError):
+            self._topology.running(job)
+            return
+        self._declare()
+        self._topology.running(job)
 
     def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch | None:
         """None for what Spark runs first where the sources have no barrier in common yet: it belongs to none."""

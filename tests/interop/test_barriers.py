@@ -63,3 +63,22 @@ def test_what_pypaimon_writes_belongs_to_the_next_barrier(
     assert row_texts(table.scan(barrier=30).to_arrow().to_pylist()) == rows(table)
     report = table.audit()
     assert not report.findings
+
+
+def test_what_meta_says_is_read_as_any_table(tmp_path: Path, pypaimon_rows: Reader) -> None:
+    new_table(tmp_path)
+    catalog = wt.Catalog(tmp_path)
+    writer = catalog.writer(NAME, "ours")
+    for barrier in (10, 20):
+        writer.write({"id": [barrier], "a": [1]}, barrier=barrier, complete=True)
+    counts = catalog.topology().rebuild()
+    assert {name.partition("META_")[2]: count for name, count in counts.items() if count} == {
+        "ETL_SINK": 1,
+        "TABLE_VERSION": 1,
+        "JOB": 1,
+        "BARRIER": 2,
+        "JOB_BARRIER": 2,
+    }
+    for name in counts:
+        table = catalog.table(name)
+        assert pypaimon_rows(table) == rows(table)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 import widetable as wt
 import widetable_spark
+from tests.patience import wait_for
 from widetable.errors import InvalidError
 
 
@@ -165,3 +169,62 @@ def test_what_is_no_argument_is_refused(
         with pytest.raises(wt.WidetableError):
             call()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_the_smallest_value_is_told_where_it_is_taken_off(spark: SparkSession, ansi: str) -> None:
+    """It has no negative in its type; without ANSI Spark takes it for its own."""
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        for type, bits in (("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)):
+            smallest = -(1 << (bits - 1))
+            rows = [(smallest, "+I"), (smallest, "-U"), (5, "+U"), (None, "-D"), (0, "-D")]
+            changes = spark.createDataFrame(rows, "v bigint, _row_kind string")
+            narrow = changes.select(sf.col("v").cast(type), "_row_kind")
+            total = widetable_spark.signed_sum("v")
+            with pytest.raises(PySparkException, match=r"ARITHMETIC_OVERFLOW|has no negative"):
+                narrow.agg(total).collect()
+            wider = narrow.select(sf.col("v").cast("decimal(20,0)").alias("v"), "_row_kind")
+            assert int(wider.agg(total).collect()[0][0]) == 5
+        of_doubles = spark.createDataFrame(
+            [(float("nan"), "+I"), (float("nan"), "-D"), (0.0, "-D")], "v double, _row_kind string"
+        )
+        assert str(of_doubles.agg(total).collect()[0][0]) == "nan"
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before or "true")
+
+
+def test_a_query_that_was_dropped_and_goes_on_is_registered_again(
+    jobs: SparkSession, catalog: wt.Catalog
+) -> None:
+    """By force, from elsewhere; unless another job has its columns by then."""
+    writer = catalog.writer("d.x", "w")
+    etl = widetable_spark.etl(jobs, catalog.warehouse, "copy")
+    stream = etl.changes("d.x").drop("_row_kind").writeStream.foreachBatch(etl.sink("d.y"))
+    checkpoint = str(Path(catalog.warehouse, "a"))
+    elsewhere = (
+        "import sys, widetable; widetable.Catalog(sys.argv[1]).topology().drop('copy', force=True)"
+    )
+    query = stream.option("checkpointLocation", checkpoint).start()
+
+    def copied(*barriers: int) -> None:
+        put(writer, barriers[-1], barriers[-1])
+        wait_for(lambda: not query.isActive or keys(catalog, "y") == list(barriers))
+
+    try:
+        for barriers in ((10,), (10, 20)):
+            copied(*barriers)
+            subprocess.run([sys.executable, "-c", elsewhere, catalog.warehouse], check=True)
+            assert [job.name for job in catalog.topology().jobs()] == ["w"]
+        copied(10, 20, 30)
+        (job, _) = catalog.topology().jobs()
+        assert (job.name, job.sources, job.tables) == ("copy", ("d.x",), ("d.y",))
+        subprocess.run([sys.executable, "-c", elsewhere, catalog.warehouse], check=True)
+        catalog.writer("d.y", "other")
+        put(writer, 40, 40)
+        with pytest.raises(StreamingQueryException, match="that job 'other' writes, too"):
+            query.awaitTermination(120)
+    finally:
+        query.stop()
+    assert keys(catalog, "y") == [10, 20, 30]

@@ -16,8 +16,9 @@ barriers as in that of commits, and nothing depends on which of them a compactio
 which barrier of its sources it begins and ends: it goes on where its last commit ended, or somebody else has its name.
 A revision takes the table back, and all of its writers; those that began before it are refused from then on (0046).
 
-Source: rules R2, R4, R6, R10, R15 and R20 of docs/consistency.md. Raises ConflictError for a writer whose place a later
-process has taken, and for a job that is elsewhere; InvalidError for too many writers and for a barrier that is none.
+Source: rules R2, R4, R6, R10, R15 and R20 of docs/consistency.md. Raises ConflictError for a writer whose place a
+later process has taken, or that was let go, and for a job that is elsewhere; InvalidError for too many writers and for
+a barrier that is none.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class BarrierStep:
     field ids of the value columns that it writes, None for all. span: of a derived writer, the barriers of its sources
     after which its records begin and at which they end. begin_millis: when its batch was planned, if it says that.
     revision: that the table must have, None for any; of REVISE, the one that it gets. came: of REVISE, the derived
-    writers whose records up to the barrier are in; the others begin anew.
+    writers whose records up to the barrier are in; the others begin anew. is_member: it has joined; where it is none by
+    now, somebody else has let it leave, so it is registered no more.
     """
 
     act: Act
@@ -73,6 +75,7 @@ class BarrierStep:
     begin_millis: int | None = None
     revision: int | None = None
     came: frozenset[str] = frozenset()
+    is_member: bool = False
 
 
 def properties_after(
@@ -188,6 +191,13 @@ def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, M
     if known is not None:
         _check_run(known, asked)
         return state, known
+    if asked.is_member:
+        raise ConflictError(
+            f"writer {asked.writer!r}",
+            found="that the table waits for it no more: somebody has dropped it, or let it leave",
+            expected="a writer that is registered",
+            action="Make the writer anew, or start its job again, if it goes on after all.",
+        )
     if len(state.members) >= MOST_WRITERS:
         raise InvalidError(
             f"writer {asked.writer!r}",

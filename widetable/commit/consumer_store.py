@@ -54,6 +54,12 @@ class ConsumerStore:
         data = _NOTE.to_json(f"consumer {consumer_id!r}", {"nextSnapshot": next_snapshot})
         self._file_io.replace(path, data)
 
+    def renew(self, consumer_id: str) -> None:
+        """It goes on, though there is nothing that it could have read: it has made its progress now."""
+        next_snapshot = self.next_snapshot(consumer_id)
+        if next_snapshot is not None:
+            self.record(consumer_id, next_snapshot)
+
     def check_new(self, consumer_id: str) -> None:
         """Raises InvalidError for a name that a consumer cannot have, before it has made progress."""
         check_name(consumer_id, "consumer", len(CONSUMER_PREFIX) + TEMPORARY_BYTES)

@@ -20,6 +20,7 @@ from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.common_barrier import common_barrier
 from widetable.operations.open_table import OpenTable
 from widetable.paths import CONSUMER_PREFIX, TEMPORARY_BYTES, check_name
+from widetable.retention_options import CONSUMER_EXPIRATION_TIME
 
 CONSUMER: Final = "widetable-barriers"
 
@@ -55,7 +56,14 @@ def keep_common_barriers(
                 _consumers(table).record(CONSUMER, floor_id)
             elif floor_id is not None:
                 kept[name] = _raised(_consumers(table), floor_id)
+                renew_consumer(table, CONSUMER)
     return kept
+
+
+def renew_consumer(table: OpenTable, name: str) -> None:
+    """That of a job that runs, where consumers are forgotten that make no progress: it may wait for another table."""
+    if table.schema.typed_options.get(CONSUMER_EXPIRATION_TIME) is not None:
+        _consumers(table).renew(name)
 
 
 def _raised(consumers: ConsumerStore, floor_id: int) -> int:

@@ -2,27 +2,37 @@
 
     written    the first snapshot that is complete up to the barrier, where that is exact (`exact_barriers`)
     changes    the one at the changelog position of the barrier; without a changelog that compactions make: written
-    commit     of a job: the first one by which it completes just that barrier; it begins when its batch is planned
+    commit     of a job: the first one by which it completes just that barrier; it begins when its batch is planned, and
+               has the records of the job since the one before
 
-What has expired is not known, nor when the oldest snapshot's barriers came. Source: rule R13 of docs/consistency.md.
+What has expired is not known, nor when the oldest snapshot's barriers came. Snapshot files alone are read, each once.
+Source: rules R13 and R14 of docs/consistency.md.
 Raises DamagedError for a time that is no number, and what reading snapshots raises.
 """
 
 from __future__ import annotations
 
 import contextlib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from widetable import options as opt
-from widetable.commit.barrier_state import BARRIER_BEGIN, WRITER, BarrierState
+from widetable.commit.barrier_state import (
+    BARRIER_BEGIN,
+    WRITER,
+    BarrierState,
+    label_of,
+    state_at,
+)
 from widetable.errors import DamagedError, NotFoundError
-from widetable.format.snapshot import Snapshot
+from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot
 from widetable.meta.delays import BarrierTimes, JobCommit
 from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.open_table import OpenTable
 from widetable.read.barrier_changes import BY_COMPACTION, is_past
+from widetable.read.exact_barriers import ExactBarriers
 
 
 class _Kept(NamedTuple):
@@ -33,13 +43,25 @@ class _Kept(NamedTuple):
     label: int | None
 
 
+class BarrierSnapshots(NamedTuple):
+    """Of an exact barrier, by the newest kept snapshot without a record of a later one. base_id: that; None for the
+    empty table. extra_commits: later ones with records of the barrier. snapshot_id: the base, where there are none.
+    changelog_snapshot_id: by which its changes are there; None where they are not made yet, or do not stop at it.
+    All None: of one that is not read.
+    """
+
+    base_id: int | None
+    extra_commits: int | None
+    snapshot_id: int | None
+    changelog_snapshot_id: int | None
+
+
 class KeptBarriers:
     """The snapshots of a table under barriers, oldest first, as they are now."""
 
     def __init__(self, table: OpenTable, barrier: int | None = None) -> None:
         """barrier: the only one that will be asked for; older snapshots than its are not read."""
         views = barrier_views(table)
-        self._exact = views.exact
         self._interval = views.interval
         self._by_compaction = (
             table.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == BY_COMPACTION
@@ -47,11 +69,29 @@ class KeptBarriers:
         self._kept: list[_Kept] = []
         with contextlib.suppress(NotFoundError):  # what expires meanwhile, and all before it
             for id in reversed(views.ids):
-                snapshot = table._committer.snapshots.load(id)
-                self._kept.append(_Kept(snapshot, views.state(id), views.label(id)))
+                self._kept.append(self._load(table, id))
                 if barrier is not None and _is_before(self._kept[-1].state, barrier):
                     break
         self._kept.reverse()
+        ids = range(self._kept[0].snapshot.id, views.ids.stop) if self._kept else range(0)
+        self._exact = ExactBarriers(ids, self._state, self._end, table.path)
+
+    def _load(self, table: OpenTable, id: int) -> _Kept:
+        snapshot, load = table._committer.snapshots.load(id), table._committer.level0.load
+        state = state_at(snapshot, load, self._interval)
+        is_append = snapshot.commit_kind == COMMIT_KIND_APPEND
+        label = label_of(snapshot, load, self._interval) if is_append else None
+        return _Kept(snapshot, state, label)
+
+    @property
+    def revision(self) -> int:
+        """The one that took the table back last, 0 without."""
+        return self._kept[-1].state.revision if self._kept else 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is known of the table that these snapshots do not say."""
+        return not self._kept or self._has_first
 
     @property
     def newest(self) -> int:
@@ -69,7 +109,72 @@ class KeptBarriers:
         own = [barrier for barrier in barriers if self._has(barrier)]
         written = self._first_times(own, lambda state, barrier: state.frontier >= barrier)
         changes = self._position_times(own) if self._by_compaction else written
-        return BarrierTimes(written, changes, self._commits(set(own)))
+        had = set(own)
+        commits = {key: commit for key, commit in self.commits().items() if key[1] in had}
+        return BarrierTimes(written, changes, commits)
+
+    def barriers(self) -> dict[int, BarrierSnapshots | None]:
+        """Those that it was complete up to at some time and whose base is kept, ascending; None for one that is not
+        exact.
+        """
+        came = sorted({kept.state.frontier for kept in self._kept} - {0})
+        based = (barrier for barrier in came if self._has_first or self._base_end(barrier))
+        return {b: self._snapshots(b) if self._has(b) else None for b in based}
+
+    def _snapshots(self, barrier: int) -> BarrierSnapshots:
+        at = self._base_end(barrier)
+        extras = sum(
+            kept.label is not None
+            and kept.label <= barrier
+            and kept.snapshot.delta_record_count > 0
+            for kept in self._kept[at : self._end_at(barrier) + 1]
+        )
+        base_id = self._kept[at - 1].snapshot.id if at else None
+        changed_id = self._position_id(barrier) if self._by_compaction else self._end(barrier)
+        return BarrierSnapshots(base_id, extras, None if extras else base_id, changed_id)
+
+    def _base_end(self, barrier: int) -> int:
+        """Where in `_kept` the first record of a later barrier is."""
+        return bisect_right(self._kept, barrier, key=lambda kept: kept.state.highest)
+
+    def commits(self) -> dict[tuple[str, int], JobCommit]:
+        """By job and barrier, of all that a job completed by a commit."""
+        found: dict[tuple[str, int], JobCommit] = {}
+        rows: Counter[str] = Counter()
+        partial = set() if self._has_first or not self._kept else self._behind_first()
+        for snapshot, state, label in self._kept:
+            job = snapshot.properties.get(WRITER)
+            if job is None or label is None:
+                continue
+            rows[job] += snapshot.delta_record_count
+            member = state.members.get(job)
+            if member is not None and member.frontier == label and (job, label) not in found:
+                counted = None if job in partial else rows[job]
+                found[job, label] = JobCommit(_begin(snapshot), snapshot.time_millis, counted)
+                partial.discard(job)
+                del rows[job]
+        return found
+
+    def _behind_first(self) -> set[str]:
+        """Jobs that may have records of their next barrier in snapshots that have expired."""
+        snapshot, state, _ = self._kept[0]
+        open_ones = {name for name, one in state.members.items() if one.last > one.frontier}
+        return open_ones | {snapshot.properties.get(WRITER, "")}
+
+    def _state(self, id: int) -> BarrierState:
+        return self._kept[id - self._kept[0].snapshot.id].state
+
+    def _end(self, barrier: int) -> int:
+        return self._kept[self._end_at(barrier)].snapshot.id
+
+    def _end_at(self, barrier: int) -> int:
+        """The first that is complete up to a barrier that the table has."""
+        return bisect_left(self._kept, barrier, key=lambda kept: kept.state.frontier)
+
+    def _position_id(self, barrier: int) -> int | None:
+        at = bisect_left(self._kept, True, key=lambda kept: is_past(kept.state, barrier))
+        is_there = at < len(self._kept) and self._kept[at].state.moved <= barrier
+        return self._kept[at].snapshot.id if is_there else None
 
     def _has(self, barrier: int) -> bool:
         is_complete = barrier % self._interval == 0 and barrier <= self.newest
@@ -102,15 +207,6 @@ class KeptBarriers:
             at = self._first(barrier, is_past)
             if at is not None and self._kept[at].state.moved <= barrier:
                 found[barrier] = self._kept[at].snapshot.time_millis
-        return found
-
-    def _commits(self, barriers: set[int]) -> dict[tuple[str, int], JobCommit]:
-        found: dict[tuple[str, int], JobCommit] = {}
-        for snapshot, state, label in self._kept:
-            job = snapshot.properties.get(WRITER, "")
-            member = state.members.get(job)
-            if label in barriers and member is not None and member.frontier == label:
-                found.setdefault((job, label), JobCommit(_begin(snapshot), snapshot.time_millis))
         return found
 
 

@@ -46,10 +46,13 @@ _JOBS: Final = pa.schema(
 
 
 class JobCommit(NamedTuple):
-    """Epoch milliseconds. begin_millis: None where the commit does not say it."""
+    """Epoch milliseconds. begin_millis: None where the commit does not say it. rows: records that it and the job's
+    commits since its barrier before brought; None where some of these have expired.
+    """
 
     begin_millis: int | None
     end_millis: int
+    rows: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,45 @@
-"""The tables of FLIP-276 about jobs and tables, in the database `__meta` of a warehouse; any client reads them.
+"""The tables about jobs, tables and barriers in the database `__meta` of a warehouse; any client reads them.
 
     __META_ETL_SOURCE     job_id STRING, table_name STRING             key both            what each job reads
     __META_ETL_SINK       table_name STRING, job_id STRING             key both            what each job writes
     __META_TABLE_VERSION  table_name STRING, version INT,              key table_name      tables under barriers
                           table_type STRING: Root or Intermediate
+    __META_JOB            job_id STRING, kind, state STRING,           key job_id          all jobs; null: in one of its
+                          barrier BIGINT: in all of its tables                             tables it has come to none
+    __META_BARRIER        `BarrierRow`                                 key the first three barriers of each table
+    __META_JOB_BARRIER    `JobBarrierRow`                              key the first four  those that jobs completed
+    __META_REVISION       revision INT, table_name STRING,             key the first two   null: it was cleared
+                          barrier BIGINT, state STRING: noted or active
 
-They repeat what registrations and snapshots say, so they may be dropped at any time and are made anew. One is changed
-in one commit, by what differs, so that readers of its changes see just that; one that is as it should be gets none.
+They repeat what registrations, snapshots and notes say, so they may be dropped at any time and are made anew; but for
+barriers that tables have let go of, which are said nowhere else (0047). One is changed in one commit, by what differs,
+so that readers of its changes see just that; one that is as it should be gets none.
 They are not under barriers. Source: F20 to F22 of FLIP-276; a table has several sinks, so the key of these is longer.
 Raises InvalidError where a table of that name has other columns, and what reading and writing tables raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any, Final, NamedTuple
 
-from widetable.commit.writer_registration import Job
+import pyarrow as pa
+
+from widetable.commit.barrier_state import BarrierState
+from widetable.commit.revision_notes import RevisionNote
+from widetable.commit.writer_registration import RUNNING, Job
 from widetable.errors import InvalidError
+from widetable.meta.barrier_history import (
+    BarrierRow,
+    JobBarrierRow,
+    barrier_rows,
+    job_barrier_rows,
+    reach_of,
+    with_barriers_let_go,
+    with_job_barriers_let_go,
+)
+from widetable.meta.barrier_times import KeptBarriers
+from widetable.meta.registered_jobs import JobsOfTable, leads_of, merged
 from widetable.meta.table_progress import TableProgress
 from widetable.meta.warehouse import Warehouse
 from widetable.operations.open_table import OpenTable
@@ -30,7 +52,13 @@ DATABASE: Final = META_DATABASE
 SOURCES: Final = f"{DATABASE}.__META_ETL_SOURCE"
 SINKS: Final = f"{DATABASE}.__META_ETL_SINK"
 VERSIONS: Final = f"{DATABASE}.__META_TABLE_VERSION"
-_Row = tuple[str | int, ...]
+JOBS: Final = f"{DATABASE}.__META_JOB"
+BARRIERS: Final = f"{DATABASE}.__META_BARRIER"
+JOB_BARRIERS: Final = f"{DATABASE}.__META_JOB_BARRIER"
+REVISIONS: Final = f"{DATABASE}.__META_REVISION"
+NOTED: Final = "noted"
+ACTIVE: Final = "active"
+_Row = tuple[str | int | None, ...]
 
 
 class _Form(NamedTuple):
@@ -38,55 +66,134 @@ class _Form(NamedTuple):
     key: Sequence[str]
 
 
+# On disk: never change.
 _FORMS: Final = {
     SOURCES: _Form({"job_id": "STRING", "table_name": "STRING"}, ("job_id", "table_name")),
     SINKS: _Form({"table_name": "STRING", "job_id": "STRING"}, ("table_name", "job_id")),
     VERSIONS: _Form(
         {"table_name": "STRING", "version": "INT", "table_type": "STRING"}, ("table_name",)
     ),
+    JOBS: _Form(
+        {"job_id": "STRING", "kind": "STRING", "state": "STRING", "barrier": "BIGINT"}, ("job_id",)
+    ),
+    BARRIERS: _Form(
+        {
+            "table_name": "STRING",
+            "revision": "INT",
+            "barrier": "BIGINT",
+            "is_exact": "BOOLEAN",
+            "base_id": "BIGINT",
+            "extra_commits": "INT",
+            "snapshot_id": "BIGINT",
+            "changelog_snapshot_id": "BIGINT",
+            "written_time_millis": "BIGINT",
+            "changes_time_millis": "BIGINT",
+        },
+        ("table_name", "revision", "barrier"),
+    ),
+    JOB_BARRIERS: _Form(
+        {
+            "job_id": "STRING",
+            "table_name": "STRING",
+            "revision": "INT",
+            "barrier": "BIGINT",
+            "begin_time_millis": "BIGINT",
+            "end_time_millis": "BIGINT",
+            "row_count": "BIGINT",
+        },
+        ("job_id", "table_name", "revision", "barrier"),
+    ),
+    REVISIONS: _Form(
+        {"revision": "INT", "table_name": "STRING", "barrier": "BIGINT", "state": "STRING"},
+        ("revision", "table_name"),
+    ),
 }
 
 
-def system_rows(jobs: Iterable[Job], tables: Iterable[TableProgress]) -> dict[str, set[_Row]]:
-    """Table to its rows. jobs: that run. Pure."""
-    known = list(jobs)
-    return {
-        SOURCES: {(job.name, table) for job in known for table in job.sources},
-        SINKS: {(table, job.name) for job in known for table in job.tables},
-        VERSIONS: {(one.table, one.version, one.table_type) for one in tables},
-    }
+class SystemTables:
+    """Of one warehouse: what they say, and the tables."""
+
+    def __init__(
+        self,
+        tables: Sequence[JobsOfTable],
+        progress: Iterable[TableProgress],
+        kept: Mapping[str, KeptBarriers],
+        revisions: Iterable[tuple[RevisionNote, bool]],
+    ) -> None:
+        """tables, kept: all tables under barriers. revisions: and whether each is active."""
+        self._kept = kept
+        live = merged((job for table in tables for job in table.live()), leads_of(tables))
+        running = [job for job in live if job.state == RUNNING]
+        states = {table.name: table.state for table in tables}
+        self._rows: dict[str, set[_Row]] = {
+            SOURCES: {(job.name, table) for job in running for table in job.sources},
+            SINKS: {(table, job.name) for job in running for table in job.tables},
+            VERSIONS: {(one.table, one.version, one.table_type) for one in progress},
+            JOBS: {(job.name, job.kind, job.state, _came_to(job, states)) for job in live},
+            REVISIONS: {
+                (note.number, table, barrier or None, ACTIVE if is_active else NOTED)
+                for note, is_active in revisions
+                for table, barrier in note.tables.items()
+            },
+        }
+
+    def bring_up_to_date(self, warehouse: Warehouse) -> dict[str, int]:
+        """Make the tables that are not there, and give each its rows. Table to how many it has then."""
+        counts = {}
+        for name, form in _FORMS.items():
+            table = warehouse.create_table(
+                name,
+                form.columns,
+                primary_key=form.key,
+                options={"bucket": "1"},
+                if_not_exists=True,
+            )
+            _check_form(table, form)
+            there = {tuple(row.values()) for row in scan(table).to_arrow().to_pylist()}
+            rows = self._rows_of(name, there)
+            _bring(table, form, there, rows)
+            counts[name] = len(rows)
+        return counts
+
+    def _rows_of(self, name: str, there: Iterable[_Row]) -> Set[_Row]:
+        """there: what the table says now."""
+        if name == BARRIERS:
+            known = map(BarrierRow._make, there)
+            return with_barriers_let_go(barrier_rows(self._kept), known, reach_of(self._kept))
+        if name == JOB_BARRIERS:
+            done = map(JobBarrierRow._make, there)
+            return with_job_barriers_let_go(
+                job_barrier_rows(self._kept), done, reach_of(self._kept)
+            )
+        return self._rows[name]
 
 
-def bring_up_to_date(warehouse: Warehouse, rows: Mapping[str, set[_Row]]) -> dict[str, int]:
-    """Make the tables that are not there, and give each its rows. Table to how many it has then."""
-    for name, form in _FORMS.items():
-        table = warehouse.create_table(
-            name,
-            form.columns,
-            primary_key=form.key,
-            options={"bucket": "1"},
-            if_not_exists=True,
-        )
-        _check_form(table, form)
-        _bring(table, form, rows[name])
-    return {name: len(rows[name]) for name in _FORMS}
+def _came_to(job: Job, states: Mapping[str, BarrierState]) -> int | None:
+    """The barrier that it has completed in all of its tables."""
+    members = [states[table].members.get(job.name) for table in job.tables if table in states]
+    return min((0 if one is None else one.frontier for one in members), default=0) or None
 
 
-def _bring(table: OpenTable, form: _Form, rows: set[_Row]) -> None:
+def _bring(table: OpenTable, form: _Form, there: Set[_Row], rows: Set[_Row]) -> None:
     """By one commit, or none."""
-    there = {tuple(row.values()) for row in scan(table).to_arrow().to_pylist()}
     staying = {_key_of(row, form) for row in rows}
     gone = {row for row in there if _key_of(row, form) not in staying}
-    changed = [(*row, "+I") for row in sorted(rows - there)]
-    changed += [(*row, "-D") for row in sorted(gone)]
+    changed = [(*row, "+I") for row in _by_key(rows - there, form)]
+    changed += [(*row, "-D") for row in _by_key(gone, form)]
     if changed:
-        names = [*form.columns, ROW_KIND_COLUMN]
-        write(table, dict(zip(names, map(list, zip(*changed, strict=True)), strict=True)))
+        columns = list(zip(*changed, strict=True))
+        fields = [*table.schema.arrow_schema(), pa.field(ROW_KIND_COLUMN, pa.string())]
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, fields, strict=True)]
+        write(table, pa.table(arrays, pa.schema(fields)))
 
 
-def _key_of(row: _Row, form: _Form) -> _Row:
-    named = dict(zip(form.columns, row, strict=True))
-    return tuple(named[column] for column in form.key)
+def _by_key(rows: Iterable[_Row], form: _Form) -> list[_Row]:
+    return sorted(rows, key=lambda row: _key_of(row, form))
+
+
+def _key_of(row: _Row, form: _Form) -> tuple[Any, ...]:
+    """Its columns come first."""
+    return row[: len(form.key)]
 
 
 def _check_form(table: OpenTable, form: _Form) -> None:

@@ -12,6 +12,7 @@ raises.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +33,7 @@ from widetable.commit.writer_registration import (
     write_registration,
 )
 from widetable.errors import NotFoundError
-from widetable.meta.barrier_floor import check_consumer, keep_common_barriers
+from widetable.meta.barrier_floor import check_consumer, keep_common_barriers, renew_consumer
 from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
 from widetable.meta.delays import Delays, delays_of
@@ -45,8 +46,9 @@ from widetable.meta.departure import (
 )
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
+from widetable.meta.job_tables import check_alike
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
-from widetable.meta.system_tables import bring_up_to_date, system_rows
+from widetable.meta.system_tables import SystemTables
 from widetable.meta.table_barriers import TableBarrier, table_barriers
 from widetable.meta.table_progress import (
     FIRST_VERSION,
@@ -102,8 +104,7 @@ class Topology:
             tuple(JobSink(table, columns) for table, columns in given.items()),
             str(uuid.uuid4()),
         )
-        for table in read:
-            self._opened(table)
+        check_alike(name, {table: self._opened(table) for table in (*read, *given)})
         self._claim(new)
         self._forget_elsewhere(new)
         return new
@@ -118,7 +119,9 @@ class Topology:
         return started
 
     def renew(self, job: str) -> Job:
-        """Say that it goes on. One that ran out is looked at as a new one is."""
+        """Say that it goes on; its sources go on to keep what it has not read. One that ran out is looked at as a new
+        one is.
+        """
         known = self._known(job)
         notes = [note for table in self._read() for note in table.notes if note.job.name == job]
         if all(note.force is Force.IN_FORCE for note in notes):
@@ -126,6 +129,9 @@ class Topology:
                 self._write(known, table)
         else:
             self._claim(known)
+        for source in known.sources:
+            with contextlib.suppress(NotFoundError):  # its query is told that it was dropped
+                renew_consumer(self._opened(source), known.name)
         return known
 
     def drop(self, job: str, *, force: bool = False, dry_run: bool = False) -> list[str]:
@@ -178,14 +184,19 @@ class Topology:
         return _live(self._read())
 
     def rebuild(self) -> dict[str, int]:
-        """Bring the tables of FLIP-276 in the database `__meta` up to date, made where they are not there:
-        `__META_ETL_SOURCE` and `__META_ETL_SINK`, what running jobs read and write, `__META_TABLE_VERSION`, the tables
-        under barriers. They may be dropped at any time. Returns the number of rows of each, by its name.
+        """Bring the tables in the database `__meta` up to date, made where they are not there: those of FLIP-276,
+        `__META_ETL_SOURCE`, `__META_ETL_SINK` and `__META_TABLE_VERSION`, with `__META_JOB`, `__META_BARRIER`,
+        `__META_JOB_BARRIER` and `__META_REVISION`. They may be dropped at any time; what goes then are the times of
+        barriers whose snapshots have expired. Returns the number of rows of each, by its name.
         """
         tables = self._read()
-        return bring_up_to_date(
-            self._warehouse, system_rows(_running(_live(tables)), self._progress(tables))
-        )
+        opened = {table.name: self._opened(table.name) for table in tables}
+        kept = {name: KeptBarriers(table) for name, table in opened.items()}
+        first = next(iter(opened.values()), None)
+        notes = None if first is None else notes_of(first._file_io, first._paths)
+        revisions = [] if notes is None else notes.all()
+        system = SystemTables(tables, self._progress(tables), kept, revisions)
+        return system.bring_up_to_date(self._warehouse)
 
     def tables(self) -> list[TableProgress]:
         """How far each table under barriers is; by layer, then by name."""

@@ -16,7 +16,9 @@ InvalidError for sources under different barriers, and what reading a table rais
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from widetable.barrier_options import BARRIER_INTERVAL
@@ -28,6 +30,7 @@ from widetable.operations.barrier_scan import (
     barrier_changes,
     barrier_scan,
     barrier_views,
+    behind_expiry,
     first_kept_for,
     newest_revision,
 )
@@ -56,6 +59,7 @@ class AlignedSource:
         self._table = table
         self._sources = sources
         self._lead = lead
+        self._tables = (*sources, lead)
         self._source = change_source(table, columns)
         self._interval = _interval(sources)
         self._active = active_revision(table)
@@ -71,6 +75,9 @@ class AlignedSource:
 
     def planned(self, barrier: int) -> int | None:
         """What is known to come after a barrier; 0: at the beginning of a query."""
+        return behind_expiry(self._tables, lambda: self._planned(barrier))
+
+    def _planned(self, barrier: int) -> int | None:
         start = self._start(barrier)
         found = self._plans.after(start)
         if found is not None and start == 0:
@@ -83,11 +90,14 @@ class AlignedSource:
         """
         if newest_revision(self._lead) != self.revision:
             raise revised(self.job, self.revision)
+        return behind_expiry(self._tables, lambda: self._decided(barrier, newest))
+
+    def _decided(self, barrier: int, newest: int | None) -> int | None:
         start = self._start(barrier)
         changes = [barrier_changes(source, self._active) for source in self._sources]
         found = [one.choices(start).up_to(newest) for one in changes]
         chosen = next_barrier(found, self._interval, is_first=start == 0)
-        if chosen is None:
+        if chosen is None or (start == 0 and not self._has_rows(chosen)):
             return None
         if start == 0:
             self._keep(chosen)
@@ -98,7 +108,8 @@ class AlignedSource:
 
     def newest(self) -> int:
         """The barrier up to which the table is complete."""
-        return barrier_views(self._table, self._active).newest().frontier
+        views = partial(barrier_views, self._table, self._active)
+        return behind_expiry(self._tables, lambda: views().newest().frontier)
 
     def reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
         """Readers of what lies between two barriers. What one list has comes in this order; no two lists of the same
@@ -106,6 +117,9 @@ class AlignedSource:
         """
         if after == barrier:
             return []
+        return behind_expiry(self._tables, lambda: self._reads(after, barrier))
+
+    def _reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
         start = after or self._plans.before(barrier)
         if start is None:
             raise NotFoundError(
@@ -128,7 +142,8 @@ class AlignedSource:
     def record(self, barrier: int) -> None:
         """All up to a barrier is done with, and the changes after it are yet to be read."""
         if barrier:
-            needed = barrier_changes(self._table, self._active).first_needed(barrier)
+            changes = partial(barrier_changes, self._table, self._active)
+            needed = behind_expiry(self._tables, lambda: changes().first_needed(barrier))
             if needed != self._consumers.next_snapshot(self.job):
                 self._consumers.record(self.job, needed)
 
@@ -150,7 +165,8 @@ class AlignedSource:
         if start and not barrier and self._consumers.next_snapshot(self.job) is None:
             raise ConflictError(
                 f"job {self.job!r}",
-                found=f"{self._table.path}, which its records up to barrier {start} are not made of",
+                found=f"{self._table.path}, which its records up to barrier {start} are not made of: it has no "
+                "consumer there, or that was deleted or forgotten (consumer.expiration-time)",
                 expected="the sources that it had",
                 action="Drop the job, make its tables again, and start with a new checkpoint.",
             )
@@ -164,6 +180,16 @@ class AlignedSource:
             InsertRead(self._source.table, split.snapshot_id, split, self._source.columns)
             for split in scan.splits()
         ]
+
+    def _has_rows(self, barrier: int) -> bool:
+        """Whether all sources can be read as of a barrier that their changes stop at. The changes may be far behind the
+        rows, and the rows of then have expired: a later one will do, once it is there.
+        """
+        with contextlib.suppress(NotFoundError):
+            for source in self._sources:
+                barrier_views(source, self._active).view(barrier)
+            return True
+        return False
 
     def _keep(self, barrier: int) -> None:
         """What a new job begins with."""

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import pyarrow.compute as pc
 
@@ -24,6 +25,9 @@ from widetable.read.filters import parse
 from widetable.read.scan import TableScan
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
+
+Found = TypeVar("Found")
+_LOOKS: Final = 10
 
 
 def active_revision(table: OpenTable) -> int | None:
@@ -97,7 +101,22 @@ def barrier_changes(table: OpenTable, revision: int | None = None) -> BarrierCha
 def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
     """The snapshots whose changes are those after one barrier (0: before the first) up to another."""
     check_readable(table.schema)
-    return barrier_changes(table).snapshot_ids(start, end)
+    return behind_expiry([table], lambda: barrier_changes(table).snapshot_ids(start, end))
+
+
+def behind_expiry(tables: Sequence[OpenTable], look: Callable[[], Found]) -> Found:
+    """What a look at the barriers of tables finds, which may be made again: it goes through all snapshots that it has
+    seen, and an expiry may take those meanwhile that nobody needs. What is not there raises NotFoundError all the same.
+    """
+    for tries_left in reversed(range(_LOOKS)):
+        first = [table._committer.snapshots.earliest_id() for table in tables]
+        try:
+            return look()
+        except NotFoundError:
+            is_same = first == [table._committer.snapshots.earliest_id() for table in tables]
+            if is_same or not tries_left:
+                raise
+    raise AssertionError("the last look returns or raises")
 
 
 def barrier_scan(
@@ -111,7 +130,7 @@ def barrier_scan(
     """The rows as of a complete barrier. schema: of their columns; None: the one that the table had when it was
     complete.
     """
-    view = barrier_views(table, revision).view(barrier)
+    view = behind_expiry([table], lambda: barrier_views(table, revision).view(barrier))
     return scan_of_view(table, view, columns, filter, schema)
 
 

@@ -7,7 +7,8 @@
 
 Before it joins it is registered (`writer_registration`), so that writers whose columns are in each other's way are
 refused. All else lies in the snapshots, so whoever reads the table sees it with the rows. The process that was made
-last under a name has it; an older one is refused from then on. Raises ConflictError for that, InvalidError for rows,
+last under a name has it; an older one is refused from then on. One that somebody else has let go is registered again
+with its next commit. Raises ConflictError where another one is in the way, InvalidError for rows,
 columns and barriers that do not fit, and what a commit raises.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -26,7 +28,7 @@ from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
 from widetable.commit.writer_registration import WriterRegistration
-from widetable.errors import NotFoundError
+from widetable.errors import ConflictError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
 from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.open_table import OpenTable
@@ -63,13 +65,12 @@ class BarrierWriter:
         self._table = table
         self._name = label(name, "writer", LONGEST_NAME_BYTES)
         self._named = None if columns is None else schema.chosen(names(columns, "columns"))
-        owned = schema.names if self._named is None else self._named
-        self._columns = frozenset((*schema.primary_keys, *owned))
         self._field_ids = value_ids(schema, self._columns)
         self._run = str(uuid.uuid4())
         self._revision = newest_revision(table)
         self._register = register
         self._registration: WriterRegistration | None = None
+        self._has_joined = False
         try:
             self._commit([], Act.JOIN, None)
         except BaseException:
@@ -121,6 +122,13 @@ class BarrierWriter:
         kind = COMMIT_KIND_APPEND
         return write_by(self._table, kind, data, by, row_kind, commit, self._columns)
 
+    @property
+    def _columns(self) -> frozenset[str]:
+        """That it may write; of one that writes all, those that the table has by now."""
+        schema = self._table.schema
+        owned = schema.names if self._named is None else self._named
+        return frozenset((*schema.primary_keys, *owned))
+
     def complete(self, barrier: int | None = None) -> CommitResult:
         """Say that all records of that barrier are in, by default of the one that the clock is in. Nothing is committed
         where that was said before: rows that were written since then belong to the next barrier, which is complete when
@@ -142,17 +150,27 @@ class BarrierWriter:
             self._registration = None
 
     def _commit(self, messages: list[CommitMessage], act: Act, barrier: int | None) -> CommitResult:
-        asked = self._asked(act, barrier)
-        return append_messages(self._table, messages, Identity.unnamed(self._name), barrier=asked)
+        by = Identity.unnamed(self._name)
+        return self._commit_rows(messages, asked=self._asked(act, barrier), by=by)
 
     def _commit_rows(
         self, messages: list[CommitMessage], *, asked: BarrierStep, by: Identity
     ) -> CommitResult:
-        return append_messages(self._table, messages, by, barrier=asked)
+        """One that somebody else has let go is registered, and joins, again."""
+        try:
+            result = append_messages(self._table, messages, by, barrier=asked)
+        except ConflictError:
+            if not self._has_joined or self.frontier is not None:
+                raise
+            self._release()
+            self._registered(asked.act)
+            again = replace(asked, is_member=False)
+            result = append_messages(self._table, messages, by, barrier=again)
+        self._has_joined = asked.act is not Act.LEAVE
+        return result
 
     def _asked(self, act: Act, barrier: int | None) -> BarrierStep:
-        if act is not Act.LEAVE and self._registration is None and self._register is not None:
-            self._registration = self._register(self._name, self._named, self._run)
+        self._registered(act)
         if barrier is not None:
             barrier = whole_number(barrier, "barrier", most=_LATEST)
         now_millis = time.time_ns() // 1_000_000
@@ -165,7 +183,12 @@ class BarrierWriter:
             barrier,
             self._field_ids,
             revision=self._revision,
+            is_member=self._has_joined,
         )
+
+    def _registered(self, act: Act) -> None:
+        if act is not Act.LEAVE and self._registration is None and self._register is not None:
+            self._registration = self._register(self._name, self._named, self._run)
 
 
 def last_identifier(table: OpenTable, user: str) -> int | None:

@@ -13,8 +13,9 @@ R6, R10 and R20 of docs/consistency.md. Raises ConflictError for these, and what
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from widetable.commit.barrier_state import Member
@@ -24,7 +25,7 @@ from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.errors import ConflictError
 from widetable.operations.barrier_scan import barrier_views, newest_revision
-from widetable.operations.barrier_writer import Register, last_identifier, value_ids
+from widetable.operations.barrier_writer import last_identifier, value_ids
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.write.commit_message import CommitMessage
@@ -58,7 +59,7 @@ class JobWriter:
         job: str,
         run: str,
         columns: Sequence[str] | None,
-        register: Register | None = None,
+        register: Callable[[str, tuple[str, ...] | None, str], object] | None = None,
     ) -> None:
         schema = table.schema
         self.table: Final = table
@@ -104,9 +105,11 @@ class JobWriter:
             batch.span,
             batch.begin_millis,
             self._revision_of(batch),
+            is_member=True,
         )
         by = Identity.of(user or self._run, batch.number, batch.digest)
-        return append_messages(self.table, messages, by, watermark=batch.watermark, barrier=asked)
+        commit = partial(append_messages, self.table, messages, by, watermark=batch.watermark)
+        return self._committed(commit, asked)
 
     @property
     def last_batch(self) -> int | None:
@@ -124,9 +127,27 @@ class JobWriter:
         now_millis = time.time_ns() // 1_000_000
         tick = now_millis // self._interval * self._interval
         asked = BarrierStep(
-            Act.COMPLETE, self._job, self._run, tick, barrier, revision=self._revision
+            Act.COMPLETE,
+            self._job,
+            self._run,
+            tick,
+            barrier,
+            revision=self._revision,
+            is_member=True,
         )
-        return append_messages(self.table, [], Identity.unnamed(self._job), barrier=asked)
+        by = Identity.unnamed(self._job)
+        return self._committed(partial(append_messages, self.table, [], by), asked)
+
+    def _committed(self, commit: Callable[..., CommitResult], asked: BarrierStep) -> CommitResult:
+        """One that somebody else has let go is registered, and joins, again."""
+        try:
+            return commit(barrier=asked)
+        except ConflictError:
+            if self.member is not None:
+                raise
+        if self._register is not None:
+            self._register(self._job, self._columns, self._run)
+        return commit(barrier=replace(asked, is_member=False))
 
     def _take_over(self, batch: JobBatch) -> None:
         if self._is_in:

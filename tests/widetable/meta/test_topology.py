@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import widetable as wt
@@ -15,7 +16,8 @@ from tests.command_line import run
 from widetable.commit.writer_registration import PENDING_MILLIS, RUNNING_MILLIS
 from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.meta.topology import Topology
-from widetable.operations.barrier_writer import BarrierWriter
+from widetable.operations.barrier_writer import BarrierWriter, let_leave
+from widetable.operations.job_writer import JobBatch, JobWriter
 
 OPTIONS = {
     "bucket": "1",
@@ -328,3 +330,97 @@ def test_what_is_not_there_or_under_no_barriers_is_refused(
     with pytest.raises((InvalidError, NotFoundError)):
         refused(catalog.topology())
     assert files_of(tmp_path) == {}
+
+
+@pytest.mark.parametrize("tables", [("db.a", "db.b", "db.y"), ("db.a", "db.a", "db.b")])
+def test_tables_that_come_to_other_barriers_are_no_job(
+    tmp_path: Path, tables: tuple[str, str, str]
+) -> None:
+    catalog = catalog_of(tmp_path, "db.a", "db.y")
+    catalog_of(tmp_path, "db.b", **{"widetable__barrier-interval": "20 ms"})
+    *sources, sink = tables
+    for read in (list(dict.fromkeys(sources)), []):
+        sinks: dict[str, None] = dict.fromkeys((sink,) if read else ("db.y", "db.b"))
+        with pytest.raises(InvalidError, match=r"db\.b with the interval 20 ms"):
+            catalog.topology().register("j", sources=read, sinks=sinks)
+    assert files_of(tmp_path) == {}
+
+
+def test_branches_are_no_tables_of_jobs(tmp_path: Path) -> None:
+    catalog = catalog_of(tmp_path)
+    catalog.table("db.a").create_branch("b1")
+    branch, topology = "db.a$branch_b1", catalog.topology()
+    with pytest.raises(InvalidError, match="a branch"):
+        topology.register("j", sources=[branch], sinks={"db.b": None})
+    with pytest.raises(InvalidError, match="a branch"):
+        topology.register("j", sources=["db.b"], sinks={branch: None})
+    assert files_of(tmp_path) == {}
+
+
+def test_who_was_dropped_and_goes_on_is_registered_again(tmp_path: Path) -> None:
+    """With its next commit, whichever that is; unless somebody else has its columns by now."""
+    catalog = catalog_of(tmp_path, "db.a")
+    elsewhere = (
+        "import sys, widetable as wt; wt.Catalog(sys.argv[1]).topology().drop('w', force=True)"
+    )
+    writer = catalog.writer("db.a", "w", ["p"])
+    row = {"id": [1], "p": [1]}
+    commits: list[Callable[[], wt.CommitResult]] = [
+        lambda: writer.write(row, barrier=20),
+        lambda: writer.complete(30),
+        lambda: writer.write(row, barrier=40, complete=True),
+    ]
+    for commit in commits:
+        subprocess.run([sys.executable, "-c", elsewhere, str(tmp_path)], check=True)
+        assert catalog.topology().jobs() == []
+        assert commit().committed
+        (job,) = catalog.topology().jobs()
+        assert (job.name, job.sinks) == ("w", (wt.JobSink("db.a", ("p",)),))
+    assert writer.frontier == 40
+    subprocess.run([sys.executable, "-c", elsewhere, str(tmp_path)], check=True)
+    other = catalog.writer("db.a", "other", ["p"])
+    for commit in commits:
+        with pytest.raises(ConflictError, match="that job 'other' writes, too: 'p'"):
+            commit()
+    assert [job.name for job in catalog.topology().jobs()] == ["other"]
+    assert other.write(row, barrier=50, complete=True).committed
+    assert catalog.table("db.a").audit().findings == ()
+    other.leave()
+    assert writer.write(row, barrier=60, complete=True).committed
+    writer.leave()
+    assert catalog.topology().jobs() == []
+    assert writer.write(row, barrier=70, complete=True).committed
+
+
+def test_a_job_that_was_dropped_and_goes_on_is_registered_again(tmp_path: Path) -> None:
+    catalog = catalog_of(tmp_path, "db.a")
+    table = catalog.table("db.a")
+    told: list[tuple[object, ...]] = []
+    job = JobWriter(table, "j", "1", ["p"], lambda *said: told.append(said))
+    for number, end in enumerate((10, 20)):
+        job.commit([], JobBatch(number, 0, None, (end - 10, end)))
+    assert len(told) == 1
+    let_leave(table, "j")
+    job.commit([], JobBatch(2, 0, None, (20, 30)))
+    member = job.member
+    assert member is not None
+    assert (len(told), member.kind, member.at, member.frontier) == (2, "derived", 30, 30)
+    root = JobWriter(table, "r", "2", ["q"], lambda *said: told.append(said))
+    root.commit([], JobBatch(0, 50))
+    let_leave(table, "r")
+    assert root.complete(60).committed
+    assert [name for name, *_ in told] == ["j", "j", "r", "r"]
+
+
+def test_a_writer_of_all_columns_writes_those_that_were_added(tmp_path: Path) -> None:
+    catalog = catalog_of(tmp_path, "db.a")
+    of_all = catalog.writer("db.a", "all")
+    catalog.alter_table("db.a", add_columns=pa.schema([("n", pa.int64())]))
+    of_all.write({"id": [1], "n": [5]}, barrier=10, complete=True)
+    catalog.alter_table("db.a", rename_columns={"n": "m"}, drop_columns=["v"])
+    of_all.write({"id": [1], "m": [6]}, barrier=20, complete=True)
+    assert catalog.table("db.a").scan(["m"], barrier=20).to_arrow()["m"].to_pylist() == [6]
+    of_all.leave()
+    of_p = catalog.writer("db.a", "some", ["p"])
+    with pytest.raises(InvalidError, match="a column of another writer"):
+        of_p.write({"id": [1], "m": [7]}, barrier=30)
