@@ -95,6 +95,12 @@ class RevisionNotes:
         paths = [self._path(number, is_active=True) for number in ends]
         return [tuple(_ACTIVE.from_json(self._file_io.read(p), p)["tables"]) for p in paths]
 
+    def all(self) -> list[tuple[RevisionNote, bool]]:
+        """Each with whether it is active, ascending; without those whose notes were lost."""
+        found = self._numbers()
+        numbers = sorted(number for number, is_end in found if not is_end)
+        return [(self._note(number), (number, True) in found) for number in numbers]
+
     def publish(self, note: RevisionNote) -> bool:
         """False where another one has the number."""
         path = self._path(note.number)
