@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from widetable import Catalog, NotFoundError, Session, WidetableError
+from widetable import Catalog, NotFoundError, Session
 from widetable_meta.error_form import NotNowError
 
 LASTS_SECONDS: Final = 60.0
 MOST_SESSIONS: Final = 1000
 _LOOK_SECONDS: Final = 0.5
+# Of what is closed by a thread, which goes on.
+_SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
 
 
@@ -169,8 +171,8 @@ def _close(sessions: Sequence[OpenSession]) -> None:
     for one in sessions:
         try:
             one.session.close()
-        except (WidetableError, OSError) as refusal:
-            _log.info("a session runs out by itself: %s", refusal)
+        except _SURVIVED:
+            _log.exception("a session runs out by itself")
 
 
 def _not_open(id: str) -> NotFoundError:

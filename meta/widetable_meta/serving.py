@@ -75,7 +75,7 @@ def _listening(host: str, port: int) -> socket.socket:
             action="Correct it.",
         ) from refusal
     try:
-        return socket.create_server(address, family=family)
+        listener = socket.create_server(address, family=family)
     except OSError as refusal:
         raise StorageError(
             f"port {port} of {name[:200]!a}",
@@ -83,6 +83,9 @@ def _listening(host: str, port: int) -> socket.socket:
             expected="a free port",
             action="Choose another one by --port, or end what listens there.",
         ) from refusal
+    # Connections inherit it: head and body of an answer are sent apart, and would wait for each other (40 ms).
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _own_url(host: str, port: int) -> str:

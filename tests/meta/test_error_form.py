@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 import widetable as wt
-from widetable_meta.answering import error_answer
+from widetable_meta.answering import answer_errors, error_answer
 from widetable_meta.error_form import (
     STATUSES,
     NotNowError,
@@ -65,3 +68,27 @@ def test_an_answer_of_somebody_else_is_a_storage_error(body: object) -> None:
 
 def test_a_fault_says_nothing_of_what_it_was() -> None:
     assert "log" in str(fault_of_ours())
+
+
+def test_a_fault_is_answered_without_its_traceback_and_left_to_the_log() -> None:
+    app, sent = FastAPI(), list[Any]()
+    answer_errors(app)
+
+    @app.get("/")
+    def divide() -> float:
+        return 1 / 0
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b""}
+    scope |= {"headers": [], "http_version": "1.1", "scheme": "http", "server": ("x", 1)}
+    with pytest.raises(ZeroDivisionError):  # the server logs it
+        asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 500
+    told = json.loads(sent[1]["body"])
+    assert told["kind"] == "StorageError"
+    assert "Zero" not in str(told)

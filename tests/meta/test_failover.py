@@ -7,7 +7,6 @@ import os
 import shutil
 from pathlib import Path
 
-import pytest
 import requests
 
 import widetable as wt
@@ -107,9 +106,8 @@ def test_case_18_the_leader_is_killed_while_sessions_are_opened(
 def test_jobs_go_on_while_all_services_are_down(tmp_path: Path) -> None:
     warehouse = fill(tmp_path)
     committing = Committing(warehouse)
-    with serving(warehouse, 2) as (first, second), going_on(committing.step, 0.01):
-        for service in (first, second):
-            service.kill()
+    with serving(warehouse) as (service,), going_on(committing.step, 0.01):
+        service.kill()
         committing.wait_for_more()
         with serving(warehouse) as (third,), MetaClient(third.url).session(TABLES) as session:
             assert session.barrier is not None
@@ -170,17 +168,14 @@ def test_the_leader_makes_the_tables_of_meta_anew(tmp_path: Path) -> None:
         wait_for(service.leads)
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_sigterm_ends_it_and_leaves_nothing_behind(tmp_path: Path, count: int) -> None:
+def test_sigterm_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
     warehouse = fill(tmp_path)
-    with serving(warehouse, count) as services:
-        leader = services[0]
-        for service in services:
+    with serving(warehouse, 2) as (leader, follower):
+        for service in (leader, follower):
             assert service.ask("POST", "/v1/sessions", {"tables": TABLES})[0] == 201
         assert leader.terminate() == 0
-        if count == 1:
-            assert not (tmp_path / "__meta.db/service/widetable-meta-lease").exists()
-            assert list(tmp_path.rglob("widetable-read-lease-*")) == []
-        else:
-            wait_for(services[1].leads)
-            assert len(list(tmp_path.rglob("widetable-read-lease-*"))) == len(TABLES)
+        assert len(list(tmp_path.rglob("widetable-read-lease-*"))) == len(TABLES)
+        wait_for(follower.leads)
+        assert follower.terminate() == 0
+        assert list(tmp_path.rglob("widetable-read-lease-*")) == []
+        assert not (tmp_path / "__meta.db/service/widetable-meta-lease").exists()

@@ -14,9 +14,15 @@ from pathlib import Path
 import pytest
 import requests
 
+import widetable as wt
 from tests.meta.service_process import Service, serving
 from tests.meta.shop_warehouse import HOSTILE, LONG, shop
 from tests.patience import PATIENCE_SECONDS
+from widetable.meta.service_lease import ServiceLease
+from widetable.storage.local import LocalFileIO
+from widetable_meta.leadership import Leadership
+from widetable_meta.open_sessions import OpenSessions
+from widetable_meta.page import Page
 
 PICTURES = Path(__file__).resolve().parents[2] / "build/meta-page"
 BROWSER = next(
@@ -135,8 +141,9 @@ def test_it_is_drawn(service: Service, size: str, scheme: str) -> None:
 
 
 def test_an_empty_warehouse_has_a_page(tmp_path: Path) -> None:
-    (tmp_path / "shop.db").mkdir()
-    with serving(tmp_path) as (service,):
-        answer = requests.get(f"{service.url}/", timeout=PATIENCE_SECONDS)
-        assert answer.status_code == 200
-        assert "No table of this warehouse is under barriers." in answer.text
+    catalog, url = wt.Catalog(tmp_path), "http://127.0.0.1:1"
+    topology, lease = catalog.topology(), ServiceLease(LocalFileIO(), str(tmp_path), url)
+    leadership = Leadership(lease, topology, url)
+    page = Page(str(tmp_path), topology, OpenSessions(catalog), leadership).html()
+    assert "No table of this warehouse is under barriers." in page
+    assert "None is open at this instance." in page

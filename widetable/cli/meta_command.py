@@ -24,7 +24,7 @@ META_COMMAND: Final = Command(
     "meta",
     "look after tables under barriers",
     "meta",
-    "Show jobs, tables and barriers of a warehouse, serve them; let those that have ended leave.",
+    "Show or serve jobs, tables and barriers of a warehouse; let who has ended leave.",
     (
         argument("action", f"{', '.join(ACTIONS)}.", metavar="ACTION", choices=ACTIONS),
         argument("path", "The warehouse's directory, or its file: URL.", metavar="WAREHOUSE"),
