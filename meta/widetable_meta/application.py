@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from fastapi import APIRouter, FastAPI, Response
@@ -29,7 +30,7 @@ class Instance:
         file_io, root = locate(warehouse)
         catalog = Catalog(root, file_io=file_io)
         topology = Topology(catalog, for_others=True)
-        self.sessions = OpenSessions(catalog)
+        self.sessions = OpenSessions(partial(Catalog, root, file_io=file_io))
         self.leadership = Leadership(ServiceLease(file_io, root, url), topology, url)
         self.measures = Measures(topology, self.sessions, self.leadership)
         self.application = self._application(catalog, topology)

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -47,12 +47,17 @@ class OpenSession:
 
 
 class OpenSessions:
-    """Of one instance; all threads use it."""
+    """Of one instance; all threads use it. new_catalog: for each session one, as a catalog remembers what its sessions
+    have shown, and those of other clients do not matter.
+    """
 
     def __init__(
-        self, catalog: Catalog, lasts_seconds: float = LASTS_SECONDS, most: int = MOST_SESSIONS
+        self,
+        new_catalog: Callable[[], Catalog],
+        lasts_seconds: float = LASTS_SECONDS,
+        most: int = MOST_SESSIONS,
     ) -> None:
-        self._catalog = catalog
+        self._new_catalog = new_catalog
         self._lasts_seconds = lasts_seconds
         self._most = most
         self._lock = threading.Lock()
@@ -66,7 +71,7 @@ class OpenSessions:
             self._check_room()
             self._opening += 1
         try:
-            session = self._catalog.session(
+            session = self._new_catalog().session(
                 wanted.tables, consistency=wanted.consistency, as_of=wanted.as_of
             )
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def leases(warehouse: Path) -> int:
 
 def test_one_that_nobody_renews_is_closed(tmp_path: Path) -> None:
     fill(tmp_path)
-    sessions = OpenSessions(wt.Catalog(tmp_path), lasts_seconds=0.05)
+    sessions = OpenSessions(partial(wt.Catalog, tmp_path), lasts_seconds=0.05)
     sessions.start()
     opened = sessions.open(WANTED)
     wait_for(lambda: sessions.count() == 0)
@@ -34,7 +35,7 @@ def test_one_that_nobody_renews_is_closed(tmp_path: Path) -> None:
 
 def test_one_that_is_renewed_goes_on(tmp_path: Path) -> None:
     fill(tmp_path)
-    sessions = OpenSessions(wt.Catalog(tmp_path), lasts_seconds=1000)
+    sessions = OpenSessions(partial(wt.Catalog, tmp_path), lasts_seconds=1000)
     opened = sessions.open(WANTED)
     due_at, expires_millis = opened.due_at, opened.expires_millis
     assert expires_millis - time.time() * 1000 > 900_000
@@ -49,7 +50,7 @@ def test_one_that_is_renewed_goes_on(tmp_path: Path) -> None:
 
 def test_there_are_so_many_at_most(tmp_path: Path) -> None:
     fill(tmp_path)
-    sessions = OpenSessions(wt.Catalog(tmp_path), most=2)
+    sessions = OpenSessions(partial(wt.Catalog, tmp_path), most=2)
     first, _ = sessions.open(WANTED), sessions.open(WANTED)
     with pytest.raises(NotNowError, match="2 that are open"):
         sessions.open(WANTED)
@@ -62,7 +63,7 @@ def test_there_are_so_many_at_most(tmp_path: Path) -> None:
 
 def test_one_that_is_older_than_what_was_read_is_let_go(tmp_path: Path) -> None:
     fill(tmp_path)
-    sessions = OpenSessions(wt.Catalog(tmp_path))
+    sessions = OpenSessions(partial(wt.Catalog, tmp_path))
     with pytest.raises(wt.NotFoundError, match="a barrier from 20 on: found 10"):
         sessions.open(WANTED._replace(at_least=20))
     assert (sessions.count(), leases(tmp_path)) == (0, 0)
@@ -72,7 +73,7 @@ def test_one_that_is_older_than_what_was_read_is_let_go(tmp_path: Path) -> None:
 
 def test_none_is_opened_once_it_ends(tmp_path: Path) -> None:
     fill(tmp_path)
-    sessions = OpenSessions(wt.Catalog(tmp_path))
+    sessions = OpenSessions(partial(wt.Catalog, tmp_path))
     sessions.end()
     with pytest.raises(NotNowError, match="it ends"):
         sessions.open(WANTED)
