@@ -8,7 +8,7 @@ VENV := .venv/bin/python
 STAMP := .venv/setup.stamp
 FLOOR := .venv-floor/bin/python
 FLOOR_STAMP := .venv-floor/setup.stamp
-SOURCES := $(wildcard widetable lookup/widetable_lookup spark/widetable_spark spark/pyspark_widetable tests benchmarks examples)
+SOURCES := $(wildcard widetable lookup/widetable_lookup meta/widetable_meta spark/widetable_spark spark/pyspark_widetable tests benchmarks examples)
 ARGS ?=
 
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
@@ -46,10 +46,10 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	@WIDETABLE_CAMPAIGN=1 HYPOTHESIS_PROFILE=thorough WIDETABLE_LAYOUTS=5 WIDETABLE_KILLS=600 WIDETABLE_SPARK_KILLS=40 \
 	  WIDETABLE_HISTORIES=500 WIDETABLE_HISTORY_STEPS=40 WIDETABLE_LONG_VALUE=50000000 WIDETABLE_BIT_TABLES=500 \
 	  WIDETABLE_SYSTEM_FAULTS=all WIDETABLE_DAMAGES=500 WIDETABLE_POINTS=0 WIDETABLE_HOSTILE_VALUES=1000 \
-	  WIDETABLE_READS=1000000 WIDETABLE_STARTS=20000 \
+	  WIDETABLE_READS=1000000 WIDETABLE_STARTS=20000 WIDETABLE_OPENS=1000 \
 	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/failing_system tests/damaged_files \
 	  tests/metamorphic tests/kill tests/widetable/operations/test_expiry_races.py \
-	  tests/widetable/operations/test_read_histories.py tests/spark/test_asked_first.py \
+	  tests/widetable/operations/test_read_histories.py tests/spark/test_asked_first.py tests/meta/test_failover.py \
 	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/test_join_of_many.py $(ARGS)
 	@$(VENV) -m benchmarks.soak
 
@@ -93,7 +93,7 @@ bench: $(STAMP) ## Benchmarks: a table, and JSON beside it
 docs: $(STAMP) ## Generate docs/options.md, and the site with the API reference: build/site/index.html
 	@$(VENV) -m widetable.options_doc docs/options.md
 	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs build --strict --quiet
-	@$(VENV) -W ignore -m pdoc --no-show-source --output-directory build/site/api widetable widetable_spark widetable.connector
+	@$(VENV) -W ignore -m pdoc --no-show-source --output-directory build/site/api widetable widetable_spark widetable_meta widetable.connector
 
 wheel: $(STAMP) ## Build the wheel into dist/, and a copy named .zip, which Spark ships to its workers
 	@$(VENV) -m build --wheel --no-isolation --outdir dist .

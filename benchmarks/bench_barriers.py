@@ -7,12 +7,13 @@ round; the worst append of each side stands beside. Scans: a base of one file an
 writer added, planned and read, against a table without barriers with the same rows in the same number of files.
 Paced: one writer of all columns, and five of two columns each, in threads, append for so many seconds by the clock,
 with an interval of 1 s and of 10 s; rows a second, per round, and the worst append.
-Sessions: ten tables of so many snapshots each, opened and closed; and what all of them say of jobs and barriers, read
-by another process, which has seen none of it.
+Sessions: ten tables of so many snapshots each, opened and closed, here and by the service, in another process; and what
+all of them say of jobs and barriers, read by another process, which has seen none of it.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import requests
 
 import widetable as wt
 from benchmarks.harness import Row, Size, paired, scratch
@@ -144,7 +146,7 @@ def _paced(
         def append(at: int) -> None:
             writer = wt.Catalog(work).writer(name, f"w{at}", owned[at]) if barriers else None
             number = 0
-            while time.perf_counter() < until:
+            while not number or time.perf_counter() < until:
                 batch = _rows(number, rows).select(["k", *owned[at]])
                 began = time.perf_counter()
                 if writer is None:
@@ -247,10 +249,12 @@ def _sessions(work: Path, snapshots: int, openings: int) -> list[Row]:
         with catalog.session(names):
             pass
         took.append(time.perf_counter() - began)
-    p50, p99 = (float(np.percentile(took, of)) for of in (50, 99))
+    p50, p99 = _percentiles(took)
+    served = _percentiles(_by_rest(work, names, openings))
+    tables = f"10 tables x {snapshots:,} snapshots"
     return [
         Row(
-            f"open a session, 10 tables x {snapshots:,} snapshots",
+            f"open a session, {tables}",
             f"p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms",
             "",
             None,
@@ -258,8 +262,45 @@ def _sessions(work: Path, snapshots: int, openings: int) -> list[Row]:
             p99 <= 0.05,
             {"p50": p50, "p99": p99},
         ),
+        Row(
+            f"open and close a session by REST, {tables}",
+            f"p50 {served[0] * 1e3:.1f} ms, p99 {served[1] * 1e3:.1f} ms",
+            f"p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms embedded",
+            None,
+            "p99 <= 100 ms",
+            served[1] <= 0.1,
+            {"p50": served[0], "p99": served[1]},
+        ),
         *rebuilt,
     ]
+
+
+def _by_rest(work: Path, names: list[str], openings: int) -> list[float]:
+    """Seconds of each opening and closing, on one connection."""
+    command = [sys.executable, "-m", "widetable", "meta", "serve", str(work), "--port", "0"]
+    took = []
+    with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True) as service:
+        try:
+            assert service.stdout is not None
+            url = json.loads("".join(service.stdout.readline() for _ in range(3)))["url"]
+            with requests.Session() as connection:
+                connection.trust_env = False
+                for number in range(openings + 1):
+                    began = time.perf_counter()
+                    opened = connection.post(f"{url}/v1/sessions", json={"tables": names})
+                    opened.raise_for_status()
+                    path = f"{url}/v1/sessions/{opened.json()['id']}"
+                    connection.delete(path).raise_for_status()
+                    if number:  # the first one finds nothing kept
+                        took.append(time.perf_counter() - began)
+        finally:
+            service.terminate()
+    return took
+
+
+def _percentiles(took: list[float]) -> tuple[float, float]:
+    p50, p99 = (float(np.percentile(took, of)) for of in (50, 99))
+    return p50, p99
 
 
 def _rebuilt(work: Path, snapshots: int, seconds: int) -> Row:

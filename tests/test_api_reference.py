@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import widetable as wt
+import widetable_meta
 import widetable_spark
 from tests.patience import PATIENCE_SECONDS
 
@@ -41,6 +42,8 @@ def test_reference_has_every_public_name_with_its_docstring(tmp_path: Path) -> N
     assert unmade(page) == []
     spark = text_of(tmp_path / "widetable_spark.html")
     assert [name for name in widetable_spark.__all__ if f'id="{name}"' not in spark] == []
+    service = text_of(tmp_path / "widetable_meta.html")
+    assert [name for name in widetable_meta.__all__ if f'id="{name}"' not in service] == []
     assert (tmp_path / "widetable" / "connector.html").exists()
 
 

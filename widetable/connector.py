@@ -1,5 +1,6 @@
 """What an engine builds on that runs tables elsewhere: tasks on other machines, queries of its own. Spark does
-(`widetable_spark`), and takes nothing else of this package but its public names. Kept as stable as those.
+(`widetable_spark`), and a service (`widetable_meta`); they take nothing else of this package but its public names. Kept
+as stable as those.
 
     rows in     Table.new_writer in each task ─► CommitMessage ─► Table.commit_append
     rows out    Table.scan().splits() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
@@ -9,6 +10,7 @@
     barriers    AlignedSource for each source of a job; JobWriter commits what new_writer(.., named=True) has written
     upkeep      Table.maintainer(upkeep, compact), where `compact` calls compact_all with a `run` of its own, which
                 sends each BucketWork to a task that calls `perform` and gives back its Outcome
+    services    ServiceLease says which of them leads
     the face    checks of arguments, declared options, storage by path
 
 Raises nothing; what the names raise stands with them.
@@ -20,6 +22,7 @@ from widetable.arguments import (
     LARGEST,
     LONGEST_MILLIS,
     called,
+    flag,
     instance,
     label,
     mapping,
@@ -42,10 +45,12 @@ from widetable.derive.joined_tables import LookupJoin, new_lookup_join
 from widetable.derive.late_rows import LateJoin
 from widetable.derive.pinned_join import KeptJoin, PinnedJoin, keep_join
 from widetable.derived_value import derived_value
+from widetable.format.human_units import duration_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.meta.job_claim import registering
+from widetable.meta.service_lease import ServiceLease
 from widetable.operations.aligned_source import AlignedSource, revised
 from widetable.operations.branches import locate_branch
 from widetable.operations.compaction import Compacted, compact_all
@@ -123,6 +128,7 @@ __all__ = [
     "PinnedJoin",
     "ReadLease",
     "Scope",
+    "ServiceLease",
     "SplitRead",
     "Start",
     "StorageOptions",
@@ -141,6 +147,8 @@ __all__ = [
     "commit_times",
     "compact_all",
     "derived_value",
+    "duration_text",
+    "flag",
     "in_form",
     "instance",
     "interval_of",
@@ -170,6 +178,7 @@ __all__ = [
     "start_stream",
     "table_name",
     "text",
+    "time_text",
     "warm_lookups",
     "whole_number",
 ]

@@ -61,9 +61,8 @@ EARLIEST: Final = "EARLIEST"
 
 
 def check_name(value: Any, what: str, around_bytes: int = 0) -> str:
-    """A name that a user gives, to be part of a file's or directory's. around_bytes: of what is put around it.
-
-    Raises InvalidError.
+    """A name that a user gives, to be part of a file's or directory's. around_bytes: of what is put around it. Raises
+    InvalidError.
     """
     name = text(value, what)
     longest = LONGEST_NAME_BYTES - around_bytes
@@ -393,14 +392,18 @@ def database_dir(warehouse: str, database: str) -> str:
 
 
 def revision_dir(warehouse: str) -> str:
-    """Of what a warehouse says of revisions (ours)."""
+    """Of what a warehouse says of revisions and of its services (ours)."""
     return f"{database_dir(warehouse, META_DATABASE)}/service"
 
 
 def revision_note(warehouse: str, number: int, *, is_active: bool = False) -> str:
     """The note of a revision, or that it has ended."""
-    suffix = "-active" if is_active else ""
-    return f"{revision_dir(warehouse)}/widetable-revision-{number}{suffix}"
+    return f"{revision_dir(warehouse)}/widetable-revision-{number}{'-active' * is_active}"
+
+
+def leading_lease(warehouse: str) -> str:
+    """Who leads the services of a warehouse (ours)."""
+    return f"{revision_dir(warehouse)}/widetable-meta-lease"
 
 
 def revision_of(name: str) -> tuple[int, bool] | None:

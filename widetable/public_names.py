@@ -52,6 +52,7 @@ HOMES: Final = {
     "LookupSession": "operations.lookup_session",
     "LostRows": "operations.salvage",
     "MaintenanceResult": "operations.maintenance",
+    "NotedRevision": "meta.noted_revision",
     "OrphanResult": "operations.orphans",
     "PartitionExpiryResult": "operations.partition_expiry",
     "RepairResult": "operations.repair",

@@ -61,7 +61,8 @@ def _run(words: Sequence[str]) -> int:
     given = parsed(COMMANDS[name], rest)
     del given["debug"]  # of `main`
     carry_out = getattr(import_module(f"widetable.cli.{COMMANDS[name].module}"), name)
-    runs_on = not given.get("once", True)  # it logs what it does
+    # It logs what it does, or says nothing more.
+    runs_on = not given.get("once", True) or given.get("action") == "serve"
     with nullcontext() if runs_on else progress(name):
         exit_code: int = carry_out(**given)
     return exit_code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,12 +17,14 @@ from widetable.cli.frame_text import frame_lines
 from widetable.cli.past import check_only
 from widetable.cli.tables import warehouse_of
 from widetable.commit.writer_registration import Job
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.meta.delays import Delays
 from widetable.meta.revision import RevisionResult
 from widetable.meta.topology import Topology
 
 _Row = dict[str, Any]
+_HOST: Final = "127.0.0.1"
+_PORT: Final = 9096
 # How many of NAME and WRITER stand with an action.
 _NAMES: Final = {"lineage": 1, "barriers": 1, "leave": 2, "drop-job": 1, "revise": 1}
 _TEXTS: Final = pa.list_(pa.string())
@@ -73,20 +76,27 @@ def meta(
     to: int | None,
     full: bool,
     dry_run: bool,
+    host: str | None,
+    port: int | None,
+    url: str | None,
     format: str,
 ) -> int:
-    """Prints what is asked for, or the tables that were left."""
+    """Prints what is asked for, or the tables that were left, or where it is served."""
     _check_names(action, [one for one in (name, writer) if one is not None])
     check_only("meta", action, ["delay"], {"--barrier": barrier is not None})
     check_only("meta", action, ["barriers", "delay"], {"--limit": limit is not None})
     check_only("meta", action, ["leave", "drop-job"], {"--force": force})
     check_only("meta", action, ["leave", "drop-job", "revise"], {"--dry-run": dry_run})
     check_only("meta", action, ["revise"], {"--to": to is not None, "--full": full})
+    of_serve = {"--host": host is not None, "--port": port is not None, "--url": url is not None}
+    check_only("meta", action, ["serve"], of_serve)
     if limit is not None:
         whole_number(limit, "--limit", least=0)
     catalog, named = warehouse_of(path), name or ""
     topology = catalog.topology()
-    if action == "revise":
+    if action == "serve":
+        _serve(path, host or _HOST, _PORT if port is None else port, url, format)
+    elif action == "revise":
         _write_revision(_revised(catalog, named, to, is_full=full, is_dry=dry_run), format)
     elif action == "leave":
         topology.leave(named, writer or "", force=force, dry_run=dry_run)
@@ -108,6 +118,23 @@ def meta(
     else:
         _write_topology(topology, action, format)
     return DONE
+
+
+def _serve(path: str, host: str, port: int, url: str | None, format: str) -> None:
+    try:
+        serving = import_module("widetable_meta.serving")
+    except ModuleNotFoundError as missing:
+        raise UnsupportedError(
+            "widetable meta serve",
+            found=f"an installation without its packages: {missing}",
+            expected="those of the extra meta",
+            action="pip install 'widetable[meta]'",
+        ) from missing
+
+    def said(own_url: str) -> None:
+        write_result(format, {"url": own_url}, [f"{path} is served at {own_url}"])
+
+    serving.serve(path, host, port, url, said)
 
 
 def _write_topology(topology: Topology, action: str, format: str) -> None:

@@ -17,13 +17,14 @@ ACTIONS: Final = (
     "drop-job",
     "revise",
     "rebuild",
+    "serve",
 )
 
 META_COMMAND: Final = Command(
     "meta",
     "look after tables under barriers",
     "meta",
-    "Show jobs, tables and barriers of a warehouse; let those that have ended leave.",
+    "Show or serve jobs, tables and barriers of a warehouse; let who has ended leave.",
     (
         argument("action", f"{', '.join(ACTIONS)}.", metavar="ACTION", choices=ACTIONS),
         argument("path", "The warehouse's directory, or its file: URL.", metavar="WAREHOUSE"),
@@ -40,6 +41,11 @@ META_COMMAND: Final = Command(
         number("--to", "revise: back to this barrier.", "MILLISECONDS"),
         flag("--full", "revise: back to the beginning, with no rows."),
         flag("--dry-run", "leave, drop-job, revise: only say what would be left, or go."),
+        argument(
+            "--host", "serve: where it listens; by default on 127.0.0.1 alone.", metavar="NAME"
+        ),
+        number("--port", "serve: by default 9096; 0 for one that is free.", "NUMBER"),
+        argument("--url", "serve: under which other instances reach it.", metavar="URL"),
         *FORMATS,
     ),
     (
@@ -49,10 +55,12 @@ META_COMMAND: Final = Command(
         "widetable meta leave /warehouse shop.users crm --dry-run",
         "widetable meta drop-job /warehouse amounts",
         "widetable meta revise /warehouse shop.amounts --to 1767225600000 --dry-run",
+        "widetable meta serve /warehouse --port 9096",
     ),
     "show: jobs and tables. jobs: what each reads and writes. tables: how far each is, who is missing.\n"
     "lineage: what a table is made of, and what is made of it. barriers: which snapshots they are.\n"
     "delay: when tables came to their barriers, what jobs took of that. leave: from one table;\n"
     "drop-job: from all that it writes. revise: take a table that jobs make, and all that is made of it,\n"
-    "back to a barrier, to be made again from there. rebuild: bring the tables of the database __meta up to date.",
+    "back to a barrier, to be made again from there. rebuild: bring the tables of the database __meta up to date.\n"
+    "serve: answer all this by REST and as a page, until it is ended (needs the extra meta).",
 )

@@ -96,10 +96,10 @@ class RevisionNotes:
         return [tuple(_ACTIVE.from_json(self._file_io.read(p), p)["tables"]) for p in paths]
 
     def all(self) -> list[tuple[RevisionNote, bool]]:
-        """Each whose note is there, and whether it is active; ascending."""
+        """Each with whether it is active, ascending; without those whose notes were lost."""
         found = self._numbers()
-        noted = sorted(number for number, is_end in found if not is_end)
-        return [(self._note(number), (number, True) in found) for number in noted]
+        numbers = sorted(number for number, is_end in found if not is_end)
+        return [(self._note(number), (number, True) in found) for number in numbers]
 
     def publish(self, note: RevisionNote) -> bool:
         """False where another one has the number."""

@@ -47,6 +47,7 @@ from widetable.meta.departure import (
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
 from widetable.meta.job_tables import check_alike
+from widetable.meta.noted_revision import NotedRevision, noted_revisions
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
 from widetable.meta.system_tables import SystemTables
 from widetable.meta.table_barriers import TableBarrier, table_barriers
@@ -257,6 +258,10 @@ class Topology:
         """The newest one that is complete and exact in all tables under barriers; None where there is none."""
         opened = tables_under_barriers(self._warehouse)
         return common_barrier([barrier_views(table) for _, table in opened]) or None
+
+    def revisions(self) -> list[NotedRevision]:
+        """Which there were, ascending by number; the last one may not have ended."""
+        return noted_revisions(self._warehouse)
 
     def keep(self) -> dict[str, int]:
         """Let expiry leave, in all tables that jobs connect, the newest barrier that they have in common and those of

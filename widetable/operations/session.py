@@ -83,6 +83,7 @@ class Session:
         self._shown = shown
         self._pins = contextlib.ExitStack()
         self._barrier: int | None = None
+        self._revision: int | None = None
         if consistency == READ_UNCOMMITTED and as_of is not None:
             raise InvalidError(
                 "as_of and consistency",
@@ -117,6 +118,11 @@ class Session:
         is_back = self._barrier is not None and self._barrier < (self._shown or 0)
         return self._shown if is_back else None
 
+    @property
+    def revision(self) -> int | None:
+        """The revision of the warehouse that it goes by, 0 before the first; None for `ReadUncommitted`."""
+        return self._revision
+
     def table(self, name: str) -> SessionTable:
         """One of its tables, `db.name`."""
         found = self._tables.get(text(name, "name"))
@@ -146,7 +152,7 @@ class Session:
                 if consistency == READ_UNCOMMITTED:
                     return {name: self._newest(table) for name, table in tables.items()}
                 staged = _staged(tables) if consistency == READ_COMMITTED else {}
-                revision = _active_revision(tables)
+                self._revision = revision = _active_revision(tables)
                 views = {
                     name: StagedBarriers(barrier_views(table, revision), staged.get(name, ()))
                     for name, table in tables.items()

@@ -185,7 +185,7 @@ def test_a_table_goes_back_and_is_told_with_its_jobs(tmp_path: Path) -> None:
         (("revise", "W", "db.y", "--to", "20"), "complete up to 10"),
         (("jobs", "W", "--to", "20"), "--to"),
         (("show", "W/db.db/x"), "no database"),
-        (("serve", "W"), "arguments that do not fit"),
+        (("serve-it", "W"), "arguments that do not fit"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
 )

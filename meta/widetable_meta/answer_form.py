@@ -1,0 +1,86 @@
+"""What the service answers as JSON, besides the values of the engine (`widetable.Job`, `widetable.TableProgress`, ..),
+which have the fields that their classes have. Barriers and times are epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel
+
+from widetable import (
+    Job,
+    JobDelay,
+    JobSink,
+    RevisedTable,
+    TableDelay,
+    TableProgress,
+    WaitedWriter,
+)
+
+# pydantic finds what the engine's classes are made of in `widetable`, which holds a name once it was asked for.
+NESTED: Final = (JobDelay, JobSink, RevisedTable, TableDelay, WaitedWriter)
+
+
+class ErrorAnswer(BaseModel):
+    """kind: one of the six kinds. message: all of it in one text."""
+
+    kind: str
+    message: str
+    subject: str
+    found: str
+    expected: str
+    action: str
+
+
+class TopologyAnswer(BaseModel):
+    """layers: tables that no job makes of others in front. common_barrier: of all tables; None without one."""
+
+    jobs: list[Job]
+    tables: list[TableProgress]
+    layers: list[list[str]]
+    common_barrier: int | None
+
+
+class PinnedTable(BaseModel):
+    """snapshot_id: by which any client reads the rows of the session; None where no snapshot has just these, then
+    widetable reads them by the barrier.
+    """
+
+    snapshot_id: int | None
+
+
+class SessionAnswer(BaseModel):
+    """barrier, revision: None for ReadUncommitted. expires: when it is closed, unless it is renewed before."""
+
+    id: str
+    consistency: str
+    barrier: int | None
+    revision: int | None
+    tables: dict[str, PinnedTable]
+    expires: int
+
+
+class LeftAnswer(BaseModel):
+    """left: the job or writer. tables: that it left, or would leave."""
+
+    left: str
+    tables: list[str]
+    dry_run: bool
+
+
+class HealthAnswer(BaseModel):
+    """Of the instance that answers. url: its own."""
+
+    status: str
+    version: str
+    url: str
+    is_leader: bool
+    sessions: int
+
+
+class LeaderAnswer(BaseModel):
+    """url: of who leads, None where nobody does. is_here: whether it is the instance that answers."""
+
+    url: str | None
+    is_here: bool

@@ -1,0 +1,96 @@
+"""Whether this instance leads, and what the leader does for all: it keeps the tables of FLIP-276 in `__meta`, and the
+barrier that tables have in common from expiry.
+
+One thread looks at the lease every second. Another one does the leader's work, at most a fifth of the time. What fails
+is logged and done again. Two that lead for a moment do no harm: both write the same. Raises StorageError in `look`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Final
+
+from widetable import Topology
+from widetable.connector import ServiceLease
+
+LOOK_SECONDS: Final = 1.0
+UPKEEP_SECONDS: Final = 3.0
+_SHARE: Final = 5
+# A fault of ours too: the thread goes on.
+_SURVIVED: Final = Exception
+_log = logging.getLogger("widetable")
+
+
+class Leadership:
+    """Of one instance; all threads use it. url: its own."""
+
+    def __init__(self, lease: ServiceLease, topology: Topology, url: str) -> None:
+        self._lease = lease
+        self._topology = topology
+        self.url = url
+        self._ended = threading.Event()
+        self._leader: tuple[str | None, bool] = None, False
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this one leads, by the last look."""
+        return self._leader[1]
+
+    @property
+    def leader_url(self) -> str | None:
+        """Of who leads, by the last look; None where nobody does."""
+        return self._leader[0]
+
+    def look(self) -> None:
+        """At once: takes over from a leader that is gone."""
+        if self._ended.is_set():
+            return
+        try:
+            found = self._lease.look()
+        except BaseException:
+            self._leader = None, False
+            raise
+        if found[1] and not self._leader[1]:
+            _log.info("%s leads", self.url)
+        self._leader = found
+
+    def start(self) -> None:
+        """Look for the first time, then again and again."""
+        self.look()
+        for name, run in (("leader", self._look_on), ("upkeep", self._keep_up)):
+            thread = threading.Thread(target=run, name=f"widetable-meta-{name}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def end(self, patience_seconds: float) -> None:
+        """Give the lease back. patience_seconds: for what is being done."""
+        self._ended.set()
+        until = time.monotonic() + patience_seconds
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        self._leader = None, False
+        self._lease.release()
+
+    def _look_on(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            try:
+                self.look()
+            except _SURVIVED:
+                _log.exception("nobody knows who leads")
+
+    def _keep_up(self) -> None:
+        pause_seconds = 0.0
+        while not self._ended.wait(pause_seconds):
+            pause_seconds = LOOK_SECONDS
+            if self.is_here:
+                began = time.monotonic()
+                try:
+                    self._topology.rebuild()
+                    self._topology.keep()
+                except _SURVIVED:
+                    _log.exception("the tables of __meta were not brought up to date")
+                took_seconds = time.monotonic() - began
+                pause_seconds = max(UPKEEP_SECONDS, _SHARE * took_seconds)

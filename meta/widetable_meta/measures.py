@@ -1,0 +1,131 @@
+"""What Prometheus reads at /metrics: requests of this instance, and how far the tables are, read off them when it asks.
+
+    widetable_meta_requests_total{route, method, status}, widetable_meta_request_seconds{route, method}
+    widetable_meta_sessions, widetable_meta_is_leader
+    widetable_table_barrier_seconds{table}, widetable_table_freshness_seconds{table}: since the epoch; by the clock
+    widetable_table_missing_writers{table}, widetable_common_barrier_seconds
+
+Raises what reading the tables raises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from widetable import Topology
+from widetable_meta.leadership import Leadership
+from widetable_meta.open_sessions import OpenSessions
+
+_NO_ROUTE: Final = "none"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+
+
+class Measures:
+    """Of one instance."""
+
+    def __init__(self, topology: Topology, sessions: OpenSessions, leadership: Leadership) -> None:
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "widetable_meta_requests",
+            "Requests that were answered.",
+            ["route", "method", "status"],
+            registry=self._registry,
+        )
+        self.seconds = Histogram(
+            "widetable_meta_request_seconds",
+            "How long an answer took.",
+            ["route", "method"],
+            registry=self._registry,
+        )
+        self._tables = _TablesNow(topology, sessions, leadership)
+
+    def text(self) -> bytes:
+        """All of them, in the text format."""
+        now = CollectorRegistry()
+        now.register(self._tables)
+        return generate_latest(self._registry) + generate_latest(now)
+
+
+class _TablesNow(Collector):
+    """Of the moment when it is asked."""
+
+    def __init__(self, topology: Topology, sessions: OpenSessions, leadership: Leadership) -> None:
+        self._topology = topology
+        self._sessions = sessions
+        self._leadership = leadership
+
+    def describe(self) -> Iterator[Metric]:
+        """None, so that nothing is read off tables before it is asked for."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """One gauge of each kind."""
+        yield GaugeMetricFamily(
+            "widetable_meta_sessions", "Sessions that are open here.", self._sessions.count()
+        )
+        yield GaugeMetricFamily(
+            "widetable_meta_is_leader",
+            "Whether this instance leads.",
+            float(self._leadership.is_here),
+        )
+        barrier = GaugeMetricFamily(
+            "widetable_table_barrier_seconds",
+            "The barrier up to which a table is complete, since the epoch.",
+            labels=["table"],
+        )
+        freshness = GaugeMetricFamily(
+            "widetable_table_freshness_seconds", "How long ago it was.", labels=["table"]
+        )
+        missing = GaugeMetricFamily(
+            "widetable_table_missing_writers",
+            "Writers that the next barrier of a table waits for.",
+            labels=["table"],
+        )
+        for one in self._topology.tables():
+            if one.barrier is not None and one.freshness_millis is not None:
+                barrier.add_metric([one.table], one.barrier / 1000)
+                freshness.add_metric([one.table], one.freshness_millis / 1000)
+            missing.add_metric([one.table], len(one.missing))
+        yield from (barrier, freshness, missing)
+        common = self._topology.common_barrier()
+        if common is not None:
+            yield GaugeMetricFamily(
+                "widetable_common_barrier_seconds",
+                "The newest barrier that is complete in all tables, since the epoch.",
+                common / 1000,
+            )
+
+
+class MeasuredRequests:
+    """Around the application: counts requests by their route, of which there are few."""
+
+    def __init__(self, app: ASGIApp, measures: Measures) -> None:
+        self._app = app
+        self._measures = measures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            route = getattr(scope.get("route"), "path", _NO_ROUTE)
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._measures.requests.labels(route, method, str(status)).inc()
+            self._measures.seconds.labels(route, method).observe(time.perf_counter() - began)

@@ -1,0 +1,106 @@
+"""Runs one instance of the service until the process is told to end: by SIGTERM or SIGINT, which end it in seconds.
+
+What is being answered is finished, sessions are closed, the lease is given back. Raises StorageError for a port that
+cannot be had, InvalidError for a host that is none, and what the first look at the warehouse raises.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from widetable import InvalidError, StorageError
+from widetable.connector import refused, text, whole_number
+from widetable_meta.application import Instance
+
+_LARGEST_PORT: Final = 65_535
+_MOST_AT_ONCE: Final = 256
+_END_SECONDS: Final = 5
+_ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
+
+
+def serve(
+    warehouse: str, host: str, port: int, url: str | None, said: Callable[[str], None]
+) -> None:
+    """port: 0 for one that is free. url: under which other instances reach this one; None: that of host and port.
+    said: is given the URL as soon as it is answered there.
+    """
+    whole_number(port, "--port", least=0, most=_LARGEST_PORT)
+    with _listening(host, port) as listener:
+        own_url = _own_url(host, listener.getsockname()[1]) if url is None else _checked(url)
+        instance = Instance(warehouse, own_url)
+        config = uvicorn.Config(
+            instance.application,
+            log_config=None,
+            access_log=False,
+            limit_concurrency=_MOST_AT_ONCE,
+            timeout_graceful_shutdown=_END_SECONDS,
+            server_header=False,
+        )
+        server = uvicorn.Server(config)
+        _end_by_signals(server)
+        try:
+            instance.start()
+            said(own_url)
+            server.run([listener])
+        finally:
+            instance.end()
+
+
+def _end_by_signals(server: uvicorn.Server) -> None:
+    """The server takes signals over while it runs, and raises them anew once it has ended: then they do no more."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    name = text(host, "--host")
+    try:
+        family, *_, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
+    except (socket.gaierror, UnicodeError, ValueError) as refusal:
+        raise InvalidError(
+            "--host",
+            found=f"{name[:200]!a}: {refusal}",
+            expected="a name or address of this machine",
+            action="Correct it.",
+        ) from refusal
+    try:
+        listener = socket.create_server(address, family=family)
+    except OSError as refusal:
+        raise StorageError(
+            f"port {port} of {name[:200]!a}",
+            found=f"that it cannot be had: {refusal.strerror or refusal}",
+            expected="a free port",
+            action="Choose another one by --port, or end what listens there.",
+        ) from refusal
+    # Connections inherit it: head and body of an answer are sent apart, and would wait for each other (40 ms).
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def _own_url(host: str, port: int) -> str:
+    name = socket.gethostname() if host in _ANYWHERE else host
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(text(url, "--url"))
+        is_one = bool(parts.scheme in ("http", "https") and parts.hostname and "#" not in url)
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise refused(
+            url, "--url", "a URL as http://host:9096, under which this instance is reached"
+        )
+    return url.rstrip("/")

@@ -1,0 +1,12 @@
+"""Whether a request that failed can have done anything. Raises nothing."""
+
+from __future__ import annotations
+
+import requests
+from urllib3.exceptions import NewConnectionError
+
+
+def is_unsent(refusal: requests.RequestException) -> bool:
+    """Whether no connection was made, so that nothing can have been done."""
+    reason = getattr(refusal.args[0] if refusal.args else None, "reason", None)
+    return isinstance(refusal, requests.ConnectTimeout) or isinstance(reason, NewConnectionError)

@@ -1,0 +1,36 @@
+"""Which revisions a warehouse had (0046): what their notes say. Raises DamagedError for a note that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from widetable.commit.revision_notes import notes_of
+from widetable.meta.warehouse import Warehouse, tables_under_barriers
+
+
+@dataclass(frozen=True)
+class NotedRevision:
+    """table: that was asked for. to: the barrier that it went back to, None for the beginning. tables: all that went
+    back, those that are made first in front. is_active: it has ended, and readers go by it.
+    """
+
+    __module__ = "widetable"
+
+    number: int
+    table: str
+    to: int | None
+    tables: tuple[str, ...]
+    is_active: bool
+
+
+def noted_revisions(warehouse: Warehouse) -> list[NotedRevision]:
+    """Ascending by number."""
+    for _, table in tables_under_barriers(warehouse):
+        notes = notes_of(table._file_io, table._paths)
+        return [
+            NotedRevision(
+                note.number, note.table, note.barrier or None, tuple(note.tables), is_active
+            )
+            for note, is_active in (notes.all() if notes is not None else ())
+        ]
+    return []
