@@ -47,6 +47,7 @@ from widetable.meta.departure import (
 from widetable.meta.job_claim import claim
 from widetable.meta.job_graph import JobGraph, check_flow
 from widetable.meta.job_tables import check_alike
+from widetable.meta.look_again import looked_again
 from widetable.meta.noted_revision import NotedRevision, noted_revisions
 from widetable.meta.registered_jobs import JobsOfTable, jobs_of, leads_of, merged
 from widetable.meta.system_tables import SystemTables
@@ -180,10 +181,12 @@ class Topology:
         if not dry_run:
             take_leave(name, opened, of_table)
 
+    @looked_again
     def jobs(self) -> list[Job]:
         """All that are planned, that run, or that a table waits for; by name."""
         return _live(self._read())
 
+    @looked_again
     def rebuild(self) -> dict[str, int]:
         """Bring the tables in the database `__meta` up to date, made where they are not there: those of FLIP-276,
         `__META_ETL_SOURCE`, `__META_ETL_SINK` and `__META_TABLE_VERSION`, with `__META_JOB`, `__META_BARRIER`,
@@ -199,6 +202,7 @@ class Topology:
         system = SystemTables(tables, self._progress(tables), kept, revisions)
         return system.bring_up_to_date(self._warehouse)
 
+    @looked_again
     def tables(self) -> list[TableProgress]:
         """How far each table under barriers is; by layer, then by name."""
         return self._progress(self._read())
@@ -232,6 +236,7 @@ class Topology:
         most = None if limit is None else whole_number(limit, "limit", least=0)
         return table_barriers(self._opened(text(table, "table")), most)
 
+    @looked_again
     def delays(self, barrier: int | None = None) -> Delays:
         """How long after a barrier each table was complete and its changes were out, and what each derived job took of
         that. barrier: None for all that tables were complete up to, by the snapshots that are kept. Raises
@@ -254,15 +259,18 @@ class Topology:
             )
         return found
 
+    @looked_again
     def common_barrier(self) -> int | None:
         """The newest one that is complete and exact in all tables under barriers; None where there is none."""
         opened = tables_under_barriers(self._warehouse)
         return common_barrier([barrier_views(table) for _, table in opened]) or None
 
+    @looked_again
     def revisions(self) -> list[NotedRevision]:
         """Which there were, ascending by number; the last one may not have ended."""
         return noted_revisions(self._warehouse)
 
+    @looked_again
     def keep(self) -> dict[str, int]:
         """Let expiry leave, in all tables that jobs connect, the newest barrier that they have in common and those of
         `widetable.barriers-kept` intervals before it. Jobs of Spark and services call it again and again; it holds
@@ -280,6 +288,7 @@ class Topology:
         """The tables that are made of it, directly or not, those that are made first in front."""
         return self._graph_with(table).downstream(table)
 
+    @looked_again
     def layers(self) -> list[list[str]]:
         """The tables under barriers: those that no job makes of others, then layer by layer what is made of them."""
         tables = self._read()

@@ -424,3 +424,27 @@ def test_a_writer_of_all_columns_writes_those_that_were_added(tmp_path: Path) ->
     of_p = catalog.writer("db.a", "some", ["p"])
     with pytest.raises(InvalidError, match="a column of another writer"):
         of_p.write({"id": [1], "m": [7]}, barrier=30)
+
+
+class DropsAfterListing(wt.Catalog):
+    """Somebody drops a table of it between a list of its tables and the look at them."""
+
+    def list_tables(self, database: str | None = None) -> list[str]:
+        found = super().list_tables(database)
+        super().drop_table("db.gone", if_exists=True)
+        return found
+
+
+@pytest.mark.parametrize(
+    "look",
+    ["jobs", "tables", "delays", "common_barrier", "revisions", "keep", "layers", "rebuild"],
+)
+def test_a_table_that_is_dropped_meanwhile_is_not_there(tmp_path: Path, look: str) -> None:
+    clock = HandClock()
+    catalog = catalog_of(tmp_path, "db.kept")
+    catalog.writer("db.kept", "w").complete(10)
+    expected = getattr(Topology(catalog, clock), look)()
+    catalog_of(tmp_path, "db.gone")
+    found = getattr(Topology(DropsAfterListing(tmp_path), clock), look)()
+    assert "db.gone" not in catalog.list_tables()
+    assert repr(found) == repr(expected)
