@@ -144,16 +144,18 @@ def test_a_follower_answers_and_passes_on_what_changes_something(tmp_path: Path)
         assert follower.leads()
 
 
+def taken_away(directory: Path) -> None:
+    """As a whole, while a service writes into it."""
+    directory.rename(directory.with_name("gone"))
+    shutil.rmtree(directory.with_name("gone"), ignore_errors=True)
+
+
 def test_the_leader_makes_the_tables_of_meta_anew(tmp_path: Path) -> None:
     warehouse = fill(tmp_path)
     catalog = wt.Catalog(warehouse)
-    names = ["__META_ETL_SINK", "__META_ETL_SOURCE", "__META_TABLE_VERSION"]
-
-    def has_all() -> bool:
-        return [name.partition(".")[2] for name in catalog.list_tables("__meta")] == names
 
     def sinks() -> list[tuple[object, ...]]:
-        if not has_all():
+        if len(catalog.list_tables("__meta")) < 7:
             return []
         rows = catalog.table("__meta.__META_ETL_SINK").scan().to_arrow().to_pylist()
         return sorted(tuple(row.values()) for row in rows)
@@ -163,7 +165,7 @@ def test_the_leader_makes_the_tables_of_meta_anew(tmp_path: Path) -> None:
         wait_for(lambda: sinks() == expected)
         service.ask("POST", "/v1/jobs", {"job": "new", "sinks": {"db.y": ["v"]}})
         service.ask("POST", "/v1/jobs/new/running")
-        shutil.rmtree(tmp_path / "__meta.db")  # the lease too
+        taken_away(tmp_path / "__meta.db")  # the lease too
         wait_for(lambda: sinks() == sorted([*expected, ("db.y", "new")]))
         wait_for(service.leads)
 

