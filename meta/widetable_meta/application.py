@@ -31,7 +31,7 @@ class Instance:
         catalog = Catalog(root, file_io=file_io)
         topology = Topology(catalog, for_others=True)
         self.sessions = OpenSessions(partial(Catalog, root, file_io=file_io))
-        self.leadership = Leadership(ServiceLease(file_io, root, url), topology, url)
+        self.leadership = Leadership(ServiceLease(file_io, root, url), topology, root, url)
         self.measures = Measures(topology, self.sessions, self.leadership)
         self.application = self._application(catalog, topology)
 

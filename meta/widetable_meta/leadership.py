@@ -8,6 +8,9 @@ is logged and done again. Two that lead for a moment do no harm: both write the 
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from typing import Final
@@ -18,6 +21,7 @@ from widetable.connector import ServiceLease
 LOOK_SECONDS: Final = 1.0
 UPKEEP_SECONDS: Final = 3.0
 _SHARE: Final = 5
+_POLL_SECONDS: Final = 0.05
 # A fault of ours too: the thread goes on.
 _SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
@@ -26,8 +30,9 @@ _log = logging.getLogger("widetable")
 class Leadership:
     """Of one instance; all threads use it. url: its own."""
 
-    def __init__(self, lease: ServiceLease, topology: Topology, url: str) -> None:
+    def __init__(self, lease: ServiceLease, topology: Topology, warehouse: str, url: str) -> None:
         self._lease = lease
+        self._warehouse = warehouse
         self._topology = topology
         self.url = url
         self._ended = threading.Event()
@@ -81,6 +86,23 @@ class Leadership:
             except _SURVIVED:
                 _log.exception("nobody knows who leads")
 
+    def _rebuild(self) -> None:
+        """In a process of its own: it looks at all snapshots, and requests would wait for the interpreter meanwhile."""
+        command = [sys.executable, "-m", "widetable", "meta", "rebuild", self._warehouse]
+        quiet = subprocess.DEVNULL
+        with (
+            tempfile.TemporaryFile() as said,
+            subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=said) as process,
+        ):
+            while process.poll() is None and not self._ended.wait(_POLL_SECONDS):
+                pass
+            if process.poll() is None:
+                process.terminate()
+            if process.wait() and not self._ended.is_set():
+                said.seek(0)
+                text = said.read().decode(errors="replace").strip()
+                _log.warning("the tables of __meta were not brought up to date: %s", text)
+
     def _keep_up(self) -> None:
         pause_seconds = 0.0
         while not self._ended.wait(pause_seconds):
@@ -88,7 +110,7 @@ class Leadership:
             if self.is_here:
                 began = time.monotonic()
                 try:
-                    self._topology.rebuild()
+                    self._rebuild()
                     self._topology.keep()
                 except _SURVIVED:
                     _log.exception("the tables of __meta were not brought up to date")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Final
@@ -23,9 +22,6 @@ from widetable_meta.application import Instance
 _LARGEST_PORT: Final = 65_535
 _MOST_AT_ONCE: Final = 256
 _END_SECONDS: Final = 5
-# For which a thread that works may hold the interpreter: a request hands it over some fifty times, and while the leader
-# brings `__meta` up to date each of them waits so long.
-_TURN_SECONDS: Final = 0.0005
 _ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
 
 
@@ -48,7 +44,6 @@ def serve(
             server_header=False,
         )
         server = uvicorn.Server(config)
-        sys.setswitchinterval(_TURN_SECONDS)
         _end_by_signals(server)
         try:
             instance.start()

@@ -143,7 +143,7 @@ def test_it_is_drawn(service: Service, size: str, scheme: str) -> None:
 def test_an_empty_warehouse_has_a_page(tmp_path: Path) -> None:
     catalog, url = wt.Catalog(tmp_path), "http://127.0.0.1:1"
     topology, lease = catalog.topology(), ServiceLease(LocalFileIO(), str(tmp_path), url)
-    leadership = Leadership(lease, topology, url)
+    leadership = Leadership(lease, topology, str(tmp_path), url)
     page = Page(str(tmp_path), topology, OpenSessions(lambda: catalog), leadership).html()
     assert "No table of this warehouse is under barriers." in page
     assert "None is open at this instance." in page
