@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -54,6 +54,9 @@ from widetable.storage.file_io import FileIO
 from widetable.storage.given_storage import given_storage
 from widetable.storage.locate import locate
 from widetable.table import Table
+
+# So many sets of tables are known by what their last session showed.
+_MOST_SHOWN: Final = 1000
 
 
 class Catalog:
@@ -200,7 +203,10 @@ class Catalog:
         asked = chosen, frozenset(opened)
         found = Session(opened, chosen, barrier, self._shown.get(asked))
         if barrier is None and found.barrier is not None:
+            self._shown.pop(asked, None)
             self._shown[asked] = found.barrier
+            if len(self._shown) > _MOST_SHOWN:
+                del self._shown[next(iter(self._shown))]
         return found
 
     def revise(self, table: str, *, to: int | None, dry_run: bool = False) -> RevisionResult:

@@ -33,7 +33,6 @@ from widetable.arguments import (
     text,
     whole_number,
 )
-from widetable.barrier_options import BARRIER_STAGE
 from widetable.commit.barrier_plan import BarrierPlans
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.committer import Committer
@@ -58,7 +57,7 @@ from widetable.operations.follow import start_stream
 from widetable.operations.job_writer import JobBatch, JobWriter
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.maintenance import Maintainer, Upkeep
-from widetable.operations.session import READ_COMMITTED
+from widetable.operations.session import check_published
 from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.table_write import check_write_columns, new_writer
 from widetable.operations.warm_lookups import warm_lookups
@@ -97,7 +96,6 @@ from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
 __all__ = [
-    "BARRIER_STAGE",
     "BATCH_BYTES",
     "DEFAULT",
     "FORMS",
@@ -105,7 +103,6 @@ __all__ = [
     "LARGEST",
     "LONGEST_MILLIS",
     "MERGE_ENGINE",
-    "READ_COMMITTED",
     "ROW_KIND_COLUMN",
     "AlignedSource",
     "BarrierPlans",
@@ -142,6 +139,7 @@ __all__ = [
     "called",
     "change_schema",
     "check_join",
+    "check_published",
     "check_write_columns",
     "checked_storage_options",
     "commit_times",

@@ -1,8 +1,9 @@
 """Whether this instance leads, and what the leader does for all: it keeps the tables of FLIP-276 in `__meta`, and the
 barrier that tables have in common from expiry.
 
-One thread looks at the lease every second. Another one does the leader's work, at most a fifth of the time. What fails
-is logged and done again. Two that lead for a moment do no harm: both write the same. Raises StorageError in `look`.
+One thread looks at the lease every second. Another one does the leader's work, at most a fifth of the time; the tables
+in a process of its own, so that requests do not wait. What fails is logged and done again. Two that lead for a moment
+do no harm: both write the same. Raises StorageError in `look`.
 """
 
 from __future__ import annotations

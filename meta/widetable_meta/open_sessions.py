@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from widetable import Catalog, NotFoundError, Session
+from widetable.connector import check_published
 from widetable_meta.error_form import NotNowError
 
 LASTS_SECONDS: Final = 60.0
@@ -74,6 +75,7 @@ class OpenSessions:
             session = self._new_catalog().session(
                 wanted.tables, consistency=wanted.consistency, as_of=wanted.as_of
             )
+            check_published(session, wanted.consistency, "by a service")
             try:
                 _check_not_older(session, wanted.at_least)
                 made = OpenSession(uuid.uuid4().hex, wanted, session, 0, 0.0)

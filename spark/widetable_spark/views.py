@@ -15,15 +15,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from widetable import Catalog, InvalidError, Session, UnsupportedError
-from widetable.connector import (
-    BARRIER_STAGE,
-    READ_COMMITTED,
-    label,
-    names,
-    refused,
-    text,
-)
+from widetable import Catalog, InvalidError, Session
+from widetable.connector import check_published, label, names, refused, text
 from widetable_spark.source_options import BARRIER, PATH, SNAPSHOT_ID
 from widetable_spark.spark_session import session_of
 
@@ -46,22 +39,8 @@ def session(
     session_of(spark)
     catalog = Catalog(warehouse, storage_options=storage_options)
     opened = catalog.session(tables, consistency=consistency, as_of=as_of)
-    if consistency == READ_COMMITTED:
-        _check_nothing_staged(catalog, opened)
+    check_published(opened, consistency, "in Spark")  # executors plan from snapshots
     return SessionViews(spark, catalog, opened, storage_options)
-
-
-def _check_nothing_staged(catalog: Catalog, opened: Session) -> None:
-    """What executors plan from are snapshots."""
-    for name in opened.snapshot_ids():
-        if catalog.table(name).schema.typed_options.get(BARRIER_STAGE):
-            opened.close()
-            raise UnsupportedError(
-                f"table {name}",
-                found=f"{BARRIER_STAGE.key}, and {READ_COMMITTED} in Spark",
-                expected="RepeatableRead, or a table without the option",
-                action="Open the session with RepeatableRead, or read with widetable.Catalog(..).session.",
-            )
 
 
 class SessionViews:

@@ -78,3 +78,22 @@ def test_none_is_opened_once_it_ends(tmp_path: Path) -> None:
     with pytest.raises(NotNowError, match="it ends"):
         sessions.open(WANTED)
     assert leases(tmp_path) == 0
+
+
+def test_what_only_this_process_could_read_is_refused(tmp_path: Path) -> None:
+    wt.Catalog(tmp_path).create_table(
+        "db.staged",
+        {"id": "BIGINT"},
+        primary_key=["id"],
+        options={"widetable.barrier-interval": "10 ms", "widetable.barrier-stage": "true"},
+    )
+    writer = wt.Catalog(tmp_path).writer("db.staged", "w")
+    writer.write({"id": [1]}, barrier=10, complete=True)
+    sessions = OpenSessions(lambda: wt.Catalog(tmp_path))
+    with pytest.raises(wt.UnsupportedError, match=r"barrier-stage, and ReadCommitted by a service"):
+        sessions.open(Wanted(["db.staged"], "ReadCommitted"))
+    assert sessions.count() == 0
+    assert list(tmp_path.rglob("widetable-read-lease-*")) == []
+    opened = sessions.open(Wanted(["db.staged"], "RepeatableRead"))
+    assert opened.session.barrier == 10
+    sessions.end()

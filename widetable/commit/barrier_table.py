@@ -5,6 +5,7 @@ under none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from widetable import join_options
@@ -38,6 +39,26 @@ def interval_of(schema: TableSchema, path: str) -> int:
             action="Write with Table.write and scan a snapshot, or make the table with the option.",
         )
     return interval
+
+
+def one_interval(subject: str, intervals: Mapping[str, int | None]) -> int:
+    """Of tables that come to the same barriers: that of each, by name, None for a table under none. subject: for
+    messages.
+    """
+    first = next(iter(intervals.values()), None)
+    if first is None or set(intervals.values()) != {first}:
+        raise InvalidError(
+            subject,
+            found=", ".join(f"{name} with {_of(interval)}" for name, interval in intervals.items())
+            or "none",
+            expected=f"tables with one and the same {BARRIER_INTERVAL.key}",
+            action="Name others; a table gets the option when it is made.",
+        )
+    return first
+
+
+def _of(interval: int | None) -> str:
+    return "no interval" if interval is None else f"the interval {interval} ms"
 
 
 def check_barriers(schema: TableSchema) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from widetable.barrier_options import BARRIER_INTERVAL
-from widetable.commit.barrier_table import interval_of
+from widetable.commit.barrier_table import interval_of, one_interval
 from widetable.errors import InvalidError
 from widetable.operations.open_table import OpenTable
 from widetable.paths import table_name
@@ -22,11 +21,4 @@ def check_alike(job: str, tables: Mapping[str, OpenTable]) -> None:
                 expected="tables of the warehouse",
                 action="Name the table, or a copy of it: the topology is that of tables.",
             )
-    intervals = {name: interval_of(table.schema, table.path) for name, table in tables.items()}
-    if len(set(intervals.values())) > 1:
-        raise InvalidError(
-            f"job {job!r}",
-            found=", ".join(f"{name} with the interval {i} ms" for name, i in intervals.items()),
-            expected=f"tables with one and the same {BARRIER_INTERVAL.key}",
-            action="Name others; a table gets the option when it is made.",
-        )
+    one_interval(f"job {job!r}", {n: interval_of(t.schema, t.path) for n, t in tables.items()})

@@ -236,13 +236,25 @@ class Topology:
         most = None if limit is None else whole_number(limit, "limit", least=0)
         return table_barriers(self._opened(text(table, "table")), most)
 
-    @looked_again
     def delays(self, barrier: int | None = None) -> Delays:
         """How long after a barrier each table was complete and its changes were out, and what each derived job took of
         that. barrier: None for all that tables were complete up to, by the snapshots that are kept. Raises
         NotFoundError for one that no table has come to, or whose snapshots have expired.
         """
         asked = None if barrier is None else whole_number(barrier, "barrier", least=1)
+        found, newest = self._delays(asked)
+        if asked is not None and not found.tables:
+            raise NotFoundError(
+                f"delays of barrier {asked}",
+                found="no table that has come to it by a snapshot that is kept",
+                expected=f"{newest or 'none'} or an earlier one",
+                action="Choose another one, or wait for it.",
+            )
+        return found
+
+    @looked_again
+    def _delays(self, asked: int | None) -> tuple[Delays, int]:
+        """And the newest barrier of any table, 0 without one."""
         opened = dict(tables_under_barriers(self._warehouse))
         jobs = _running(_live([jobs_of(*table, self._clock) for table in opened.items()]))
         kept = {name: KeptBarriers(table, asked) for name, table in opened.items()}
@@ -250,14 +262,7 @@ class Topology:
         barriers = came if asked is None else {asked}
         times = {name: one.times(barriers) for name, one in kept.items()}
         found = delays_of(times, jobs, JobGraph(jobs, opened).layers(), barriers)
-        if asked is not None and not found.tables:
-            raise NotFoundError(
-                f"delays of barrier {asked}",
-                found="no table that has come to it by a snapshot that is kept",
-                expected=f"{max((one.newest for one in kept.values()), default=0) or 'none'} or an earlier one",
-                action="Choose another one, or wait for it.",
-            )
-        return found
+        return found, max((one.newest for one in kept.values()), default=0)
 
     @looked_again
     def common_barrier(self) -> int | None:

@@ -23,8 +23,9 @@ from typing import Final
 
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_plan import BarrierPlans
+from widetable.commit.barrier_table import one_interval
 from widetable.commit.consumer_store import ConsumerStore
-from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.errors import ConflictError, NotFoundError
 from widetable.operations.barrier_scan import (
     active_revision,
     barrier_changes,
@@ -61,7 +62,8 @@ class AlignedSource:
         self._lead = lead
         self._tables = (*sources, lead)
         self._source = change_source(table, columns)
-        self._interval = _interval(sources)
+        intervals = {one.path: one.schema.typed_options.get(BARRIER_INTERVAL) for one in sources}
+        self._interval = one_interval("sources", intervals)
         self._active = active_revision(table)
         self.revision: Final = barrier_views(lead, self._active).newest().revision
         self._plans = BarrierPlans(lead._file_io, lead._paths, job, self.revision)
@@ -207,16 +209,3 @@ def revised(job: str, revision: object) -> ConflictError:
         action="Start it with a new checkpoint when the revision has ended: it goes on at that barrier, or from the "
         "beginning where its tables were cleared.",
     )
-
-
-def _interval(sources: Sequence[OpenTable]) -> int:
-    found = {source.path: source.schema.typed_options.get(BARRIER_INTERVAL) for source in sources}
-    (first, *others) = set(found.values())
-    if others or first is None:
-        raise InvalidError(
-            "sources",
-            found=", ".join(f"{path} with the interval {i}" for path, i in found.items()),
-            expected=f"tables with one and the same {BARRIER_INTERVAL.key}",
-            action="Read others; a table gets the option when it is made.",
-        )
-    return first

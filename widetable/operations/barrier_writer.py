@@ -156,16 +156,16 @@ class BarrierWriter:
     def _commit_rows(
         self, messages: list[CommitMessage], *, asked: BarrierStep, by: Identity
     ) -> CommitResult:
-        """One that somebody else has let go is registered, and joins, again."""
-        try:
-            result = append_messages(self._table, messages, by, barrier=asked)
-        except ConflictError:
-            if not self._has_joined or self.frontier is not None:
-                raise
+        def register() -> None:
             self._release()
             self._registered(asked.act)
-            again = replace(asked, is_member=False)
-            result = append_messages(self._table, messages, by, barrier=again)
+
+        result = committed_or_back(
+            partial(append_messages, self._table, messages, by),
+            asked,
+            is_waited_for=lambda: self.frontier is not None,
+            register=register,
+        )
         self._has_joined = asked.act is not Act.LEAVE
         return result
 
@@ -189,6 +189,25 @@ class BarrierWriter:
     def _registered(self, act: Act) -> None:
         if act is not Act.LEAVE and self._registration is None and self._register is not None:
             self._registration = self._register(self._name, self._named, self._run)
+
+
+def committed_or_back(
+    commit: Callable[..., CommitResult],
+    asked: BarrierStep,
+    *,
+    is_waited_for: Callable[[], bool],
+    register: Callable[[], object],
+) -> CommitResult:
+    """A commit of a writer. One that had joined, and that somebody else has let go since, is registered, and joins,
+    again: who has its columns by now is told by that. commit: takes `barrier`.
+    """
+    try:
+        return commit(barrier=asked)
+    except ConflictError:
+        if not asked.is_member or is_waited_for():
+            raise
+    register()
+    return commit(barrier=replace(asked, is_member=False))
 
 
 def last_identifier(table: OpenTable, user: str) -> int | None:

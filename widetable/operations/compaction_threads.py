@@ -1,5 +1,6 @@
 """The threads in which a process compacts while its writes go on: one for changelogs that a write need not wait for
-(`lookup-wait=false`), one for what commits leave of the older levels. A process that ends finishes both.
+(`lookup-wait=false`) and for the files of a whole barrier where none is made of them, one for what commits leave of the
+older levels. A process that ends finishes both.
 
 In: a table's root and the work; out: nothing, but `wait`. Raises nothing: errors that the work raises are
 logged, with their trace. Where no thread can be started, and once the main thread has ended, the work is done in the

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -25,7 +25,7 @@ from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.errors import ConflictError
 from widetable.operations.barrier_scan import barrier_views, newest_revision
-from widetable.operations.barrier_writer import last_identifier, value_ids
+from widetable.operations.barrier_writer import committed_or_back, last_identifier, value_ids
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
 from widetable.write.commit_message import CommitMessage
@@ -139,15 +139,13 @@ class JobWriter:
         return self._committed(partial(append_messages, self.table, [], by), asked)
 
     def _committed(self, commit: Callable[..., CommitResult], asked: BarrierStep) -> CommitResult:
-        """One that somebody else has let go is registered, and joins, again."""
-        try:
-            return commit(barrier=asked)
-        except ConflictError:
-            if self.member is not None:
-                raise
-        if self._register is not None:
-            self._register(self._job, self._columns, self._run)
-        return commit(barrier=replace(asked, is_member=False))
+        def register() -> None:
+            if self._register is not None:
+                self._register(self._job, self._columns, self._run)
+
+        return committed_or_back(
+            commit, asked, is_waited_for=lambda: self.member is not None, register=register
+        )
 
     def _take_over(self, batch: JobBatch) -> None:
         if self._is_in:

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow.compute as pc
 
 from widetable.arguments import text
 from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
+from widetable.commit.barrier_table import one_interval
 from widetable.commit.read_lease import hold
 from widetable.commit.staged_commit import StagedCommit, staged_commits
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.operations.barrier_scan import active_revision, barrier_views, scan_of_view
 from widetable.operations.common_barrier import common_barrier
 from widetable.operations.open_table import OpenTable
@@ -188,16 +189,23 @@ class Session:
 
 
 def _check_alike(tables: Mapping[str, OpenTable]) -> None:
-    intervals: dict[str, Any] = {
-        name: table.schema.typed_options.get(BARRIER_INTERVAL) for name, table in tables.items()
-    }
-    if len(set(intervals.values())) != 1 or None in intervals.values():
-        raise InvalidError(
-            "tables",
-            found=", ".join(f"{n} with the interval {i}" for n, i in intervals.items()) or "none",
-            expected=f"tables with one and the same {BARRIER_INTERVAL.key}",
-            action="Name others; a table gets the option when it is made.",
-        )
+    options = {name: table.schema.typed_options for name, table in tables.items()}
+    one_interval("tables", {name: of.get(BARRIER_INTERVAL) for name, of in options.items()})
+
+
+def check_published(session: Session, consistency: str, where: str) -> None:
+    """For who reads a session's tables by barriers or snapshots elsewhere: what is staged is no part of these. where:
+    for messages. Closes the session that it refuses: UnsupportedError.
+    """
+    for name, table in session._tables.items() if consistency == READ_COMMITTED else ():
+        if table._table.schema.typed_options.get(BARRIER_STAGE):
+            session.close()
+            raise UnsupportedError(
+                f"table {name}",
+                found=f"{BARRIER_STAGE.key}, and {READ_COMMITTED} {where}",
+                expected=f"{REPEATABLE_READ}, or a table without the option",
+                action=f"Open the session with {REPEATABLE_READ}, or read with widetable.Catalog(..).session.",
+            )
 
 
 def _active_revision(tables: Mapping[str, OpenTable]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,11 @@ def test_a_hostile_name_is_refused_in_one_line(
         assert (result.exit_code, result.stdout) == (2, ""), ascii(words)[:200]
         assert len(result.stderr.splitlines()) == 1
     assert len(wt.Catalog(warehouse).topology().jobs()) == 2
+
+
+def test_serving_without_its_packages_says_what_to_install(
+    warehouse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "widetable_meta.serving", None)  # as if it was not there
+    said = refused("serve", warehouse)
+    assert "pip install 'widetable[meta]'" in said

@@ -22,6 +22,7 @@ from widetable.commit.staged_commit import staged_commits
 from widetable.errors import ConflictError, DamagedError, InvalidError, StorageError
 from widetable.job_names import is_staged
 from widetable.storage.local import LocalFileIO
+from widetable.worker_thread import in_threads
 
 STAGED = {"widetable__barrier_stage": "true"}
 OTHER = "shop.others"
@@ -141,6 +142,37 @@ def test_a_commit_that_fails_takes_back_what_it_staged(tmp_path: Path) -> None:
     file_io.heal()
     writer.write({"id": [1], "a": [1]}, barrier=10, complete=True)
     assert barriers(catalog) == (10, 10, None)
+
+
+@pytest.mark.parametrize("fault", [Fault.FULL, Fault.BEFORE, Fault.AFTER])
+def test_a_note_that_cannot_be_written_fails_its_commit(tmp_path: Path, fault: Fault) -> None:
+    """Nobody is shown half of it, and the same commit goes through later."""
+    table = new_table(tmp_path, **STAGED)
+    file_io = FaultyFileIO(LocalFileIO(fsync=False))
+    catalog = wt.Catalog(tmp_path, file_io=file_io)
+    writer = catalog.writer(NAME, "w")
+    writer.write({"id": [1], "a": [1]}, 1, barrier=10, complete=True)
+    file_io.fail("replace", fault, "widetable-staged-")
+    with pytest.raises(StorageError):
+        writer.write({"id": [1], "a": [2]}, 2, barrier=20, complete=True)
+    assert not notes(table)
+    assert barriers(catalog) == (10, 10, None)
+    assert writer.write({"id": [1], "a": [2]}, 2, barrier=20, complete=True).committed
+    assert barriers(catalog) == (20, 20, None)
+
+
+def test_thirty_two_at_once_stage_their_own(tmp_path: Path) -> None:
+    table = new_table(tmp_path, **STAGED)
+    writers = [wt.Catalog(tmp_path).writer(NAME, f"w{at}", []) for at in range(32)]
+
+    def write(at: int) -> None:
+        for barrier in (10, 20):
+            writers[at].write({"id": [at]}, barrier=barrier, complete=True)
+
+    in_threads(write, range(32), 32)
+    assert len(notes(table)) == 32
+    with wt.Catalog(tmp_path).session([NAME], consistency=COMMITTED) as session:
+        assert (session.barrier, session.table(NAME).scan().count()) == (20, 32)
 
 
 def test_nothing_is_staged_of_what_completes_no_barrier_or_is_in(tmp_path: Path) -> None:
