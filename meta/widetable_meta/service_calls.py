@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from itertools import count
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 import requests
 
 from widetable import StorageError, WidetableError
-from widetable.connector import names, refused, text
+from widetable.connector import names, refused
 from widetable_meta.error_form import RETRY_AFTER, error_of
+from widetable_meta.service_url import service_url
 from widetable_meta.unsent_request import is_unsent
 
 PATIENCE_SECONDS: Final = 20.0
@@ -47,7 +47,7 @@ class ServiceCalls:
     """Several threads may use it. uris: those of instances of one warehouse."""
 
     def __init__(self, uris: Sequence[str], patience_seconds: float) -> None:
-        self._uris = [_checked(uri) for uri in names(uris, "uris")]
+        self._uris = [service_url(uri, "uris") for uri in names(uris, "uris")]
         if not self._uris:
             raise refused(uris, "uris", "one URI or more")
         self._patience_seconds = patience_seconds
@@ -142,16 +142,3 @@ def _json(answer: requests.Response) -> Any:
         return answer.json()
     except ValueError:
         return None
-
-
-def _checked(uri: str) -> str:
-    try:
-        parts = urlsplit(text(uri, "uris"))
-        is_one = bool(parts.scheme in ("http", "https") and parts.hostname)
-        is_one = is_one and not (parts.query or parts.fragment)
-        _ = parts.port
-    except ValueError:
-        is_one = False
-    if not is_one:
-        raise refused(uri, "uris", "URLs as http://host:9096")
-    return uri.rstrip("/")

@@ -11,13 +11,13 @@ import socket
 from collections.abc import Callable
 from types import FrameType
 from typing import Final
-from urllib.parse import urlsplit
 
 import uvicorn
 
 from widetable import InvalidError, StorageError
-from widetable.connector import refused, text, whole_number
+from widetable.connector import text, whole_number
 from widetable_meta.application import Instance
+from widetable_meta.service_url import service_url
 
 _LARGEST_PORT: Final = 65_535
 _MOST_AT_ONCE: Final = 256
@@ -33,7 +33,9 @@ def serve(
     """
     whole_number(port, "--port", least=0, most=_LARGEST_PORT)
     with _listening(host, port) as listener:
-        own_url = _own_url(host, listener.getsockname()[1]) if url is None else _checked(url)
+        own_url = (
+            _own_url(host, listener.getsockname()[1]) if url is None else service_url(url, "--url")
+        )
         instance = Instance(warehouse, own_url)
         config = uvicorn.Config(
             instance.application,
@@ -91,16 +93,3 @@ def _listening(host: str, port: int) -> socket.socket:
 def _own_url(host: str, port: int) -> str:
     name = socket.gethostname() if host in _ANYWHERE else host
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
-
-
-def _checked(url: str) -> str:
-    try:
-        parts = urlsplit(text(url, "--url"))
-        is_one = bool(parts.scheme in ("http", "https") and parts.hostname and "#" not in url)
-    except ValueError:
-        is_one = False
-    if not is_one:
-        raise refused(
-            url, "--url", "a URL as http://host:9096, under which this instance is reached"
-        )
-    return url.rstrip("/")

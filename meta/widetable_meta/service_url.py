@@ -1,0 +1,21 @@
+"""URLs under which instances of the service are reached, as `http://host:9096`. Raises InvalidError."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from widetable.connector import refused, text
+
+
+def service_url(url: str, what: str) -> str:
+    """Without slashes at its end. what: the argument, for messages."""
+    try:
+        parts = urlsplit(text(url, what))
+        is_one = bool(parts.scheme in ("http", "https") and parts.hostname)
+        is_one = is_one and not (parts.query or parts.fragment)
+        _ = parts.port
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise refused(url, what, "a URL as http://host:9096, under which an instance is reached")
+    return url.rstrip("/")
