@@ -54,7 +54,7 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	@$(VENV) -m benchmarks.soak
 
 bank: $(STAMP) ## Ten million transfers through seven jobs of Spark; money is all there in every session over their tables
-	@WIDETABLE_TRANSFERS=10000000 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/spark/test_bank.py $(ARGS)
+	@WIDETABLE_TRANSFERS=10000000 WIDETABLE_LONG_RUN=1 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/spark/test_bank.py $(ARGS)
 
 model: $(STAMP) ## The model of timestamp barriers, all interleavings in all configurations: 3 minutes, 1.3 GB
 	@WIDETABLE_CAMPAIGN=1 WIDETABLE_MODEL=all $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \

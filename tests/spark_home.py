@@ -7,6 +7,8 @@
     rights, links   Hadoop without its native library starts a process for each that it sets or resolves, thirty per
                     micro-batch: through its raw file system it starts next to none
 
+WIDETABLE_LONG_RUN leaves out what only a short run gains by, and what Spark's RocksDB does not go with: for campaigns.
+
 The archive is made by the first process that asks, by a run of this file as a program, while others wait; it is kept
 in SPARK_HOME until Java or Spark are others. A Java to which it does not fit passes it over.
 """
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 HOME = Path(sys.prefix, "spark-of-tests")
+LONG_RUN = "WIDETABLE_LONG_RUN" in os.environ
 # Code of a short run is not worth optimising, nor a few cores threads that collect garbage.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Where it does not fit: what Spark prints is compared.
@@ -40,6 +43,9 @@ _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 def variables(java_home: str) -> dict[str, str]:
     HOME.mkdir(exist_ok=True)
+    if LONG_RUN:
+        _link_parts()
+        return {"JAVA_HOME": java_home, "SPARK_HOME": str(HOME)}
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _link_parts()

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import widetable as wt
 from tests.spark.joined_query import put
+from tests.spark_home import LONG_RUN
 
 WIDE = pa.schema(
     [
@@ -40,7 +41,7 @@ def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         .appName("widetable-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "1g")
+        .config("spark.driver.memory", "8g" if LONG_RUN else "1g")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
