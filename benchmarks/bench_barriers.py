@@ -5,8 +5,7 @@ Writes: one writer, 20 appends of so many rows into 1 bucket, each of which comp
 with that of `lookup`; compactions inline as they come. The ratio is rows a second with barriers to those without, per
 round; the worst append of each side stands beside. Scans: a base of one file and 0, 10 and 100 files that a lagging
 writer added, planned and read, against a table without barriers with the same rows in the same number of files.
-Paced: one writer of all columns, and five of two columns each, in threads, append for so many seconds by the clock,
-with an interval of 1 s and of 10 s; rows a second, per round, and the worst append.
+`bench_barriers_by_clock` has writers that go by the clock.
 Sessions: ten tables of so many snapshots each, opened and closed, here and by the service, in another process; and what
 all of them say of jobs and barriers, read by another process, which has seen none of it.
 """
@@ -27,11 +26,10 @@ import requests
 
 import widetable as wt
 from benchmarks.harness import Row, Size, paired, scratch
-from widetable.worker_thread import in_threads
 
 _BARRIERS: Final = {"widetable.barrier-interval": "10 ms"}
 _APPENDS: Final = 20
-_COLUMNS: Final = 10
+COLUMNS: Final = 10
 # rows of an append, rounds, snapshots of each of ten tables, openings
 SHAPES: Final = {
     Size.FULL: (50_000, 15, 10_000, 300),
@@ -39,8 +37,6 @@ SHAPES: Final = {
     Size.TINY: (100, 1, 3, 3),
 }
 
-# seconds of a round, rounds
-PACED: Final = {Size.FULL: (15, 5), Size.SHORT: (4, 2), Size.TINY: (0.2, 1)}
 _REBUILT: Final = """
 import sys, time
 import widetable as wt
@@ -60,22 +56,15 @@ def run(size: Size = Size.FULL) -> list[Row]:
             _writes(work / "writes", rows, rounds, "none"),
             _writes(work / "lookups", rows, rounds, "lookup"),
             *(_scans(work / f"scan-{extras}", extras, rows, rounds) for extras in (0, 10, 100)),
-            *(
-                _paced(
-                    work / f"paced-{writers}-{seconds}", rows // 5, writers, seconds, PACED[size]
-                )
-                for writers in (1, 5)
-                for seconds in (1, 10)
-            ),
             *_sessions(work / "sessions", snapshots, openings),
         ]
     return [replace(row, ok=None) for row in found] if size is Size.TINY else found
 
 
-def _table(
+def make_table(
     warehouse: Path, name: str, barriers: bool, *, interval: str | None = None, **options: str
 ) -> wt.Table:
-    columns = {"k": "BIGINT", **{f"c{i}": "BIGINT" for i in range(_COLUMNS)}}
+    columns = {"k": "BIGINT", **{f"c{i}": "BIGINT" for i in range(COLUMNS)}}
     given = {"bucket": "1", "widetable.fsync": "false", "merge-engine": "partial-update"}
     given |= {key.replace("_", "-"): value for key, value in options.items()}
     given |= _BARRIERS if barriers else {}
@@ -83,9 +72,9 @@ def _table(
     return wt.Catalog(warehouse).create_table(name, columns, primary_key=["k"], options=given)
 
 
-def _rows(number: int, rows: int) -> pa.Table:
+def rows_of_append(number: int, rows: int) -> pa.Table:
     keys = np.arange(rows, dtype=np.int64) + number * rows // 2
-    return pa.table({"k": keys, **{f"c{i}": keys + i for i in range(_COLUMNS)}})
+    return pa.table({"k": keys, **{f"c{i}": keys + i for i in range(COLUMNS)}})
 
 
 def _writes(work: Path, rows: int, rounds: int, producer: str) -> Row:
@@ -96,11 +85,11 @@ def _writes(work: Path, rows: int, rounds: int, producer: str) -> Row:
         nonlocal runs
         runs += 1
         name = f"bench.t{runs}"
-        table = _table(work, name, barriers, changelog_producer=producer)
+        table = make_table(work, name, barriers, changelog_producer=producer)
         writer = wt.Catalog(work).writer(name, "w") if barriers else None
         took = []
         for number in range(_APPENDS):
-            batch = _rows(number, rows)
+            batch = rows_of_append(number, rows)
             began = time.perf_counter()
             if writer is None:
                 table.write(batch, "w", number)
@@ -127,72 +116,20 @@ def _writes(work: Path, rows: int, rounds: int, producer: str) -> Row:
     )
 
 
-def _paced(
-    work: Path, rows: int, writers: int, interval_seconds: int, pace: tuple[float, int]
-) -> Row:
-    seconds, rounds = pace
-    share = _COLUMNS // writers
-    owned = [[f"c{i}" for i in range(at * share, (at + 1) * share)] for at in range(writers)]
-    worst: dict[bool, list[float]] = {True: [], False: []}
-    runs = 0
-
-    def seconds_of_a_row(barriers: bool) -> float:
-        nonlocal runs
-        runs += 1
-        name, written, took = f"bench.t{runs}", [0] * writers, [0.0]
-        interval = f"{interval_seconds} s" if barriers else None
-        table = _table(work, name, False, interval=interval)
-
-        def append(at: int) -> None:
-            writer = wt.Catalog(work).writer(name, f"w{at}", owned[at]) if barriers else None
-            number = 0
-            while not number or time.perf_counter() < until:
-                batch = _rows(number, rows).select(["k", *owned[at]])
-                began = time.perf_counter()
-                if writer is None:
-                    table.write(batch, f"w{at}", number)
-                else:
-                    writer.write(batch, number, complete=True)
-                took.append(time.perf_counter() - began)
-                written[at] += rows
-                number += 1
-
-        began = time.perf_counter()
-        until = began + seconds
-        in_threads(append, range(writers), writers, "bench")
-        spent = time.perf_counter() - began
-        worst[barriers].append(max(took))
-        wt.Catalog(work).drop_table(name)
-        return spent / sum(written)
-
-    seconds_of_a_row(True)
-    worst = {True: [], False: []}
-    ours, theirs, ratio, _ = paired(
-        lambda: seconds_of_a_row(True), lambda: seconds_of_a_row(False), rounds
-    )
-    slowest = {side: float(np.median(found)) for side, found in worst.items()}
-    return Row(
-        f"{writers} writers by the clock, interval {interval_seconds} s, rows/s",
-        f"{1 / ours / 1e6:.2f} M/s, worst append {slowest[True] * 1e3:.0f} ms",
-        f"{1 / theirs / 1e6:.2f} M/s, worst {slowest[False] * 1e3:.0f} ms without",
-        ratio,
-        ">= 0.90x",
-        ratio >= 0.9,
-        {"worst": [slowest[True], slowest[False]]},
-    )
-
-
 def _scans(work: Path, extras: int, rows: int, rounds: int) -> Row:
     """Writer b stays at the first barrier while a goes on; then its late rows are the extras."""
-    table = _table(work, "bench.barriers", True, write_only="true")
-    plain = _table(work, "bench.plain", False, write_only="true")
+    table = make_table(work, "bench.barriers", True, write_only="true")
+    plain = make_table(work, "bench.plain", False, write_only="true")
     catalog = wt.Catalog(work)
-    others = [f"c{i}" for i in range(1, _COLUMNS)]
+    others = [f"c{i}" for i in range(1, COLUMNS)]
     a, b = (
         catalog.writer("bench.barriers", "a", ["c0"]),
         catalog.writer("bench.barriers", "b", others),
     )
-    batches = [_rows(0, rows), *(_rows(0, max(rows // 50, 1)) for _ in range(extras))]
+    batches = [
+        rows_of_append(0, rows),
+        *(rows_of_append(0, max(rows // 50, 1)) for _ in range(extras)),
+    ]
     b.write(batches[0].select(["k", *others]), barrier=10)
     a.complete(10)
     a.write(batches[0].select(["k", "c0"]), barrier=20, complete=True)
@@ -231,9 +168,9 @@ def _sessions(work: Path, snapshots: int, openings: int) -> list[Row]:
     names = [f"bench.t{i}" for i in range(10)]
     writers = []
     for name in names:
-        _table(work, name, True, write_only="true")
+        make_table(work, name, True, write_only="true")
         writers.append(catalog.writer(name, "w"))
-        writers[-1].write(_rows(0, 10), barrier=10, complete=True)
+        writers[-1].write(rows_of_append(0, 10), barrier=10, complete=True)
     few = max(snapshots // 10, 3)
     rebuilt = []
     for first, last, seconds in ((2, few, 10), (few + 1, snapshots, 30)):

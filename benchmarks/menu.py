@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from benchmarks import (
     bench_barriers,
+    bench_barriers_by_clock,
     bench_commit,
     bench_compact,
     bench_contention,
@@ -82,6 +83,10 @@ MENU: dict[str, Workload] = {
     "barriers": Workload(
         "Appends, scans and sessions under barriers, against the same without them.",
         bench_barriers.run,
+    ),
+    "barriers_by_clock": Workload(
+        "Writers that go by the clock, with and without barriers, without a changelog and with one.",
+        bench_barriers_by_clock.run,
     ),
     "requests": Workload(
         "Requests to an object store by operation, with their price.", bench_requests.run
