@@ -2,7 +2,7 @@
 what they wrote, compactions and expiry go on. Started again it goes on, as a query of Spark does from its checkpoint:
 the end of a batch is written ahead, and that it is done behind it.
 
-barrier_program.py WAREHOUSE CALL     CALL: which of its publishes it does not live to see, -1 for none
+barrier_program.py WAREHOUSE ROUNDS CALL     CALL: which of its publishes it does not live to see, -1 for none
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.kill.killing_file_io import DiesAtPublish
 from widetable import Catalog
 from widetable.storage.local import LocalFileIO
 
-ROUNDS, ROWS = 4, 3
+ROWS = 3
 SOURCES = {"x": "d.x", "y": "d.y"}
 SINK = "d.s"
 
@@ -45,7 +45,7 @@ class Checkpoint:
 
 
 def main() -> None:
-    warehouse, call = Path(sys.argv[1]), int(sys.argv[2])
+    warehouse, rounds, call = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     files = DiesAtPublish(call) if call >= 0 else LocalFileIO(fsync=False)
     catalog = Catalog(warehouse, file_io=files)
     sources = {column: catalog.table(name) for column, name in SOURCES.items()}
@@ -60,10 +60,13 @@ def main() -> None:
         Counter(checkpoint.counts),
     )
     roots = {column: catalog.writer(name, f"root of {column}") for column, name in SOURCES.items()}
-    for number in range(ROUNDS):
+    done = {
+        column: -1 if (last := root.last_identifier) is None else last
+        for column, root in roots.items()
+    }
+    for number in range(max(min(done.values()), 0), rounds):
         for column, root in roots.items():
-            last = root.last_identifier
-            if last is None or last < number:
+            if done[column] < number:
                 root.write(
                     rows_of(column, number), number, barrier=10 * (number + 1), complete=True
                 )

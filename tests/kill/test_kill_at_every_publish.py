@@ -1,24 +1,27 @@
 """Whoever has to do with barriers is killed before a file that it publishes, at one after the other: roots, a derived
 job, compactions, expiry, registrations, plans and consumers. What sessions show in between is right and never goes
 back, and the next life finishes all of it.
+
+Each round of the program is killed from a copy of what the rounds before it left.
 """
 
 from __future__ import annotations
 
 import shutil
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import widetable as wt
 from tests.derived_job import sink_table, source_table
-from tests.kill.barrier_program import ROUNDS, ROWS, SINK, SOURCES
+from tests.kill.barrier_program import ROWS, SINK, SOURCES
 from tests.kill.processes import start
 from tests.patience import PATIENCE_SECONDS
 from tests.tallies import Note
 from widetable.errors import NotFoundError
 
-MOST_PUBLISHES = 2_000
+ROUNDS = 4
 
 
 def made(warehouse: Path) -> None:
@@ -46,9 +49,9 @@ def shown(warehouse: Path) -> int:
         return barrier
 
 
-def ended(warehouse: Path, call: int) -> int:
-    """The exit code of a life."""
-    process = start("barrier_program", [str(warehouse), str(call)], warehouse / "out")
+def ended(warehouse: Path, rounds: int, call: int = -1) -> int:
+    """The exit code of a life that ends with so many rounds."""
+    process = start("barrier_program", [str(warehouse), str(rounds), str(call)], warehouse / "out")
     process.join(PATIENCE_SECONDS)
     assert process.exitcode in (0, -9), (warehouse / "out").read_text()
     return process.exitcode
@@ -57,21 +60,25 @@ def ended(warehouse: Path, call: int) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(PATIENCE_SECONDS * 2)
 def test_killed_before_any_publish_the_next_life_finishes(tmp_path: Path, tally: Note) -> None:
-    made(tmp_path / "made")
+    before, warehouse = tmp_path / "before", tmp_path / "killed"
+    made(before)
     kills = seen = 0
-    for call in range(MOST_PUBLISHES):
-        warehouse = tmp_path / str(call)
-        shutil.copytree(tmp_path / "made", warehouse)
-        if ended(warehouse, call) == 0:
-            break
-        kills += 1
-        before = shown(warehouse)
-        assert ended(warehouse, -1) == 0
-        assert shown(warehouse) == ROUNDS * 10 >= before
-        seen += before > 0
-        name = (*SOURCES.values(), SINK)[call % 3]
-        assert wt.Catalog(warehouse).table(name).audit().findings == ()
-        shutil.rmtree(warehouse)
+    for rounds in range(1, ROUNDS + 1):
+        for call in count():
+            shutil.copytree(before, warehouse)
+            if ended(warehouse, rounds, call) == 0:
+                break
+            kills += 1
+            barrier = shown(warehouse)
+            until = min(rounds + 1, ROUNDS)
+            assert ended(warehouse, until) == 0
+            assert shown(warehouse) == until * 10 >= barrier
+            seen += barrier > 0
+            name = (*SOURCES.values(), SINK)[call % 3]
+            assert wt.Catalog(warehouse).table(name).audit().findings == ()
+            shutil.rmtree(warehouse)
+        shutil.rmtree(before)
+        warehouse.rename(before)
     assert kills > 50
     assert seen
     tally(kills=kills, seen=seen)
