@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tests.plain_rows import python_values
 from widetable.kernels.key_lanes import key_lanes
-from widetable.kernels.merge_order import group_starts, sort_order
+from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.schema import TableSchema
 
 

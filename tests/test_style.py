@@ -36,9 +36,8 @@ Rule = Callable[[str, Path], list[str]]
 
 
 def file_too_long(source: str, path: Path) -> list[str]:
-    """Kernels are exempt: a kernel and its plain twin stay in one file."""
     lines = len(source.splitlines())
-    if lines <= FILE_LINES or "kernels" in path.parts:
+    if lines <= FILE_LINES:
         return []
     return [f"{path} has {lines} lines, at most {FILE_LINES}: split it by its nouns"]
 
@@ -207,7 +206,6 @@ def test_a_broken_rule_is_seen(rule: Rule, source: str, path: str) -> None:
 
 def test_what_is_allowed_passes() -> None:
     assert file_too_long("x = 1\n" * FILE_LINES, Path("widetable/x.py")) == []
-    assert file_too_long("x = 1\n" * 999, Path("widetable/kernels/x.py")) == []
     assert function_too_long(f"def f():\n{_BODY[:-10]}", Path("widetable/x.py")) == []
     init = '"""Doc."""\nfrom a import b\nif typing.TYPE_CHECKING: import c\n__all__ = ["b"]'
     assert code_in_init(init, Path("widetable/__init__.py")) == []

@@ -46,7 +46,7 @@ def work():
     "import numba for the first kernel": """
 import sys
 import numpy as np
-from widetable.kernels.merge_order import _ascending
+from widetable.kernels.sort_order import _ascending
 assert "numba" not in sys.modules
 def work():
     assert _ascending.compile(np.arange(9))

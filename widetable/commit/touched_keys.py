@@ -28,7 +28,7 @@ from widetable.format.data_file_reader import open_data_file
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import match_keys
-from widetable.kernels.merge_order import group_starts, sort_order
+from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.lsm.key_bounds import bounds_of_files
 from widetable.merge.record_expiry import expires_records
 from widetable.write.commit_message import CommitMessage

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from widetable.kernels.gather import take
 from widetable.kernels.key_lanes import key_lanes
-from widetable.kernels.merge_order import group_starts, sort_order
+from widetable.kernels.sort_order import group_starts, sort_order
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 

@@ -26,7 +26,7 @@ from widetable.kernels.arrow_buffers import (
     validity,
 )
 from widetable.kernels.jit import kernel
-from widetable.kernels.merge_order import group_starts, sort_order
+from widetable.kernels.sort_order import group_starts, sort_order
 
 Lane: TypeAlias = npt.NDArray[np.uint64]
 Positions: TypeAlias = npt.NDArray[np.int64]

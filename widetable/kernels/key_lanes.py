@@ -45,7 +45,7 @@ from widetable.kernels.arrow_buffers import (
 from widetable.kernels.bytes_lanes import bytes_lanes
 from widetable.kernels.float_order import order_bits
 from widetable.kernels.jit import kernel
-from widetable.kernels.merge_order import group_starts, sort_order
+from widetable.kernels.sort_order import group_starts, sort_order
 
 Lane: TypeAlias = npt.NDArray[np.uint64]
 

@@ -1,19 +1,10 @@
-"""The order in which rows are merged: by key lanes, then sequence number, then position.
+"""The order in which rows of sorted runs are merged: by key lanes, then sequence number, then position.
 
-In: `lanes` (n, L) uint64, C-contiguous (key_lanes.py), and a sequence number per row. Out: int64 row
-numbers. Lengths are the caller's promise. Two functions, by what is known of the input:
-
-`sort_order` knows nothing. Radix sort on the first lane, then only the rows that tie on it by the next
-lane, and so on; input that is in order already is recognised in one pass.
-
-`merge_order` knows where sorted runs start. Runs are merged two neighbours at a time, the shortest pair
-first, without a branch on the outcome of a comparison, after a pass that makes sure of their order.
+In: `lanes` (n, L) uint64, C-contiguous (key_lanes.py), a sequence number per row, and where runs start. Out: int64 row
+numbers. Lengths are the caller's promise. Runs are merged two neighbours at a time, the shortest pair first, without a
+branch on the outcome of a comparison, after a pass that makes sure of their order.
 
 Measured in M rows/s, one thread, 1 to 2.6 M rows:
-
-    unsorted rows               1 lane, 20 / 40 / 64 bits   3 lanes (24 hex digits)
-    sort_order                           96 / 70 / 50         16 to 22
-    numpy argsort, lexsort               12 / 12 / 12          3.6
 
     sorted runs                 2 M + 3 * 0.2 M   4 equal   16 equal   64 equal   4 equal, 3 lanes
     merge_order                       165           140         91         67         62
@@ -29,36 +20,11 @@ numbers through memory; a merge of two does neither.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 import numpy.typing as npt
 
 from widetable.kernels.jit import kernel
-
-Lanes: TypeAlias = npt.NDArray[np.uint64]
-Rows: TypeAlias = npt.NDArray[np.int64]
-
-# Ties of fewer rows than this are sorted by insertion, larger ones by radix.
-_SMALL = 48
-
-
-def sort_order(lanes: Lanes, sequence: npt.NDArray[np.int64]) -> Rows:
-    """Row numbers ordered by (lanes, sequence, row number)."""
-    rows = lanes.shape[0]
-    order = np.arange(rows, dtype=np.int64)
-    if rows < 2 or _first_unordered(lanes, sequence, 0, rows) < 0:
-        return order
-    if not _ascending(sequence):
-        lanes = np.concatenate([lanes, _sequence_lane(sequence)], axis=1)
-    keys, spare_keys = np.empty(rows, np.uint64), np.empty(rows, np.uint64)
-    spare, ends, counts = (
-        np.empty(rows, np.int64),
-        np.zeros(rows, np.int64),
-        np.empty((8, 256), np.int64),
-    )
-    _sort_by_lanes(lanes, order, spare, keys, spare_keys, ends, counts, _SMALL)
-    return order
+from widetable.kernels.sort_order import Lanes, Rows, first_unordered, sequence_lane
 
 
 def merge_order(
@@ -74,195 +40,24 @@ def merge_order(
     """
     rows = lanes.shape[0]
     order = np.arange(rows, dtype=np.int64)
-    unordered = _first_unordered_of_runs(lanes, sequence, run_offsets)
-    if unordered >= 0:
-        run = int(np.searchsorted(run_offsets, unordered, side="right")) - 1
-        raise ValueError(
-            f"merge: found row {unordered - run_offsets[run]} of run {run} before the row ahead of it, "
-            "expected runs in order of key, then sequence number"
-        )
+    for run in range(len(run_offsets) - 1):
+        start, end = run_offsets[run], run_offsets[run + 1]
+        unordered = first_unordered(lanes[start:end], sequence[start:end], 0, end - start)
+        if unordered >= 0:
+            raise ValueError(
+                f"merge: found row {unordered} of run {run} before the row ahead of it, "
+                "expected runs in order of key, then sequence number"
+            )
     plan = np.empty((max(len(run_offsets) - 2, 0), 3), np.int64)
     _merge_plan(run_offsets.copy(), plan)
     if not len(plan) or rows < 2:
         return order
     rising = _runs_rise(sequence, run_offsets)
-    keys = lanes.copy() if rising else np.concatenate([lanes, _sequence_lane(sequence)], axis=1)
+    keys = lanes.copy() if rising else np.concatenate([lanes, sequence_lane(sequence)], axis=1)
     other_keys, other_order = np.empty_like(keys), np.empty_like(order)
     in_other = np.zeros(rows + 1, np.bool_)
     _merge_runs(keys, order, other_keys, other_order, plan, in_other)
     return other_order if in_other[0] else order
-
-
-def group_starts(lanes: Lanes, order: Rows) -> Rows:
-    """Where each group of equal lanes starts in `order`, and n at the end: g + 1 positions."""
-    starts = np.empty(len(order) + 1, np.int64)
-    groups = _group_starts(lanes, order, starts)
-    return starts[: groups + 1].copy()
-
-
-def _sequence_lane(sequence: npt.NDArray[np.int64]) -> Lanes:
-    return (sequence.view(np.uint64) ^ np.uint64(1 << 63)).reshape(-1, 1)
-
-
-@kernel
-def _ascending(sequence: npt.NDArray[np.int64]) -> bool:
-    for row in range(1, len(sequence)):
-        if sequence[row] < sequence[row - 1]:
-            return False
-    return True
-
-
-@kernel
-def _first_unordered(lanes: Lanes, sequence: npt.NDArray[np.int64], start: int, end: int) -> int:
-    """The first of rows start + 1 to end - 1 that belongs before the row ahead of it, or -1."""
-    for row in range(start + 1, end):
-        tied = True
-        for lane in range(lanes.shape[1]):
-            if lanes[row, lane] != lanes[row - 1, lane]:
-                if lanes[row, lane] < lanes[row - 1, lane]:
-                    return row
-                tied = False
-                break
-        if tied and sequence[row] < sequence[row - 1]:
-            return row
-    return -1
-
-
-@kernel
-def _first_unordered_of_runs(
-    lanes: Lanes, sequence: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]
-) -> int:
-    for run in range(len(run_offsets) - 1):
-        row = _first_unordered(lanes, sequence, run_offsets[run], run_offsets[run + 1])
-        if row >= 0:
-            return row
-    return -1
-
-
-# Sorting
-
-
-@kernel
-def _radix_sort(
-    keys: npt.NDArray[np.uint64],
-    order: Rows,
-    spare_keys: npt.NDArray[np.uint64],
-    spare: Rows,
-    counts: npt.NDArray[np.int64],
-) -> None:
-    """Sort `order` by `keys` (key of order[i] is keys[i]), stable, both in place; the spares have
-    the same length. counts[8, 256]: space to count in.
-    """
-    rows = len(keys)
-    low_byte = np.uint64(255)
-    for digit in range(8):
-        for value in range(256):
-            counts[digit, value] = 0
-    for i in range(rows):
-        key = keys[i]
-        for digit in range(8):
-            counts[digit, np.int64((key >> np.uint64(8 * digit)) & low_byte)] += 1
-    in_spare = False
-    for digit in range(8):
-        shift = np.uint64(8 * digit)
-        if counts[digit, np.int64((keys[0] >> shift) & low_byte)] == rows:
-            continue
-        total = 0
-        for value in range(256):
-            total, counts[digit, value] = total + counts[digit, value], total
-        if in_spare:
-            _scatter(spare_keys, spare, keys, order, counts[digit], shift)
-        else:
-            _scatter(keys, order, spare_keys, spare, counts[digit], shift)
-        in_spare = not in_spare
-    if in_spare:
-        for i in range(rows):
-            order[i] = spare[i]
-            keys[i] = spare_keys[i]
-
-
-@kernel
-def _scatter(
-    keys: npt.NDArray[np.uint64],
-    order: Rows,
-    to_keys: npt.NDArray[np.uint64],
-    to_order: Rows,
-    positions: Rows,
-    shift: np.uint64,
-) -> None:
-    low_byte = np.uint64(255)
-    for i in range(len(keys)):
-        digit = np.int64((keys[i] >> shift) & low_byte)
-        position = positions[digit]
-        positions[digit] = position + 1
-        to_keys[position] = keys[i]
-        to_order[position] = order[i]
-
-
-@kernel
-def _sort_by_lanes(
-    lanes: Lanes,
-    order: Rows,
-    spare: Rows,
-    keys: npt.NDArray[np.uint64],
-    spare_keys: npt.NDArray[np.uint64],
-    ends: Rows,
-    counts: npt.NDArray[np.int64],
-    small: int,
-) -> None:
-    """Sort `order` by all lanes, stable. Lane by lane, only rows that tie on the lanes before;
-    small ties at once. ends[i], zero at first, for the first position i of a range still to be sorted: where it ends.
-    """
-    rows = len(order)
-    ends[0] = rows
-    for lane in range(lanes.shape[1]):
-        start = 0
-        while start < rows:
-            end = ends[start]
-            if end - start < 2:
-                start += 1
-                continue
-            ends[start] = 0
-            if end - start < small:
-                _insertion_sort(lanes, order, start, end, lane)
-            else:
-                for i in range(start, end):
-                    keys[i] = lanes[order[i], lane]
-                _radix_sort(
-                    keys[start:end],
-                    order[start:end],
-                    spare_keys[start:end],
-                    spare[start:end],
-                    counts,
-                )
-                first = start
-                for i in range(start + 1, end + 1):
-                    if i == end or keys[i] != keys[first]:
-                        ends[first] = i
-                        first = i
-            start = end
-
-
-@kernel
-def _insertion_sort(lanes: Lanes, order: Rows, start: int, end: int, first_lane: int) -> None:
-    for i in range(start + 1, end):
-        row = order[i]
-        at = i
-        while at > start:
-            other = order[at - 1]
-            less = False
-            for lane in range(first_lane, lanes.shape[1]):
-                if lanes[row, lane] != lanes[other, lane]:
-                    less = lanes[row, lane] < lanes[other, lane]
-                    break
-            if not less:
-                break
-            order[at] = other
-            at -= 1
-        order[at] = row
-
-
-# Merging
 
 
 @kernel
@@ -450,20 +245,3 @@ def _merge_rest(
         i += np.uint64(not right)
         j += np.uint64(right)
         out += np.uint64(1)
-
-
-@kernel
-def _group_starts(lanes: Lanes, order: Rows, starts: Rows) -> int:
-    rows, groups = len(order), 0
-    for i in range(rows):
-        differs = i == 0
-        if not differs:
-            for lane in range(lanes.shape[1]):
-                if lanes[order[i], lane] != lanes[order[i - 1], lane]:
-                    differs = True
-                    break
-        if differs:
-            starts[groups] = i
-            groups += 1
-    starts[groups] = rows
-    return groups

@@ -23,8 +23,9 @@ import pyarrow as pa
 
 from widetable.derived_value import derived_value
 from widetable.kernels.arrow_buffers import fixed_values
-from widetable.kernels.merge_order import group_starts, merge_order, sort_order
+from widetable.kernels.merge_order import merge_order
 from widetable.kernels.patched_take import PatchChoice, take_patched
+from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.merge.key_order import KeyOrder, Lanes, arrival_keys
 from widetable.merge.printed_key import printed_key
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema

@@ -25,7 +25,7 @@ import pyarrow as pa
 from widetable.derived_value import derived_value
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.key_lanes import key_lanes
-from widetable.kernels.merge_order import group_starts, sort_order
+from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.merge.row_equality import equal_values
 from widetable.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retraction
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.strategies import ORDERED
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import RowsOutOfOrder, match_keys, slices_in_ranges
-from widetable.kernels.merge_order import sort_order
+from widetable.kernels.sort_order import sort_order
 
 _Rows = list[tuple[Any, ...]]
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widetable.kernels.merge_order import group_starts, merge_order, sort_order
+from widetable.kernels.merge_order import merge_order
+from widetable.kernels.sort_order import group_starts, sort_order
 
 
 def slow_order(lanes: np.ndarray, sequence: np.ndarray) -> list[int]:
