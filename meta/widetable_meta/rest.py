@@ -130,13 +130,7 @@ def _add_tables(router: APIRouter, topology: Topology) -> None:
         limit: Limit = DEFAULT_LIMIT,
     ) -> Delays:
         """How long after a barrier tables came to it, and what jobs took of that; of the newest barriers."""
-        found = topology.delays(barrier)
-        barriers = sorted({one.barrier for one in found.tables})
-        shown = set(barriers[max(0, len(barriers) - limit) :])
-        return Delays(
-            tuple(one for one in found.tables if one.barrier in shown),
-            tuple(one for one in found.jobs if one.barrier in shown),
-        )
+        return topology.delays(barrier, limit)
 
 
 def _add_sessions(router: APIRouter, sessions: OpenSessions) -> None:

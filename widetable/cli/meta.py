@@ -110,7 +110,7 @@ def meta(
     elif action == "lineage":
         _write_lineage(topology, named, format)
     elif action == "delay":
-        _write_delays(topology.delays(barrier), limit, format)
+        _write_delays(topology.delays(barrier, limit), format)
     elif action == "rebuild":
         rows_of = topology.rebuild()
         lines = [f"{table}: {rows} rows" for table, rows in rows_of.items()]
@@ -183,16 +183,9 @@ def _writers(table: str, jobs: Iterable[Job]) -> list[str]:
     return [job.name for job in jobs if table in job.tables]
 
 
-def _write_delays(found: Delays, limit: int | None, format: str) -> None:
-    barriers = sorted({one.barrier for one in found.tables})
-    first = max(0, len(barriers) - limit) if limit is not None else 0
-    shown = set(barriers[first:])
-    kept = Delays(
-        tuple(one for one in found.tables if one.barrier in shown),
-        tuple(one for one in found.jobs if one.barrier in shown),
-    )
-    lines = [*frame_lines(kept.tables_to_arrow()), "", *frame_lines(kept.jobs_to_arrow())]
-    write_result(format, asdict(kept), lines)
+def _write_delays(found: Delays, format: str) -> None:
+    lines = [*frame_lines(found.tables_to_arrow()), "", *frame_lines(found.jobs_to_arrow())]
+    write_result(format, asdict(found), lines)
 
 
 def _revised(

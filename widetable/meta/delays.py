@@ -147,6 +147,16 @@ class Delays:
         return frame_of_rows(_JOBS, rows, "delays of jobs")
 
 
+def newest_delays(found: Delays, limit: int) -> Delays:
+    """Those of so many barriers that tables came to."""
+    barriers = sorted({one.barrier for one in found.tables})
+    shown = set(barriers[max(0, len(barriers) - limit) :])
+    return Delays(
+        tuple(one for one in found.tables if one.barrier in shown),
+        tuple(one for one in found.jobs if one.barrier in shown),
+    )
+
+
 def delays_of(
     times: Mapping[str, BarrierTimes],
     jobs: Iterable[Job],

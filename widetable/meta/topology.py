@@ -36,7 +36,7 @@ from widetable.errors import NotFoundError
 from widetable.meta.barrier_floor import check_consumer, keep_common_barriers, renew_consumer
 from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
-from widetable.meta.delays import Delays, delays_of
+from widetable.meta.delays import Delays, delays_of, newest_delays
 from widetable.meta.departure import (
     check_agreed,
     check_ended,
@@ -236,12 +236,14 @@ class Topology:
         most = None if limit is None else whole_number(limit, "limit", least=0)
         return table_barriers(self._opened(text(table, "table")), most)
 
-    def delays(self, barrier: int | None = None) -> Delays:
+    def delays(self, barrier: int | None = None, limit: int | None = None) -> Delays:
         """How long after a barrier each table was complete and its changes were out, and what each derived job took of
-        that. barrier: None for all that tables were complete up to, by the snapshots that are kept. Raises
-        NotFoundError for one that no table has come to, or whose snapshots have expired.
+        that. barrier: None for all that tables were complete up to, by the snapshots that are kept. limit: so many
+        barriers, the newest. Raises NotFoundError for a barrier that no table has come to, or whose snapshots have
+        expired.
         """
         asked = None if barrier is None else whole_number(barrier, "barrier", least=1)
+        most = None if limit is None else whole_number(limit, "limit", least=0)
         found, newest = self._delays(asked)
         if asked is not None and not found.tables:
             raise NotFoundError(
@@ -250,7 +252,7 @@ class Topology:
                 expected=f"{newest or 'none'} or an earlier one",
                 action="Choose another one, or wait for it.",
             )
-        return found
+        return found if most is None else newest_delays(found, most)
 
     @looked_again
     def _delays(self, asked: int | None) -> tuple[Delays, int]:

@@ -176,6 +176,10 @@ def test_barriers_of_snapshots_that_are_kept_have_delays(chain: wt.Catalog) -> N
         (barrier, table) for barrier in (T, 2 * T) for table in ("db.x", "db.y", "db.z")
     ]
     assert every.tables[:3] == topology.delays(T).tables
+    assert topology.delays(limit=2) == every
+    newest = topology.delays(limit=1)
+    assert (newest.tables, newest.jobs) == (every.tables[3:], every.jobs[2:])
+    assert topology.delays(limit=0) == wt.Delays((), ())
     with pytest.raises(NotFoundError, match="expected 20000"):
         topology.delays(3 * T)
     for id in (1, 2):
