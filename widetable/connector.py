@@ -57,7 +57,7 @@ from widetable.operations.follow import start_stream
 from widetable.operations.job_writer import JobBatch, JobWriter
 from widetable.operations.lookup_caches import caches_of
 from widetable.operations.maintenance import Maintainer, Upkeep
-from widetable.operations.session import check_published
+from widetable.operations.session import check_published, held_leases
 from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.table_write import check_write_columns, new_writer
 from widetable.operations.warm_lookups import warm_lookups
@@ -147,6 +147,7 @@ __all__ = [
     "derived_value",
     "duration_text",
     "flag",
+    "held_leases",
     "in_form",
     "instance",
     "interval_of",

@@ -42,18 +42,31 @@ class TopologyAnswer(BaseModel):
     common_barrier: int | None
 
 
+class LineageAnswer(BaseModel):
+    """Of one table."""
+
+    table: str
+    upstream: list[str]
+    downstream: list[str]
+
+
 class PinnedTable(BaseModel):
     """snapshot_id: by which any client reads the rows of the session; None where no snapshot has just these, then
-    widetable reads them by the barrier.
+    widetable reads them by the barrier. lease: the name of the read lease that holds them, None without a snapshot: who
+    finds it among the table's files looks at the same warehouse.
     """
 
     snapshot_id: int | None
+    lease: str | None
 
 
 class SessionAnswer(BaseModel):
-    """barrier, revision: None for ReadUncommitted. expires: when it is closed, unless it is renewed before."""
+    """barrier, revision: None for ReadUncommitted. expires: when it is closed, unless it is renewed before. warehouse:
+    where it lies for the service.
+    """
 
     id: str
+    warehouse: str
     consistency: str
     barrier: int | None
     revision: int | None

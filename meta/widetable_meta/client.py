@@ -7,26 +7,29 @@ Raises the six kinds of error: those of the calls as they are embedded, StorageE
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from widetable import (
     Delays,
+    InvalidError,
     Job,
     NotedRevision,
     RevisionResult,
-    StorageError,
     TableBarrier,
     TableProgress,
 )
 from widetable.connector import flag, mapping, names, text, whole_number
 from widetable_meta.answer_form import NESTED as NESTED
+from widetable_meta.answer_form import LineageAnswer, TopologyAnswer
+from widetable_meta.answer_value import value_of
 from widetable_meta.client_session import ClientSession
+from widetable_meta.request_form import MOST_BARRIERS
 from widetable_meta.service_calls import PATIENCE_SECONDS, ServiceCalls
+from widetable_meta.service_url import service_urls
 
-T = TypeVar("T")
 _JOB: Final = TypeAdapter(Job)
 _JOBS: Final = TypeAdapter(list[Job])
 _TABLES: Final = TypeAdapter(list[TableProgress])
@@ -34,6 +37,8 @@ _BARRIERS: Final = TypeAdapter(list[TableBarrier])
 _DELAYS: Final = TypeAdapter(Delays)
 _REVISED: Final = TypeAdapter(RevisionResult)
 _REVISIONS: Final = TypeAdapter(list[NotedRevision])
+_TOPOLOGY: Final = TypeAdapter(TopologyAnswer)
+_LINEAGE: Final = TypeAdapter(LineageAnswer)
 
 
 class MetaClient:
@@ -44,7 +49,7 @@ class MetaClient:
     def __init__(
         self, uris: str | Sequence[str], *, patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
-        given = [uris] if isinstance(uris, str) else uris
+        given = service_urls([uris] if isinstance(uris, str) else uris, "uris")
         self._calls = ServiceCalls(given, patience_seconds)
 
     def __repr__(self) -> str:
@@ -83,15 +88,15 @@ class MetaClient:
             "sources": list(names(sources, "sources")),
             "sinks": columns,
         }
-        return _value(_JOB, self._calls.call("POST", "jobs", body).body)
+        return value_of(_JOB, self._calls.call("POST", "jobs", body).body)
 
     def running(self, job: str) -> Job:
         """As `Topology.running`; call `renew` at least once a minute from now on."""
-        return _value(_JOB, self._calls.call("POST", f"jobs/{_part(job, 'job')}/running").body)
+        return value_of(_JOB, self._calls.call("POST", f"jobs/{_part(job, 'job')}/running").body)
 
     def renew(self, job: str) -> Job:
         """As `Topology.renew`."""
-        return _value(_JOB, self._calls.call("POST", f"jobs/{_part(job, 'job')}/renew").body)
+        return value_of(_JOB, self._calls.call("POST", f"jobs/{_part(job, 'job')}/renew").body)
 
     def drop(self, job: str, *, force: bool = False, dry_run: bool = False) -> list[str]:
         """As `Topology.drop`. The service does not see who calls: a job that lets go of itself has stopped renewing for
@@ -123,47 +128,66 @@ class MetaClient:
             "dry_run": flag(dry_run, "dry_run"),
         }
         found = self._calls.call("POST", "revisions", body, is_repeatable=False, seconds=None)
-        return _value(_REVISED, found.body)
+        return value_of(_REVISED, found.body)
 
     def jobs(self) -> list[Job]:
         """As `Topology.jobs`."""
-        return _value(_JOBS, self._calls.call("GET", "jobs").body)
+        return value_of(_JOBS, self._calls.call("GET", "jobs").body)
 
     def tables(self) -> list[TableProgress]:
         """As `Topology.tables`."""
-        return _value(_TABLES, self._calls.call("GET", "tables").body)
+        return value_of(_TABLES, self._calls.call("GET", "tables").body)
+
+    def layers(self) -> list[list[str]]:
+        """As `Topology.layers`."""
+        return self._topology().layers
+
+    def common_barrier(self) -> int | None:
+        """As `Topology.common_barrier`."""
+        return self._topology().common_barrier
+
+    def upstream(self, table: str) -> list[str]:
+        """As `Topology.upstream`."""
+        return self._lineage(table).upstream
+
+    def downstream(self, table: str) -> list[str]:
+        """As `Topology.downstream`."""
+        return self._lineage(table).downstream
 
     def barriers(self, table: str, limit: int | None = None) -> list[TableBarrier]:
-        """As `Topology.barriers`; limit: None for the hundred newest."""
-        query = {"limit": _number(limit, "limit")}
+        """As `Topology.barriers`. limit: 10,000 at most; None for all: InvalidError where there are as many."""
         path = f"tables/{_part(table, 'table')}/barriers"
-        return _value(_BARRIERS, self._calls.call("GET", path, query=query).body)
+        found = value_of(_BARRIERS, self._calls.call("GET", path, query=_limit(limit)).body)
+        _check_all(limit, sum(one.is_complete for one in found))
+        return found
 
-    def delays(self, barrier: int | None = None) -> Delays:
-        """As `Topology.delays`; of the hundred newest barriers."""
-        query = {"barrier": _number(barrier, "barrier")}
-        return _value(_DELAYS, self._calls.call("GET", "delays", query=query).body)
+    def delays(self, barrier: int | None = None, limit: int | None = None) -> Delays:
+        """As `Topology.delays`. limit: as of `barriers`."""
+        query = {"barrier": _number(barrier, "barrier"), **_limit(limit)}
+        found = value_of(_DELAYS, self._calls.call("GET", "delays", query=query).body)
+        _check_all(limit, len({one.barrier for one in found.tables}))
+        return found
 
     def revisions(self) -> list[NotedRevision]:
         """As `Topology.revisions`."""
-        return _value(_REVISIONS, self._calls.call("GET", "revisions").body)
+        return value_of(_REVISIONS, self._calls.call("GET", "revisions").body)
 
     def leader(self) -> str | None:
         """The URL of the instance that leads; None where nobody does."""
         found: str | None = self._calls.call("GET", "leader").body["url"]
         return found
 
+    def _topology(self) -> TopologyAnswer:
+        return value_of(_TOPOLOGY, self._calls.call("GET", "topology").body)
 
-def _value(adapter: TypeAdapter[T], body: Any) -> T:
-    try:
-        return adapter.validate_python(body)
-    except ValidationError as refusal:
-        raise StorageError(
-            "the service",
-            found=f"an answer that this version does not know: {refusal.errors()[0]['msg']}",
-            expected="one of the same version",
-            action="Bring the service and this client to the same version.",
-        ) from refusal
+    def _lineage(self, table: str) -> LineageAnswer:
+        path = f"tables/{_part(table, 'table')}/lineage"
+        return value_of(_LINEAGE, self._calls.call("GET", path).body)
+
+
+def client_of(uris: Sequence[str], what: str) -> MetaClient:
+    """what: the argument, for messages."""
+    return MetaClient(service_urls(uris, what))
 
 
 def _part(name: str, what: str) -> str:
@@ -173,6 +197,23 @@ def _part(name: str, what: str) -> str:
 
 def _flags(**given: bool) -> dict[str, str]:
     return {name: str(flag(value, name)).lower() for name, value in given.items()}
+
+
+def _limit(given: int | None) -> dict[str, int]:
+    if given is None:
+        return {"limit": MOST_BARRIERS}
+    return {"limit": whole_number(given, "limit", least=0, most=MOST_BARRIERS)}
+
+
+def _check_all(limit: int | None, barriers: int) -> None:
+    """Of an answer that was to be of all: it is cut."""
+    if limit is None and barriers >= MOST_BARRIERS:
+        raise InvalidError(
+            "limit",
+            found=f"none, of {MOST_BARRIERS} barriers or more",
+            expected=f"{MOST_BARRIERS} at most, the newest",
+            action="Give it; a catalog without the service has all.",
+        )
 
 
 def _number(value: int | None, name: str) -> int | None:

@@ -11,12 +11,16 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from widetable import NotFoundError, WidetableError
+from widetable_meta.answer_form import SessionAnswer
+from widetable_meta.answer_value import value_of
 from widetable_meta.service_calls import ServiceAnswer, ServiceCalls
 
+_SESSION: Final = TypeAdapter(SessionAnswer)
 _RENEWALS_PER_SESSION: Final = 4
 _log = logging.getLogger("widetable")
 
@@ -29,7 +33,7 @@ class ClientSession:
     def __init__(self, calls: ServiceCalls, opened: ServiceAnswer) -> None:
         self._calls = calls
         self._uri = opened.uri
-        self._told: Mapping[str, Any] = opened.body
+        self._told = value_of(_SESSION, opened.body)
         self._is_open = True
         self._ended = threading.Event()
         lasts_seconds = max(self.expires_millis / 1000 - time.time(), 0.5)
@@ -53,29 +57,39 @@ class ClientSession:
     @property
     def id(self) -> str:
         """By which the instance knows it."""
-        return str(self._told["id"])
+        return self._told.id
 
     @property
     def barrier(self) -> int | None:
         """Of all its tables; None for `ReadUncommitted`."""
-        found: int | None = self._told["barrier"]
-        return found
+        return self._told.barrier
 
     @property
     def revision(self) -> int | None:
         """That it goes by, 0 before the first; None for `ReadUncommitted`."""
-        found: int | None = self._told["revision"]
-        return found
+        return self._told.revision
 
     @property
     def snapshot_ids(self) -> dict[str, int | None]:
         """By which any client reads the same rows; None where no snapshot has just these."""
-        return {name: told["snapshot_id"] for name, told in self._told["tables"].items()}
+        return {name: told.snapshot_id for name, told in self._told.tables.items()}
+
+    @property
+    def warehouse(self) -> str:
+        """Where the service has its tables, on its host."""
+        return self._told.warehouse
+
+    @property
+    def leases(self) -> dict[str, str | None]:
+        """The names of the read leases that hold the tables, `service/widetable-read-lease-<name>` in the directory of
+        each; None for a table without a snapshot.
+        """
+        return {name: told.lease for name, told in self._told.tables.items()}
 
     @property
     def expires_millis(self) -> int:
         """When the service closes it, unless it is renewed; since the epoch, by the service's clock."""
-        return int(self._told["expires"])
+        return self._told.expires
 
     @property
     def is_open(self) -> bool:
@@ -85,7 +99,8 @@ class ClientSession:
     def renew(self) -> None:
         """Now, besides what the thread does. Raises NotFoundError once it has ended."""
         try:
-            self._told = self._calls.call("PUT", f"sessions/{self.id}", uri=self._uri).body
+            found = self._calls.call("PUT", f"sessions/{self.id}", uri=self._uri)
+            self._told = value_of(_SESSION, found.body)
         except NotFoundError:
             self._is_open = False
             raise

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 LONGEST_NAME: Final = 1024
 MOST_NAMES: Final = 1000
+# Of a table, and of delays.
+MOST_BARRIERS: Final = 10_000
 
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Names = Annotated[list[Name], Field(max_length=MOST_NAMES)]

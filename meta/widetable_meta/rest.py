@@ -25,11 +25,13 @@ from widetable import (
     TableProgress,
     Topology,
 )
+from widetable.connector import held_leases
 from widetable_meta.answer_form import (
     ErrorAnswer,
     HealthAnswer,
     LeaderAnswer,
     LeftAnswer,
+    LineageAnswer,
     PinnedTable,
     SessionAnswer,
     TopologyAnswer,
@@ -38,6 +40,7 @@ from widetable_meta.error_form import STATUSES
 from widetable_meta.leadership import Leadership
 from widetable_meta.open_sessions import OpenSession, OpenSessions, Wanted
 from widetable_meta.request_form import (
+    MOST_BARRIERS,
     JobRequest,
     LeaveRequest,
     RevisionRequest,
@@ -48,7 +51,6 @@ _LARGEST: Final = 2**63 - 1
 VERSION: Final = metadata.version("widetable")
 # Of barriers of a table, and of delays.
 DEFAULT_LIMIT: Final = 100
-MOST_BARRIERS: Final = 10_000
 Limit = Annotated[int, Query(ge=0, le=MOST_BARRIERS)]
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     int(status): {"model": ErrorAnswer, "description": kind.__name__}
@@ -63,7 +65,7 @@ def rest_router(
     router = APIRouter(prefix="/v1", responses=_ERRORS)
     _add_jobs(router, topology)
     _add_tables(router, topology)
-    _add_sessions(router, sessions)
+    _add_sessions(router, sessions, catalog.warehouse)
     _add_revisions(router, catalog, topology)
     _add_service(router, sessions, leadership)
     return router
@@ -114,6 +116,12 @@ def _add_tables(router: APIRouter, topology: Topology) -> None:
         """Which snapshots its barriers are, ascending; the newest ones."""
         return topology.barriers(table, limit)
 
+    @router.get("/tables/{table}/lineage")
+    def lineage(table: str) -> LineageAnswer:
+        """The tables that it is made of, and that are made of it, directly or not; those made first in front."""
+        upstream, downstream = topology.upstream(table), topology.downstream(table)
+        return LineageAnswer(table=table, upstream=upstream, downstream=downstream)
+
     @router.get("/topology")
     def whole() -> TopologyAnswer:
         """Jobs, tables, and the order in which tables are made of each other."""
@@ -133,17 +141,17 @@ def _add_tables(router: APIRouter, topology: Topology) -> None:
         return topology.delays(barrier, limit)
 
 
-def _add_sessions(router: APIRouter, sessions: OpenSessions) -> None:
+def _add_sessions(router: APIRouter, sessions: OpenSessions, warehouse: str) -> None:
     @router.post("/sessions", status_code=HTTPStatus.CREATED)
     def open_session(body: SessionRequest) -> SessionAnswer:
         """Hold tables at one barrier. It lives as long as this instance, and is closed when nobody renews it."""
         wanted = Wanted(body.tables, body.consistency, body.as_of, body.at_least)
-        return _session_answer(sessions.open(wanted))
+        return _session_answer(sessions.open(wanted), warehouse)
 
     @router.put("/sessions/{id}")
     def renew_session(id: str) -> SessionAnswer:
         """It goes on for as long again."""
-        return _session_answer(sessions.renew(id))
+        return _session_answer(sessions.renew(id), warehouse)
 
     @router.delete("/sessions/{id}", status_code=HTTPStatus.NO_CONTENT)
     def close_session(id: str) -> None:
@@ -202,15 +210,16 @@ def _add_service(router: APIRouter, sessions: OpenSessions, leadership: Leadersh
         return LeaderAnswer(url=leadership.leader_url, is_here=leadership.is_here)
 
 
-def _session_answer(found: OpenSession) -> SessionAnswer:
-    session = found.session
+def _session_answer(found: OpenSession, warehouse: str) -> SessionAnswer:
+    session, leases = found.session, held_leases(found.session)
     return SessionAnswer(
         id=found.id,
+        warehouse=warehouse,
         consistency=found.wanted.consistency,
         barrier=session.barrier,
         revision=session.revision,
         tables={
-            name: PinnedTable(snapshot_id=snapshot_id)
+            name: PinnedTable(snapshot_id=snapshot_id, lease=leases[name])
             for name, snapshot_id in session.snapshot_ids().items()
         },
         expires=found.expires_millis,

@@ -17,9 +17,7 @@ from typing import Any, Final, NamedTuple
 import requests
 
 from widetable import StorageError, WidetableError
-from widetable.connector import names, refused
 from widetable_meta.error_form import RETRY_AFTER, error_of
-from widetable_meta.service_url import service_url
 from widetable_meta.unsent_request import is_unsent
 
 PATIENCE_SECONDS: Final = 20.0
@@ -44,12 +42,10 @@ class _Refusal(NamedTuple):
 
 
 class ServiceCalls:
-    """Several threads may use it. uris: those of instances of one warehouse."""
+    """Several threads may use it. uris: those of instances of one warehouse, as `service_urls` gives them."""
 
     def __init__(self, uris: Sequence[str], patience_seconds: float) -> None:
-        self._uris = [service_url(uri, "uris") for uri in names(uris, "uris")]
-        if not self._uris:
-            raise refused(uris, "uris", "one URI or more")
+        self._uris = list(uris)
         self._patience_seconds = patience_seconds
         self._sessions = threading.local()
 

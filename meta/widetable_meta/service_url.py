@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlsplit
 
-from widetable.connector import refused, text
+from widetable.connector import names, refused, text
 
 
 def service_url(url: str, what: str) -> str:
@@ -19,3 +20,11 @@ def service_url(url: str, what: str) -> str:
     if not is_one:
         raise refused(url, what, "a URL as http://host:9096, under which an instance is reached")
     return url.rstrip("/")
+
+
+def service_urls(urls: Any, what: str) -> list[str]:
+    """One or more, each once."""
+    found = [service_url(url, what) for url in names(urls, what)]
+    if not found:
+        raise refused(urls, what, "one URL or more")
+    return found

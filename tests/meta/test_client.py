@@ -46,10 +46,29 @@ def test_values_are_those_of_the_topology(client: MetaClient, warehouse: str) ->
     assert [one.writers for one in client.tables()] == [one.writers for one in topology.tables()]
     assert client.barriers("db.y") == topology.barriers("db.y")
     assert client.barriers("db.x", limit=1) == topology.barriers("db.x", 1)
+    assert client.barriers("db.x") == topology.barriers("db.x")
+    assert client.delays() == topology.delays()
+    assert client.delays(limit=1) == topology.delays(limit=1)
     assert client.delays(10) == topology.delays(10)
+    assert client.layers() == topology.layers() == [["db.x"], ["db.y"]]
+    assert client.common_barrier() == topology.common_barrier() == 10
+    for table in ("db.x", "db.y"):
+        assert client.upstream(table) == topology.upstream(table)
+        assert client.downstream(table) == topology.downstream(table)
     of_numpy: Any = np.int64(10)
     assert client.delays(of_numpy) == client.delays(10)
     assert client.revisions() == topology.revisions() == []
+
+
+def test_all_barriers_are_all_or_none(client: MetaClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("widetable_meta.client.MOST_BARRIERS", 2)
+    assert len({one.barrier for one in client.delays(limit=2).tables}) == 2
+    for ask in (client.delays, lambda: client.barriers("db.x")):
+        with pytest.raises(wt.InvalidError, match="limit: found none, of 2 barriers or more"):
+            ask()
+    assert len(client.barriers("db.y")) == 2  # one that is complete
+    with pytest.raises(wt.InvalidError, match="limit"):
+        client.delays(limit=3)
 
 
 def test_a_job_lives_by_it(client: MetaClient, warehouse: str) -> None:
@@ -80,6 +99,10 @@ def test_a_session_is_read_while_it_is_open(client: MetaClient, warehouse: str) 
         table = wt.Catalog(warehouse).table("db.x")
         assert table.scan(barrier=session.barrier).to_arrow().num_rows == 1
         assert session.snapshot_ids == {"db.x": 2, "db.y": 2}
+        assert session.warehouse == warehouse
+        for name, lease in session.leases.items():
+            held = Path(warehouse, name.replace("db.", "db.db/"), "service")
+            assert (held / f"widetable-read-lease-{lease}").exists()
         before = session.expires_millis
         session.renew()
         assert session.expires_millis >= before
@@ -153,6 +176,8 @@ def somebody(status: int, body: bytes) -> Iterator[tuple[str, type[Answering]]]:
 def test_an_answer_of_somebody_else_is_a_storage_error(status: int, body: bytes) -> None:
     with somebody(status, body) as (url, _), pytest.raises(wt.StorageError):
         MetaClient(url).jobs()
+    with somebody(status, body) as (url, _), pytest.raises(wt.StorageError):
+        MetaClient(url).session()
 
 
 def test_what_may_have_been_done_is_not_asked_again() -> None:
@@ -196,6 +221,8 @@ def test_hostile_values_are_refused_as_they_are_embedded(client: MetaClient) -> 
         "table": lambda value: client.barriers(value),
         "to": lambda value: client.revise("db.y", to=value, dry_run=True),
         "barrier": lambda value: client.delays(value),
+        "limit": lambda value: client.barriers("db.y", value),
+        "upstream": lambda value: client.upstream(value),
     }
     for name, call in calls.items():
         for value in hostile_values():

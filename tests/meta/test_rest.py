@@ -27,6 +27,7 @@ ENDPOINTS = {
     ("POST", "/v1/writers/leave"),
     ("GET", "/v1/tables"),
     ("GET", "/v1/tables/{table}/barriers"),
+    ("GET", "/v1/tables/{table}/lineage"),
     ("GET", "/v1/topology"),
     ("GET", "/v1/delays"),
     ("POST", "/v1/sessions"),

@@ -77,6 +77,11 @@ class ReadLease:
         weakref.finalize(self, _let_go, self._file)
 
     @property
+    def name(self) -> str:
+        """In that of its file, `TablePaths.read_lease`: no other lease has it."""
+        return self._path.rpartition(_PREFIX)[2]
+
+    @property
     def snapshot_id(self) -> int:
         """The first snapshot that is held."""
         return self._snapshot_id

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from widetable.arguments import text
 from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 from widetable.commit.barrier_table import one_interval
-from widetable.commit.read_lease import hold
+from widetable.commit.read_lease import ReadLease, hold
 from widetable.commit.staged_commit import StagedCommit, staged_commits
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.operations.barrier_scan import active_revision, barrier_views, scan_of_view
@@ -44,7 +44,15 @@ class SessionTable:
 
     __module__ = "widetable"
 
-    def __init__(self, table: OpenTable, view: BarrierView | None, snapshot_id: int | None) -> None:
+    def __init__(
+        self,
+        table: OpenTable,
+        view: BarrierView | None,
+        snapshot_id: int | None,
+        lease: ReadLease | None,
+    ) -> None:
+        """lease: that holds it; the session lets go of it."""
+        self._lease = lease
         self._table = table
         self._view = view
         self._snapshot_id = snapshot_id
@@ -174,18 +182,17 @@ class Session:
 
     def _newest(self, table: OpenTable) -> SessionTable:
         latest_id = table._committer.snapshots.latest_id()
-        if latest_id is not None:
-            self._pin(table, latest_id)
-        return SessionTable(table, None, latest_id)
+        lease = None if latest_id is None else self._pin(table, latest_id)
+        return SessionTable(table, None, latest_id, lease)
 
     def _at(self, table: OpenTable, views: StagedBarriers, barrier: int) -> SessionTable:
         view = views.view(barrier)
-        self._pin(table, view.first_id)
-        return SessionTable(table, view, None)
+        return SessionTable(table, view, None, self._pin(table, view.first_id))
 
-    def _pin(self, table: OpenTable, snapshot_id: int) -> None:
+    def _pin(self, table: OpenTable, snapshot_id: int) -> ReadLease:
         lease = hold(table._file_io, table._paths, snapshot_id)
         self._pins.callback(lease.release)
+        return lease
 
 
 def _check_alike(tables: Mapping[str, OpenTable]) -> None:
@@ -206,6 +213,12 @@ def check_published(session: Session, consistency: str, where: str) -> None:
                 expected=f"{REPEATABLE_READ}, or a table without the option",
                 action=f"Open the session with {REPEATABLE_READ}, or read with widetable.Catalog(..).session.",
             )
+
+
+def held_leases(session: Session) -> dict[str, str | None]:
+    """The name of the read lease that holds each table; None for one without a snapshot."""
+    leases = {name: table._lease for name, table in session._tables.items()}
+    return {name: None if lease is None else lease.name for name, lease in leases.items()}
 
 
 def _active_revision(tables: Mapping[str, OpenTable]) -> int | None:
