@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,7 +29,9 @@ from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
+from widetable.meta.asked_session import AskedSessions
 from widetable.meta.job_claim import registering
+from widetable.meta.meta_service import linked
 from widetable.meta.revision import RevisionResult, revise
 from widetable.meta.topology import Topology
 from widetable.new_schema import arrow_schema, new_schema
@@ -37,7 +39,13 @@ from widetable.operations.barrier_writer import BarrierWriter
 from widetable.operations.branches import branch_names
 from widetable.operations.compaction_threads import wait_for_compactions
 from widetable.operations.schema_change import SchemaChange
-from widetable.operations.session import CONSISTENCIES, REPEATABLE_READ, Session
+from widetable.operations.session import (
+    CONSISTENCIES,
+    READ_UNCOMMITTED,
+    REPEATABLE_READ,
+    Session,
+)
+from widetable.operations.shown_barriers import ShownBarriers
 from widetable.operations.supported import check_changelog_producer
 from widetable.operations.table_copy import copy_table
 from widetable.option_checks import check_honoured, option_texts
@@ -55,16 +63,14 @@ from widetable.storage.given_storage import given_storage
 from widetable.storage.locate import locate
 from widetable.table import Table
 
-# So many sets of tables are known by what their last session showed.
-_MOST_SHOWN: Final = 1000
-
 
 class Catalog:
-    """Tables below one directory. warehouse: path or URL; it need not exist yet. Holds nothing open; picklable.
+    """Tables below one directory. warehouse: path or URL; it need not exist yet. Holds no file open; picklable.
 
     storage_options: of an object store, by Paimon's names, such as `s3.endpoint` (docs/object-stores.md); what they do
     not say is said by the environment. Tables of the catalog have them, and so has a pickle; no repr, error or file.
-    consistency: of sessions, by default.
+    consistency: of sessions, by default. uri: the URL, or URLs, of instances of `widetable meta serve` for this
+    warehouse (extra `meta`): they choose the barriers of sessions; None: this process does. All else is as without.
     """
 
     __module__ = "widetable"
@@ -76,11 +82,13 @@ class Catalog:
         file_io: FileIO | None = None,
         storage_options: Mapping[str, str] | None = None,
         consistency: str = REPEATABLE_READ,
+        uri: str | Sequence[str] | None = None,
     ) -> None:
         self._given_file_io, self._options = given_storage(file_io, storage_options)
         self._consistency = one_of(consistency, CONSISTENCIES, "consistency")
         located, self._root = locate(warehouse, options=self._options)
-        self._shown: dict[tuple[str, frozenset[str]], int] = {}
+        self._service = None if uri is None else linked(uri, "uri")
+        self._shown = ShownBarriers()
         self._file_io = located if self._given_file_io is None else self._given_file_io
 
     def __repr__(self) -> str:
@@ -188,25 +196,24 @@ class Catalog:
         `widetable.barrier-stage` have written and are about to publish: it may go again, which
         `Session.fell_back_from` tells; `ReadUncommitted`, the newest snapshot of each table. as_of: a barrier that is
         wanted instead of the newest one.
+
+        With `uri` the service says which barrier it is, but for `ReadUncommitted`, which has none. Raises StorageError
+        where no instance answers, InvalidError for the service of another warehouse. A session that is open does not
+        need the service any more.
         """
         given = self._consistency if consistency is None else consistency
         chosen = one_of(given, CONSISTENCIES, "consistency")
         barrier = None if as_of is None else whole_number(as_of, "as_of")
-        named = self.list_tables() if tables is None else names(tables, "tables")
-        opened = {name: self.table(name) for name in named}
-        if tables is None:
-            opened = {
-                name: table
-                for name, table in opened.items()
-                if table.schema.typed_options.get(BARRIER_INTERVAL) is not None
-            }
-        asked = chosen, frozenset(opened)
-        found = Session(opened, chosen, barrier, self._shown.get(asked))
-        if barrier is None and found.barrier is not None:
-            self._shown.pop(asked, None)
-            self._shown[asked] = found.barrier
-            if len(self._shown) > _MOST_SHOWN:
-                del self._shown[next(iter(self._shown))]
+        if self._service is None or chosen == READ_UNCOMMITTED:
+            opened = self._opened(tables)
+            last = self._shown.last(chosen, opened)
+            found = Session(opened, chosen, barrier, None if last is None else last.barrier)
+        else:
+            client = self._service.client()
+            asked = AskedSessions(client, self._file_io, self._root, self.table, self._shown)
+            found = asked.open(tables, chosen, barrier)
+        if barrier is None:
+            self._shown.note(chosen, found)
         return found
 
     def revise(self, table: str, *, to: int | None, dry_run: bool = False) -> RevisionResult:
@@ -346,6 +353,18 @@ class Catalog:
         table = self.table(name)
         alter_table(table, change)
         return self._open(table.path)
+
+    def _opened(self, tables: Sequence[str] | None) -> dict[str, Table]:
+        """None: all that are under barriers."""
+        named = self.list_tables() if tables is None else names(tables, "tables")
+        opened = {name: self.table(name) for name in named}
+        if tables is not None:
+            return opened
+        return {
+            name: table
+            for name, table in opened.items()
+            if table.schema.typed_options.get(BARRIER_INTERVAL) is not None
+        }
 
     def _schema_of(self, name: str) -> TableSchema:
         return self.table(name).schema

@@ -87,12 +87,15 @@ class Session:
         consistency: str,
         as_of: int | None,
         shown: int | None = None,
+        revision: int | None = None,
     ) -> None:
-        """shown: the barrier of the session before over these tables."""
+        """shown: the barrier of the session before over these tables. revision: that as_of goes by; None: that is
+        active now.
+        """
         self._shown = shown
         self._pins = contextlib.ExitStack()
         self._barrier: int | None = None
-        self._revision: int | None = None
+        self._revision = revision
         if consistency == READ_UNCOMMITTED and as_of is not None:
             raise InvalidError(
                 "as_of and consistency",
@@ -102,7 +105,7 @@ class Session:
             )
         if consistency != READ_UNCOMMITTED:
             _check_alike(tables)
-        self._tables = self._opened(tables, consistency, as_of)
+        self._tables = self._opened(tables, consistency, as_of, revision)
 
     def __repr__(self) -> str:
         return f"Session(barrier {self._barrier}, {len(self._tables)} tables)"
@@ -153,7 +156,11 @@ class Session:
         self._pins.close()
 
     def _opened(
-        self, tables: Mapping[str, OpenTable], consistency: str, as_of: int | None
+        self,
+        tables: Mapping[str, OpenTable],
+        consistency: str,
+        as_of: int | None,
+        known: int | None,
     ) -> dict[str, SessionTable]:
         """Again where an expiry was faster, with what is newest then."""
         for tries_left in reversed(range(_TRIES)):
@@ -161,7 +168,7 @@ class Session:
                 if consistency == READ_UNCOMMITTED:
                     return {name: self._newest(table) for name, table in tables.items()}
                 staged = _staged(tables) if consistency == READ_COMMITTED else {}
-                self._revision = revision = _active_revision(tables)
+                self._revision = revision = _active_revision(tables) if known is None else known
                 views = {
                     name: StagedBarriers(barrier_views(table, revision), staged.get(name, ()))
                     for name, table in tables.items()

@@ -1,0 +1,96 @@
+"""Sessions whose barrier a service of the warehouse has chosen; the tables are read by this process.
+
+    the service     chooses a barrier, and holds each table at it by a read lease of its own
+    this process    finds these leases among the files of its tables, so both look at the same warehouse;
+                    takes leases of its own; then the service lets go
+
+What is open here does not need the service any more. Where an instance goes in between, another one is asked. What
+sessions of a catalog show never goes back, whichever instance answers, but by a revision. Raises InvalidError for a
+service of another warehouse, NotFoundError for a barrier that is older than what was read before, what the service
+raises, and what opening a session raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from widetable.errors import InvalidError, NotFoundError, StorageError
+from widetable.meta.meta_service import MetaService, ServiceSession
+from widetable.operations.open_table import OpenTable
+from widetable.operations.session import Session
+from widetable.operations.shown_barriers import ShownBarrier, ShownBarriers
+from widetable.paths import TablePaths, branch_root
+from widetable.storage.file_io import FileIO
+
+_TRIES: Final = 5
+
+
+class AskedSessions:
+    """Of the warehouse at `root`. opened: its tables by name. shown: by the sessions before."""
+
+    def __init__(
+        self,
+        service: MetaService,
+        file_io: FileIO,
+        root: str,
+        opened: Callable[[str], OpenTable],
+        shown: ShownBarriers,
+    ) -> None:
+        self._service = service
+        self._file_io = file_io
+        self._root = root
+        self._opened = opened
+        self._shown = shown
+
+    def open(self, tables: Sequence[str] | None, consistency: str, as_of: int | None) -> Session:
+        """tables: None for all that are under barriers. consistency: one that has barriers."""
+        for tries_left in reversed(range(_TRIES)):
+            with self._service.session(tables, consistency=consistency, as_of=as_of) as told:
+                try:
+                    return self._read_here(told, consistency, is_newest=as_of is None)
+                except (NotFoundError, StorageError):
+                    if not tries_left or not _has_ended(told):
+                        raise
+        raise AssertionError("the last try returns or raises")
+
+    def _read_here(self, told: ServiceSession, consistency: str, *, is_newest: bool) -> Session:
+        self._check_warehouse(told)
+        before = self._shown.last(consistency, told.leases)
+        if is_newest and before is not None:
+            _check_not_older(told, before)
+        opened = {name: self._opened(name) for name in told.leases}
+        shown = None if before is None else before.barrier
+        return Session(opened, consistency, told.barrier, shown, told.revision)
+
+    def _check_warehouse(self, told: ServiceSession) -> None:
+        for name, lease in told.leases.items():
+            paths = TablePaths(branch_root(self._root, name, "table name"))
+            if lease is None or not self._file_io.exists(paths.read_lease(lease)):
+                told.renew()  # raises where it has ended, and its leases with it
+                raise InvalidError(
+                    "uri",
+                    found=f"a service of another warehouse, which lies at {told.warehouse}",
+                    expected=f"one of {self._root}: its session holds {name} there",
+                    action="Give the URLs of that warehouse's instances, or the warehouse that these serve.",
+                )
+
+
+def _has_ended(told: ServiceSession) -> bool:
+    try:
+        told.renew()
+    except (NotFoundError, StorageError):
+        return True
+    return False
+
+
+def _check_not_older(told: ServiceSession, before: ShownBarrier) -> None:
+    """The revision of a warehouse only grows."""
+    barrier = told.barrier or 0
+    if barrier < before.barrier and told.revision == before.revision:
+        raise NotFoundError(
+            f"a barrier of {', '.join(told.leases)}",
+            found=f"{barrier}, which the service says is the newest",
+            expected=f"{before.barrier}, which was read before, or a later one",
+            action="Ask again; where tables of these names are others than before, make a new catalog.",
+        )

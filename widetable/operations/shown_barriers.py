@@ -1,0 +1,41 @@
+"""What the sessions of a catalog have shown: the barrier of the last one over the same tables, at the same consistency.
+
+So many sets of tables are known, those that were read last. Raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from widetable.operations.session import Session
+
+_MOST_SETS: Final = 1000
+
+
+class ShownBarrier(NamedTuple):
+    """revision: that the barrier goes by; None where the tables are in no warehouse."""
+
+    barrier: int
+    revision: int | None
+
+
+class ShownBarriers:
+    """Of one catalog; picklable."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, frozenset[str]], ShownBarrier] = {}
+
+    def last(self, consistency: str, tables: Iterable[str]) -> ShownBarrier | None:
+        """None where nothing is known."""
+        return self._last.get((consistency, frozenset(tables)))
+
+    def note(self, consistency: str, session: Session) -> None:
+        """What it shows."""
+        if session.barrier is None:
+            return
+        asked = consistency, frozenset(session.snapshot_ids())
+        self._last.pop(asked, None)
+        self._last[asked] = ShownBarrier(session.barrier, session.revision)
+        if len(self._last) > _MOST_SETS:
+            del self._last[next(iter(self._last))]
