@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import requests
 
 from tests.patience import PATIENCE_SECONDS, wait_for
+from widetable_meta import MetaClient
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,6 +52,13 @@ class Service:
         """By SIGTERM; its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE_SECONDS)
+
+
+def end_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is asked and finds no instance gives up at once."""
+    defaults = MetaClient.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "patience_seconds", 0.0)
 
 
 def command(*words: str) -> list[str]:

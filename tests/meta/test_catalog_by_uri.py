@@ -17,7 +17,7 @@ import widetable as wt
 from tests.barrier_tables import NAME, new_table
 from tests.forked import in_a_child
 from tests.hostile_values import hostile_values
-from tests.meta.service_process import Service, serving
+from tests.meta.service_process import Service, end_patience, serving
 from tests.meta.test_failover import TABLES, Committing
 from tests.widetable.cli.test_meta import fill
 from widetable.meta.asked_session import AskedSessions
@@ -39,12 +39,6 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
 def service(warehouse: str) -> Iterator[Service]:
     with serving(warehouse) as (one,):
         yield one
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who finds no instance gives up at once."""
-    monkeypatch.setitem(MetaClient.__init__.__kwdefaults__ or {}, "patience_seconds", 0.0)
 
 
 def rows(session: wt.Session) -> dict[str, list[dict[str, Any]]]:
@@ -84,11 +78,16 @@ def test_a_barrier_that_is_asked_for_is_read_or_refused_as_without(
     with catalog.session(["db.x"], as_of=10) as by_uri, embedded.session(["db.x"], as_of=10) as at:
         assert told(by_uri) == told(at)
         assert at.barrier == 10
-    for given in ({"as_of": 30}, {"as_of": 10, "consistency": "ReadUncommitted"}, {"tables": []}):
+    calls: list[dict[str, Any]] = [
+        {"as_of": 30},
+        {"as_of": 10, "consistency": "ReadUncommitted"},
+        {"tables": []},
+    ]
+    for given in calls:
         refusals = []
         for each in (embedded, catalog):
             with pytest.raises(wt.WidetableError) as refused:
-                each.session(**given)  # type: ignore[arg-type]
+                each.session(**given)
             refusals.append((refused.type, str(refused.value)))
         assert refusals[0] == refusals[1]
 
@@ -103,8 +102,9 @@ def test_the_service_lets_go_once_this_process_holds_the_tables(
 
 
 def test_an_open_session_is_read_on_when_its_service_was_killed(
-    tmp_path: Path, impatient: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    end_patience(monkeypatch)
     warehouse = fill(tmp_path)
     committing = Committing(warehouse)
     with serving(warehouse) as (service,):
@@ -126,8 +126,9 @@ def test_an_open_session_is_read_on_when_its_service_was_killed(
 
 
 def test_where_no_instance_answers_only_the_newest_rows_are_read(
-    warehouse: str, impatient: None
+    warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    end_patience(monkeypatch)
     catalog = wt.Catalog(warehouse, uri=[NOBODY, "http://127.0.0.1:2"])
     for consistency in (REPEATABLE, "ReadCommitted"):
         with pytest.raises(wt.StorageError, match="no answer"):

@@ -61,7 +61,7 @@ def parsed(command: Command, words: list[str]) -> dict[str, Any]:
     parser.color = False  # an error holds the usage, as plain text
     for name, settings in (*command.arguments, DEBUG):
         parser.add_argument(name, **settings)
-    return vars(parser.parse_args(words))
+    return vars(parser.parse_intermixed_args(words))
 
 
 def overview() -> str:

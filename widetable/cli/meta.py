@@ -1,26 +1,23 @@
-"""The command of tables under barriers and their jobs: meta."""
+"""The command of tables under barriers and their jobs: meta. The tables answer, or a service that is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from widetable.arguments import whole_number
-from widetable.catalog import Catalog
 from widetable.cli.command import DONE
 from widetable.cli.console import write_result
 from widetable.cli.frame_text import frame_lines
 from widetable.cli.past import check_only
 from widetable.cli.tables import warehouse_of
 from widetable.commit.writer_registration import Job
-from widetable.errors import InvalidError, UnsupportedError
-from widetable.meta.delays import Delays
+from widetable.errors import InvalidError
+from widetable.meta.meta_service import MetaAnswers, meta_package, service_client
 from widetable.meta.revision import RevisionResult
-from widetable.meta.topology import Topology
 
 _Row = dict[str, Any]
 _HOST: Final = "127.0.0.1"
@@ -65,11 +62,34 @@ _BARRIERS: Final = {
 }
 
 
+class _Answerer(NamedTuple):
+    """Who is asked: the tables themselves, or their service."""
+
+    topology: MetaAnswers
+    revise: Callable[..., RevisionResult]
+
+
+class _MetaWords(NamedTuple):
+    """What a command line says, besides of whom it is asked. name, writer: "" where there is none."""
+
+    action: str
+    name: str
+    writer: str
+    barrier: int | None
+    limit: int | None
+    force: bool
+    to: int | None
+    full: bool
+    dry_run: bool
+    format: str
+
+
 def meta(
     action: str,
-    path: str,
+    path: str | None,
     name: str | None,
     writer: str | None,
+    uri: list[str] | None,
     barrier: int | None,
     limit: int | None,
     force: bool,
@@ -82,7 +102,9 @@ def meta(
     format: str,
 ) -> int:
     """Prints what is asked for, or the tables that were left, or where it is served."""
-    _check_names(action, [one for one in (name, writer) if one is not None])
+    check_only("meta", action, tuple(_ANSWERS), {"--uri": uri is not None})
+    words = [one for one in (path, name, writer) if one is not None]
+    warehouse, named, leaving = _placed(action, words, by_uri=uri is not None)
     check_only("meta", action, ["delay"], {"--barrier": barrier is not None})
     check_only("meta", action, ["barriers", "delay"], {"--limit": limit is not None})
     check_only("meta", action, ["leave", "drop-job"], {"--force": force})
@@ -92,44 +114,52 @@ def meta(
     check_only("meta", action, ["serve"], of_serve)
     if limit is not None:
         whole_number(limit, "--limit", least=0)
-    catalog, named = warehouse_of(path), name or ""
-    topology = catalog.topology()
-    if action == "serve":
-        _serve(path, host or _HOST, _PORT if port is None else port, url, format)
-    elif action == "revise":
-        _write_revision(_revised(catalog, named, to, is_full=full, is_dry=dry_run), format)
-    elif action == "leave":
-        topology.leave(named, writer or "", force=force, dry_run=dry_run)
-        _write_left(writer or "", [named], format, is_dry=dry_run)
-    elif action == "drop-job":
-        left = topology.drop(named, force=force, dry_run=dry_run)
-        _write_left(named, left, format, is_dry=dry_run)
-    elif action == "barriers":
-        rows = [asdict(one) for one in topology.barriers(named, limit)]
-        write_result(format, {"table": named, "barriers": rows}, _lines(_BARRIERS, rows))
-    elif action == "lineage":
-        _write_lineage(topology, named, format)
-    elif action == "delay":
-        _write_delays(topology.delays(barrier, limit), format)
+    if action in _ANSWERS:
+        asked = _of_the_tables(warehouse) if uri is None else _of_a_service(uri)
+        given = _MetaWords(action, named, leaving, barrier, limit, force, to, full, dry_run, format)
+        _ANSWERS[action](asked, given)
     elif action == "rebuild":
-        rows_of = topology.rebuild()
-        lines = [f"{table}: {rows} rows" for table, rows in rows_of.items()]
-        write_result(format, {"tables": rows_of}, lines)
+        _rebuild(warehouse, format)
     else:
-        _write_topology(topology, action, format)
+        _serve(warehouse, host or _HOST, _PORT if port is None else port, url, format)
     return DONE
 
 
+def _of_the_tables(warehouse: str) -> _Answerer:
+    catalog = warehouse_of(warehouse)
+    return _Answerer(catalog.topology(), catalog.revise)
+
+
+def _of_a_service(uris: Sequence[str]) -> _Answerer:
+    service = service_client(uris, "--uri")
+    return _Answerer(service, service.revise)
+
+
+def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, str, str]:
+    """The warehouse and the names that stand with an action, "" for those that do not."""
+    names = ("NAME", "WRITER")[: _NAMES.get(action, 0)]
+    behind = list(words if by_uri else words[1:])
+    if len(behind) == len(names) and (by_uri or words):
+        name, writer = (*behind, "", "")[:2]
+        return "" if by_uri else words[0], name, writer
+    if by_uri and len(behind) == 1 + len(names):
+        found = f"both WAREHOUSE and --uri: {words[0]!r}"
+    elif not by_uri and not words:
+        found = "neither WAREHOUSE nor --uri" if action in _ANSWERS else "no WAREHOUSE"
+    else:
+        found = ", ".join(map(repr, behind)) or "no NAME"
+    forms = ("WAREHOUSE", "--uri URL") if action in _ANSWERS else ("WAREHOUSE",)
+    raise InvalidError(
+        f"widetable meta {action}",
+        found=found,
+        expected=", or ".join(" ".join([form, *names]) for form in forms),
+        action="Run widetable meta --help.",
+    )
+
+
 def _serve(path: str, host: str, port: int, url: str | None, format: str) -> None:
-    try:
-        serving = import_module("widetable_meta.serving")
-    except ModuleNotFoundError as missing:
-        raise UnsupportedError(
-            "widetable meta serve",
-            found=f"an installation without its packages: {missing}",
-            expected="those of the extra meta",
-            action="pip install 'widetable[meta]'",
-        ) from missing
+    warehouse_of(path)
+    serving = meta_package("widetable_meta.serving", "widetable meta serve")
 
     def said(own_url: str) -> None:
         write_result(format, {"url": own_url}, [f"{path} is served at {own_url}"])
@@ -137,23 +167,29 @@ def _serve(path: str, host: str, port: int, url: str | None, format: str) -> Non
     serving.serve(path, host, port, url, said)
 
 
-def _write_topology(topology: Topology, action: str, format: str) -> None:
+def _rebuild(path: str, format: str) -> None:
+    rows_of = warehouse_of(path).topology().rebuild()
+    lines = [f"{table}: {rows} rows" for table, rows in rows_of.items()]
+    write_result(format, {"tables": rows_of}, lines)
+
+
+def _write_topology(asked: _Answerer, given: _MetaWords) -> None:
     found: _Row = {}
     lines: list[str] = []
-    if action != "tables":
-        jobs = topology.jobs()
+    if given.action != "tables":
+        jobs = asked.topology.jobs()
         found["jobs"] = [asdict(job) for job in jobs]
         lines += _lines(_JOBS, map(_job_row, jobs))
-    if action != "jobs":
-        tables = topology.tables()
+    if given.action != "jobs":
+        tables = asked.topology.tables()
         found["tables"] = [{**asdict(one), "missing": one.missing} for one in tables]
         rows = [{**row, "type": row["table_type"]} for row in found["tables"]]
         lines += ["", *_lines(_TABLES, rows)] if lines else _lines(_TABLES, rows)
-    if action == "show":
-        found["common_barrier"] = topology.common_barrier()
+    if given.action == "show":
+        found["common_barrier"] = asked.topology.common_barrier()
         common = "none" if found["common_barrier"] is None else str(found["common_barrier"])
         lines += ["", f"complete in all tables: {common}"]
-    write_result(format, found, lines)
+    write_result(given.format, found, lines)
 
 
 def _job_row(job: Job) -> _Row:
@@ -164,7 +200,8 @@ def _job_row(job: Job) -> _Row:
     return {**asdict(job), "job": job.name, "sinks": sinks}
 
 
-def _write_lineage(topology: Topology, table: str, format: str) -> None:
+def _write_lineage(asked: _Answerer, given: _MetaWords) -> None:
+    topology, table = asked.topology, given.name
     jobs = topology.jobs()
     found = {
         direction: [{"table": one, "written_by": _writers(one, jobs)} for one in tables]
@@ -176,41 +213,53 @@ def _write_lineage(topology: Topology, table: str, format: str) -> None:
     }
     rows = ({"direction": direction, **row} for direction in found for row in found[direction])
     value = {**found, "table": found["table"][0]}
-    write_result(format, value, _lines(_LINEAGE, rows))
+    write_result(given.format, value, _lines(_LINEAGE, rows))
 
 
 def _writers(table: str, jobs: Iterable[Job]) -> list[str]:
     return [job.name for job in jobs if table in job.tables]
 
 
-def _write_delays(found: Delays, format: str) -> None:
+def _write_barriers(asked: _Answerer, given: _MetaWords) -> None:
+    rows = [asdict(one) for one in asked.topology.barriers(given.name, given.limit)]
+    write_result(given.format, {"table": given.name, "barriers": rows}, _lines(_BARRIERS, rows))
+
+
+def _write_delays(asked: _Answerer, given: _MetaWords) -> None:
+    found = asked.topology.delays(given.barrier, given.limit)
     lines = [*frame_lines(found.tables_to_arrow()), "", *frame_lines(found.jobs_to_arrow())]
-    write_result(format, asdict(found), lines)
+    write_result(given.format, asdict(found), lines)
 
 
-def _revised(
-    catalog: Catalog, table: str, to: int | None, *, is_full: bool, is_dry: bool
-) -> RevisionResult:
-    if is_full == (to is not None):
+def _leave(asked: _Answerer, given: _MetaWords) -> None:
+    asked.topology.leave(given.name, given.writer, force=given.force, dry_run=given.dry_run)
+    _write_left(given.writer, [given.name], given)
+
+
+def _drop(asked: _Answerer, given: _MetaWords) -> None:
+    left = asked.topology.drop(given.name, force=given.force, dry_run=given.dry_run)
+    _write_left(given.name, left, given)
+
+
+def _write_left(name: str, tables: Sequence[str], given: _MetaWords) -> None:
+    said = f"{name} {'would leave' if given.dry_run else 'has left'} {', '.join(tables)}"
+    value = {"left": name, "tables": tables, "dry_run": given.dry_run}
+    write_result(given.format, value, [said])
+
+
+def _revise(asked: _Answerer, given: _MetaWords) -> None:
+    if given.full == (given.to is not None):
         raise InvalidError(
             "widetable meta revise",
-            found="both --to and --full" if is_full else "neither --to nor --full",
+            found="both --to and --full" if given.full else "neither --to nor --full",
             expected="one of them",
             action="Say to which barrier the table is to go back, or that it is to be made from the beginning.",
         )
-    return catalog.revise(table, to=to, dry_run=is_dry)
-
-
-def _write_revision(found: RevisionResult, format: str) -> None:
+    found = asked.revise(given.name, to=given.to, dry_run=given.dry_run)
     rows = [asdict(one) for one in found.tables]
     jobs = ", ".join(found.jobs)
     said = f"would begin anew: {jobs}" if found.number is None else f"begin anew: {jobs}"
-    write_result(format, found.to_dict(), [*_lines(_REVISED, rows), "", said])
-
-
-def _write_left(name: str, tables: Sequence[str], format: str, *, is_dry: bool) -> None:
-    said = f"{name} {'would leave' if is_dry else 'has left'} {', '.join(tables)}"
-    write_result(format, {"left": name, "tables": tables, "dry_run": is_dry}, [said])
+    write_result(given.format, found.to_dict(), [*_lines(_REVISED, rows), "", said])
 
 
 def _lines(columns: dict[str, pa.DataType], rows: Iterable[_Row]) -> list[str]:
@@ -220,12 +269,15 @@ def _lines(columns: dict[str, pa.DataType], rows: Iterable[_Row]) -> list[str]:
     return list(frame_lines(pa.Table.from_arrays(arrays, names=list(columns))))
 
 
-def _check_names(action: str, given: Sequence[str]) -> None:
-    expected = ("NAME", "WRITER")[: _NAMES.get(action, 0)]
-    if len(given) != len(expected):
-        raise InvalidError(
-            f"widetable meta {action}",
-            found=", ".join(map(repr, given)) or "no NAME",
-            expected=f"WAREHOUSE {' '.join(expected)}".strip(),
-            action="Run widetable meta --help.",
-        )
+# Those that a service answers, too.
+_ANSWERS: Final[Mapping[str, Callable[[_Answerer, _MetaWords], None]]] = {
+    "show": _write_topology,
+    "jobs": _write_topology,
+    "tables": _write_topology,
+    "lineage": _write_lineage,
+    "barriers": _write_barriers,
+    "delay": _write_delays,
+    "leave": _leave,
+    "drop-job": _drop,
+    "revise": _revise,
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from widetable.cli.command import FORMATS, Command, argument, flag, number
+from widetable.cli.command import FORMATS, Command, argument, flag, many, number
 
 ACTIONS: Final = (
     "show",
@@ -27,7 +27,12 @@ META_COMMAND: Final = Command(
     "Show or serve jobs, tables and barriers of a warehouse; let who has ended leave.",
     (
         argument("action", f"{', '.join(ACTIONS)}.", metavar="ACTION", choices=ACTIONS),
-        argument("path", "The warehouse's directory, or its file: URL.", metavar="WAREHOUSE"),
+        argument(
+            "path",
+            "The warehouse's directory, or its file: URL; with --uri there is none.",
+            metavar="WAREHOUSE",
+            nargs="?",
+        ),
         argument(
             "name",
             "lineage, barriers, leave, revise: a table, as db.name; drop-job: a job.",
@@ -35,6 +40,11 @@ META_COMMAND: Final = Command(
             nargs="?",
         ),
         argument("writer", "leave: who will not come back.", metavar="WRITER", nargs="?"),
+        many(
+            "--uri",
+            "Ask the service at this URL instead; all but rebuild and serve. May be given for each of its instances.",
+            "URL",
+        ),
         number("--barrier", "delay: of this one; by default of all that are kept.", "MILLISECONDS"),
         number("--limit", "barriers, delay: so many at most, the newest.", "NUMBER"),
         flag("--force", "leave, drop-job: even if it goes on, or has not come equally far."),
@@ -52,6 +62,7 @@ META_COMMAND: Final = Command(
         "widetable meta show /warehouse",
         "widetable meta lineage /warehouse shop.users",
         "widetable meta delay /warehouse --limit 10",
+        "widetable meta tables --uri http://127.0.0.1:9096",
         "widetable meta leave /warehouse shop.users crm --dry-run",
         "widetable meta drop-job /warehouse amounts",
         "widetable meta revise /warehouse shop.amounts --to 1767225600000 --dry-run",
