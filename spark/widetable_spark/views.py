@@ -31,13 +31,14 @@ def session(
     consistency: str = "RepeatableRead",
     as_of: int | None = None,
     storage_options: Mapping[str, str] | None = None,
+    uri: str | Sequence[str] | None = None,
 ) -> SessionViews:
     """Open a session over tables of the warehouse, by default all that are under barriers. consistency, as_of: as of
-    `Catalog.session`; storage_options: as in `widetable.Catalog`. Raises NotFoundError where they have no barrier in
-    common.
+    `Catalog.session`; storage_options, uri: as in `widetable.Catalog`, the driver asks the service. Raises
+    NotFoundError where they have no barrier in common.
     """
     session_of(spark)
-    catalog = Catalog(warehouse, storage_options=storage_options)
+    catalog = Catalog(warehouse, storage_options=storage_options, uri=uri)
     opened = catalog.session(tables, consistency=consistency, as_of=as_of)
     check_published(opened, consistency, "in Spark")  # executors plan from snapshots
     return SessionViews(spark, catalog, opened, storage_options)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 import widetable as wt
 import widetable_spark
 from tests.hostile_values import hostile_values
+from tests.meta.service_process import serving
 from tests.patience import PATIENCE_SECONDS
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 
@@ -113,6 +114,21 @@ def test_case_1_sessions_see_one_moment_of_two_jobs(jobs: SparkSession, tmp_path
     jobs_by_name = {job.name: job for job in catalog.topology().jobs()}
     assert jobs_by_name["amounts"].sources == (SHOPPING,)
     assert catalog.topology().downstream(SHOPPING) == [AMOUNT, PRICE]
+
+
+def test_a_service_says_which_moment_views_show(jobs: SparkSession, tmp_path: Path) -> None:
+    catalog = shop(tmp_path)
+    for name, column in ((AMOUNT, "amount"), (PRICE, "price")):
+        rows = {"user": [1], "item": [1], column: [7]}
+        catalog.writer(name, "w").write(rows, barrier=10, complete=True)
+    catalog.writer(AMOUNT, "w").write({"user": [2], "item": [1], "amount": [8]}, barrier=20)
+    with (
+        serving(tmp_path) as (service,),
+        widetable_spark.session(jobs, tmp_path, [AMOUNT, PRICE], uri=service.url) as views,
+    ):
+        service.kill()
+        assert views.barrier == 10
+        assert [row.amount for row in views.table(AMOUNT).collect()] == [7]
 
 
 class Fails(Exception):
@@ -412,6 +428,7 @@ def test_hostile_arguments_are_refused_by_the_package(jobs: SparkSession, tmp_pa
         lambda value: widetable_spark.session(jobs, tmp_path, value),
         lambda value: widetable_spark.session(jobs, tmp_path, consistency=value),
         lambda value: widetable_spark.session(jobs, tmp_path, as_of=value),
+        lambda value: widetable_spark.session(jobs, tmp_path, [SHOPPING], uri=value),
         views.table,
         views.create_views,
         lambda value: views.create_views({value: SHOPPING} if isinstance(value, str) else value),
