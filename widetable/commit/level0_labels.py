@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from widetable.commit.barrier_cut import Level0File, Values, staying
 from widetable.commit.barrier_state import (
@@ -29,6 +29,10 @@ from widetable.errors import NotFoundError
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
 from widetable.format.snapshot import Snapshot
+
+
+# Snapshots that are read in one go where nobody has looked for so long: some 0.2 s.
+_BEHIND_AT_MOST: Final = 512
 
 
 class LabelledFile(NamedTuple):
@@ -120,6 +124,12 @@ class Level0Labels:
         if known.snapshot is None or known.snapshot.id < snapshot.id:
             self._last = found
         return found
+
+    def keep_up(self, snapshot: Snapshot, interval: int) -> None:
+        """Now and then, so that who asks for the files of a later snapshot looks at few; nobody asks now."""
+        known = self._last.snapshot
+        if known is None or snapshot.id - known.id >= _BEHIND_AT_MOST:
+            self.at(snapshot, interval)
 
     def _followed(self, known: Level0, snapshot: Snapshot, interval: int) -> Level0 | None:
         """None where that is no earlier snapshot, or snapshots in between have expired."""

@@ -121,6 +121,8 @@ def makes_lookups(state: TableState) -> bool:
 def due_plans(state: TableState, committer: Committer, newest: Newest, scope: Scope) -> list[Plan]:
     """What is due in the buckets of these live files."""
     snapshot, found = newest
+    if not found:
+        return []
     last = last_cut(state, committer, snapshot)
     entries = entries_up_to(state, committer, snapshot, found, last)
     buckets = by_bucket(entries).values()

@@ -186,7 +186,10 @@ class _FollowUp:
         touched = self.touched
         if self.state.options.get(BARRIER_INTERVAL) is not None:
             # A commit that completes a barrier lets files go that others brought, in any bucket.
-            touched = waiting_buckets(self.state, self.committer, self.committer.snapshots.latest())
+            latest = self.committer.snapshots.latest()
+            touched = waiting_buckets(self.state, self.committer, latest)
+            if not touched:
+                return latest, []
         return newest_entries(self.committer, touched)
 
     def _newest_of_all(self) -> Newest:

@@ -66,7 +66,7 @@ def entries_up_to(
 ) -> list[ManifestEntry]:
     """Those of live entries that a compaction may look at. barrier: of the cut, None for all."""
     interval = state.options.get(BARRIER_INTERVAL)
-    if interval is None or barrier is None or snapshot is None:
+    if interval is None or barrier is None or snapshot is None or not entries:
         return list(entries)
     level0, mixes = committer.level0.at(snapshot, interval), state.engine.mixes_records
     stays = level0.staying(entries, barrier, mixes_records=mixes)
@@ -79,5 +79,8 @@ def waiting_buckets(
     """Where files wait that may be taken, in a table under barriers."""
     interval, barrier = state.options.get(BARRIER_INTERVAL), last_cut(state, committer, snapshot)
     if interval is None or barrier is None or snapshot is None:
+        return frozenset()
+    if barrier == _NOTHING:  # most commits complete no barrier
+        committer.level0.keep_up(snapshot, interval)
         return frozenset()
     return committer.level0.at(snapshot, interval).buckets_up_to(barrier)
