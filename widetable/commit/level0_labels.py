@@ -30,7 +30,6 @@ from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
 from widetable.format.snapshot import Snapshot
 
-
 # Snapshots that are read in one go where nobody has looked for so long: some 0.2 s.
 _BEHIND_AT_MOST: Final = 512
 
