@@ -11,6 +11,7 @@ as stable as those.
     upkeep      Table.maintainer(upkeep, compact), where `compact` calls compact_all with a `run` of its own, which
                 sends each BucketWork to a task that calls `perform` and gives back its Outcome
     services    ServiceLease says which of them leads
+    threads     SharedByThreads, and WorkerThread, which the process waits for before it ends
     the face    checks of arguments, declared options, storage by path
 
 Raises nothing; what the names raise stands with them.
@@ -44,6 +45,7 @@ from widetable.derive.joined_tables import LookupJoin, new_lookup_join
 from widetable.derive.late_rows import LateJoin
 from widetable.derive.pinned_join import KeptJoin, PinnedJoin, keep_join
 from widetable.derived_value import derived_value
+from widetable.forked_child import SharedByThreads
 from widetable.format.human_units import duration_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.lsm.bucket_plan import Scope
@@ -92,6 +94,7 @@ from widetable.storage.storage_options import (
     checked_storage_options,
     split_storage_options,
 )
+from widetable.worker_thread import Task, WorkerThread
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -126,6 +129,7 @@ __all__ = [
     "ReadLease",
     "Scope",
     "ServiceLease",
+    "SharedByThreads",
     "SplitRead",
     "Start",
     "StorageOptions",
@@ -133,7 +137,9 @@ __all__ = [
     "StreamRead",
     "TableSchema",
     "TableState",
+    "Task",
     "Upkeep",
+    "WorkerThread",
     "advance",
     "caches_of",
     "called",

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
@@ -28,6 +27,7 @@ from widetable.connector import (
     ROW_KIND_COLUMN,
     called,
     change_schema,
+    flag,
     instance,
     mapping,
     names,
@@ -35,6 +35,7 @@ from widetable.connector import (
     schema_of_form,
     text,
 )
+from widetable_spark.etl_job import EtlJob
 from widetable_spark.etl_sink import EtlSink, SinkTable
 from widetable_spark.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
 from widetable_spark.spark_session import session_of
@@ -49,11 +50,22 @@ def etl(
     warehouse: str | os.PathLike[str],
     job: str,
     *,
+    drop_when_stopped: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> Etl:
     """A job of that name; the name stays the same in each life of its program. storage_options: of an object store, as
     in `widetable.Catalog`. Raises UnsupportedError for Spark Connect.
+
+    drop_when_stopped: of a job that ends for good, such as a backfill. Its tables wait for a job whose query has ended,
+    as that may come back. With it the job is dropped (`Topology.drop`) when its query is stopped or, with the trigger
+    availableNow, has done all: tables wait for it no more, and it may be registered again. One that an exception
+    ended, that was registered anew meanwhile, or some of whose tables lack a batch that others have stays. Why one
+    could not be dropped is logged, with what to do.
+
+    It is done a moment behind `awaitTermination` and `stop`: a driver that ends there calls `spark.stop()` first,
+    which waits for it. A query without a batch in this run is not known to be the job's: see `EtlSink.follow`.
     """
+    flag(drop_when_stopped, "drop_when_stopped")
     session_of(spark)
     try:
         spark.sparkContext  # noqa: B018
@@ -64,7 +76,9 @@ def etl(
             expected="a session of the driver",
             action="Run the job in the driver.",
         ) from error
-    return Etl(spark, warehouse, text(job, "job"), storage_options)
+    return Etl(
+        spark, warehouse, text(job, "job"), storage_options, drop_when_stopped=drop_when_stopped
+    )
 
 
 class Etl:
@@ -76,8 +90,11 @@ class Etl:
         warehouse: str | os.PathLike[str],
         job: str,
         storage_options: Mapping[str, str] | None,
+        *,
+        drop_when_stopped: bool,
     ) -> None:
         self._spark = spark
+        self._drop_when_stopped = drop_when_stopped
         self._catalog = Catalog(warehouse, storage_options=storage_options)
         self._storage = dict(storage_options or {})
         self._job = job
@@ -126,16 +143,18 @@ class Etl:
                 expected="false",
                 action=f"spark.conf.set({_NO_DATA!r}, 'false')",
             )
-        topology = self._catalog.topology()
-        sources = list(dict.fromkeys(self._sources))
-        declare = partial(topology.register, self._job, sources=sources, sinks=sinks)
-        declare()
+        job = EtlJob(
+            self._catalog.topology(),
+            self._job,
+            list(dict.fromkeys(self._sources)),
+            sinks,
+            drop_when_stopped=self._drop_when_stopped,
+        )
+        job.declare()
         parts = [
             SinkTable(self._catalog.table(name), rows, sinks[name]) for name, rows in made.items()
         ]
-        return EtlSink(
-            self._spark, topology, self._job, parts, self._storage, declare, is_root=not sources
-        )
+        return EtlSink(self._spark, job, parts, self._storage)
 
 
 def _owned(

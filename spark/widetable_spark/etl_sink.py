@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,12 +27,12 @@ from widetable import (
     CommitMessage,
     ConflictError,
     InvalidError,
-    NotFoundError,
     Table,
-    Topology,
     WidetableError,
 )
 from widetable.connector import BarrierPlans, JobBatch, JobWriter, instance, interval_of, refused
+from widetable_spark.etl_job import EtlJob
+from widetable_spark.query_end import QueryEnd
 from widetable_spark.query_offsets import QueryOffsets
 from widetable_spark.source_options import PATH, parse_options
 from widetable_spark.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writer
@@ -60,23 +60,16 @@ class EtlSink:
     def __init__(
         self,
         spark: SparkSession,
-        topology: Topology,
-        job: str,
+        job: EtlJob,
         tables: Sequence[SinkTable],
         storage: Mapping[str, str],
-        declare: Callable[[], object],
-        *,
-        is_root: bool,
     ) -> None:
-        """declare: says what the job reads and writes."""
         self._spark = spark
-        self._declare = declare
-        self._topology = topology
         self._job = job
         self._tables = tables
         self._storage = storage
-        self._is_root = is_root
         self._run: _EtlRun | None = None
+        self._beginning = threading.Lock()
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         begin_millis = time.time_ns() // 1_000_000
@@ -98,43 +91,36 @@ class EtlSink:
             rows = df if part.rows is None else part.rows(df)
             files = _written(part, rows, self._storage) if is_missing else []
             writer.commit(files, batch, lead)
-            lead = writer.member if self._is_root and lead is None else lead
+            lead = writer.member if self._job.is_root and lead is None else lead
 
     def follow(self, query: StreamingQuery) -> None:
         """Take a query as running before its first batch, for a root that may be idle when it is started again: its
-        tables wait for no rows of it then.
+        tables wait for no rows of it then. Also for one that is dropped when it has stopped, which it may without a
+        batch, and may have by now.
         """
         query_id = str(instance(query, StreamingQuery, "query").id)
-        if not query.isActive:
+        if not (query.isActive or self._job.drop_when_stopped):
             raise refused(query, "query", "one that is active")
-        self._run_of(query_id)
+        if self._run is None or self._run.query.runId != query.runId:
+            self._run_of(query_id, query)
 
-    def _run_of(self, query_id: str) -> _EtlRun:
+    def _run_of(self, query_id: str, query: StreamingQuery | None = None) -> _EtlRun:
         """A query is taken as running with its first batch."""
-        if self._run is None or self._run.query_id != query_id or not self._run.query.isActive:
-            query = self._spark.streams.get(query_id)
-            assert query is not None, "the query that calls is there"
-            writers = [
-                JobWriter(p.table, self._job, query_id, p.columns, self._back) for p in self._tables
-            ]
-            self._topology.running(self._job)
-            self._topology.keep()
-            self._run = _EtlRun(query, query_id, writers, self._job, self._topology, self._is_root)
-        return self._run
-
-    def _back(self, job: str, *_: object) -> None:
-        """Where nobody waits for it: at first, or as somebody has dropped it while it goes on."""
-        with suppress(NotFoundError):
-            self._topology.running(job)
-            return
-        self._declare()
-        self._topology.running(job)
+        with self._beginning:
+            run = self._run
+            if run is None or run.query_id != query_id or not run.query.isActive:
+                query = query or self._spark.streams.get(query_id)
+                assert query is not None, "the query that calls is there"
+                run = self._run = _EtlRun(query, self._job, self._tables)
+                if self._job.drop_when_stopped:
+                    QueryEnd(self._spark, query, run.let_go).listen()
+        return run
 
     def _batch(self, run: _EtlRun, number: int, begin_millis: int) -> JobBatch | None:
         """None for what Spark runs first where the sources have no barrier in common yet: it belongs to none."""
         offsets = QueryOffsets(run.query)
         digest = offsets.digest(number)
-        if self._is_root:
+        if self._job.is_root:
             offsets.check_outside(number)
             return JobBatch(number, begin_millis, digest)
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
@@ -160,60 +146,103 @@ class EtlSink:
 class _EtlRun:
     """A query from its first batch to its end. turn: a batch, or what is done between batches."""
 
-    def __init__(
-        self,
-        query: StreamingQuery,
-        query_id: str,
-        writers: Sequence[JobWriter],
-        job: str,
-        topology: Topology,
-        is_root: bool,
-    ) -> None:
+    def __init__(self, query: StreamingQuery, job: EtlJob, tables: Sequence[SinkTable]) -> None:
         self.query = query
-        self.query_id = query_id
-        self.writers = writers
-        lead = writers[0].table
+        self.query_id = str(query.id)
+        self.writers = [
+            JobWriter(part.table, job.name, self.query_id, part.columns, self._speak)
+            for part in tables
+        ]
         self.turn = threading.Lock()
         self._job = job
-        self._topology = topology
-        self._is_root = is_root
+        self._speaker = ""
+        self._speak()
+        job.keep()
+        lead = tables[0].table
         self._interval_seconds = interval_of(lead.schema, lead.path) / 1000
         self._renewed_at = time.monotonic()
-        threading.Thread(target=self._keep, name="widetable-job", daemon=True).start()
+        self._is_over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="widetable-job", daemon=True)
+        self._keeper.start()
+
+    def _speak(self, *_: object) -> None:
+        """For the job, from now on: at first, and as somebody has dropped it while it goes on."""
+        self._speaker = self._job.running()
+
+    def let_go(self) -> None:
+        """Drop the job: its query has ended, and will not come back. Raises nothing; an error is logged."""
+        self._is_over.set()
+        self._keeper.join()
+        try:
+            with self.turn:
+                if self._job.is_of(self._speaker):
+                    self._check_agreed()
+                    if self._job.is_root:
+                        self._complete_all()
+                self._job.drop(self._speaker)
+        except Exception:  # a thread's work: nobody else would hear of it  # noqa: BLE001
+            _log.exception(
+                "job %s has ended, and its tables wait for it still: start it again, or drop it with "
+                "catalog.topology().drop(%r) or `widetable meta drop-job`",
+                self._job.name,
+                self._job.name,
+            )
+
+    def _check_agreed(self) -> None:
+        """A query that is stopped between its tables leaves a batch in some of them."""
+        found = {writer.table.path: writer.last_batch for writer in self.writers}
+        if len(set(found.values())) > 1:
+            listed = ", ".join(f"{table} has {batch}" for table, batch in found.items())
+            raise ConflictError(
+                f"job {self._job.name!r}",
+                found=f"tables that it has not brought equally far, by their last batches: {listed}",
+                expected="one batch that all of them have",
+                action="Start it again from its checkpoint, so that it finishes.",
+            )
+
+    def _complete_all(self) -> None:
+        """The barrier of the last rows, which may be open, in each table: one that nobody else writes comes no further,
+        and would never show them.
+        """
+        members = [member for writer in self.writers if (member := writer.member) is not None]
+        if members:
+            barrier = max(max(member.frontier, member.last) for member in members)
+            for writer in self.writers:
+                writer.complete(barrier)
 
     def plans(self, revision: int | None) -> BarrierPlans:
         """Of the job, behind a revision of its tables."""
         lead = self.writers[0].table
-        return BarrierPlans(lead._file_io, lead._paths, self._job, revision or 0)
+        return BarrierPlans(lead._file_io, lead._paths, self._job.name, revision or 0)
 
     def _keep(self) -> None:
         """Until the query ends, or another one has the job."""
-        while True:
-            wait_seconds = _RENEWAL_SECONDS
-            if self._is_root:
-                wait_seconds = min(_until_tick(self._interval_seconds), wait_seconds)
-            time.sleep(wait_seconds)
+        while not self._is_over.wait(self._pause_seconds()):
             try:
                 if not self.query.isActive:
                     return
                 self._renew()
-                if self._is_root and self.turn.acquire(timeout=self._interval_seconds):
+                if self._job.is_root and self.turn.acquire(timeout=self._interval_seconds):
                     try:
                         self._complete()
                     finally:
                         self.turn.release()
             except ConflictError as error:
-                _log.warning("job %s is another query's now: %s", self._job, error)
+                _log.warning("job %s is another query's now: %s", self._job.name, error)
                 return
             except (PySparkException, Py4JError):  # the session is gone
                 return
             except (WidetableError, OSError) as error:
-                _log.warning("job %s could not say how far it is: %s", self._job, error)
+                _log.warning("job %s could not say how far it is: %s", self._job.name, error)
+
+    def _pause_seconds(self) -> float:
+        if not self._job.is_root:
+            return _RENEWAL_SECONDS
+        return min(_until_tick(self._interval_seconds), _RENEWAL_SECONDS)
 
     def _renew(self) -> None:
         if time.monotonic() - self._renewed_at >= _RENEWAL_SECONDS:
-            self._topology.renew(self._job)
-            self._topology.keep()
+            self._job.renew()
             self._renewed_at = time.monotonic()
 
     def _complete(self) -> None:

@@ -420,6 +420,7 @@ def test_hostile_arguments_are_refused_by_the_package(jobs: SparkSession, tmp_pa
     calls: list[Callable[[Any], Any]] = [
         lambda value: widetable_spark.etl(jobs, value, "amounts"),
         lambda value: widetable_spark.etl(jobs, tmp_path, value),
+        lambda value: widetable_spark.etl(jobs, tmp_path, "amounts", drop_when_stopped=value),
         etl.changes,
         lambda value: etl.changes(SHOPPING, value),
         etl.sink,

@@ -1,0 +1,88 @@
+"""What a driver says of a job of Spark: what it reads and writes, that it runs, that it has ended.
+
+Each is said by one thread at a time, so a job that is started again while it is dropped for its end before is either
+dropped and then registered, or stays. Raises what the topology raises.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from widetable import NotFoundError, Topology
+from widetable.connector import SharedByThreads
+
+_log = logging.getLogger("widetable.spark")
+
+
+class _Turn(SharedByThreads):
+    """Of this process, for all of its jobs."""
+
+    def _start_anew(self) -> None:
+        self.lock = threading.Lock()
+
+
+_TURN: Final = _Turn()
+
+
+class EtlJob:
+    """sources, sinks: as of `Topology.register`. drop_when_stopped: as of `etl`."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        name: str,
+        sources: Sequence[str],
+        sinks: Mapping[str, Sequence[str] | None],
+        *,
+        drop_when_stopped: bool,
+    ) -> None:
+        self.name: Final = name
+        self.is_root: Final = not sources
+        self.drop_when_stopped: Final = drop_when_stopped
+        self._topology = topology
+        self._sources = sources
+        self._sinks = sinks
+
+    def declare(self) -> None:
+        """Register it."""
+        with _TURN.lock:
+            self._register()
+
+    def running(self) -> str:
+        """Say that it runs; registered again where somebody has dropped it since. Returns the run that speaks for it
+        from now on.
+        """
+        with _TURN.lock:
+            with suppress(NotFoundError):
+                return self._topology.running(self.name).run
+            self._register()
+            return self._topology.running(self.name).run
+
+    def renew(self) -> None:
+        """Say that it goes on, and keep what its tables have in common."""
+        self._topology.renew(self.name)
+        self._topology.keep()
+
+    def keep(self) -> None:
+        """As of `Topology.keep`."""
+        self._topology.keep()
+
+    def is_of(self, run: str) -> bool:
+        """Whether that run speaks for it still."""
+        return any(job.name == self.name and job.run == run for job in self._topology.jobs())
+
+    def drop(self, run: str) -> None:
+        """Say that it has ended for good, unless it is another run's by now."""
+        with _TURN.lock:
+            left = self._topology.drop(self.name) if self.is_of(run) else []
+        if left:
+            _log.info("job %s has ended, and has left %s", self.name, ", ".join(left))
+        else:
+            _log.info("job %s is not dropped: it was registered anew, or dropped", self.name)
+
+    def _register(self) -> None:
+        self._topology.register(self.name, sources=self._sources, sinks=self._sinks)
