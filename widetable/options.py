@@ -166,7 +166,7 @@ LOOKUP_WAIT: Final = Option[bool](
     "boolean",
     True,
     "",
-    "A write returns when the changelog of its rows is committed; false: a thread of the writer makes it afterwards.",
+    "A write returns when its changelog, unless of a large barrier, is committed; false: a thread makes it afterwards.",
 )
 INLINE_COMPACTION_SIZE: Final = Option[int](
     "widetable.inline-compaction-size",
@@ -174,7 +174,7 @@ INLINE_COMPACTION_SIZE: Final = Option[int](
     16 << 20,
     "bytes",
     "How much of a bucket's older levels a commit with the producer `lookup` rewrites before it returns, or, in a "
-    "table under barriers without it, of all that is due; more is left to a thread of the writer, and commits go on.",
+    "table under barriers, of all that is due; more is left to a thread of the writer, and commits go on.",
 )
 LOOKUP_COMPACT: Final = Option[str](
     "lookup-compact",

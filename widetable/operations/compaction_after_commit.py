@@ -12,7 +12,8 @@ it compacted: its note is open to anybody then, and when its batch comes again, 
 What a commit need not wait for is done behind it (`compaction_threads`): with `lookup-wait=false` the changelog, else
 large picks among the older levels (`bucket_plan.Scope`), under a lease of their own: they share no file with
 what commits move up. A commit whose pick can be put off no longer waits for them. Under barriers the files of a whole
-interval are due at once: without that producer they are compacted behind the commit, if they are many.
+interval are due at once: if they are many, they are compacted behind the commit that happened to complete the barrier,
+and the one that completes the next barrier waits for that, so that a writer is never further ahead.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from widetable import options as opt
 from widetable.barrier_options import BARRIER_INTERVAL
@@ -37,7 +39,7 @@ from widetable.operations.compaction import (
     makes_lookups,
     newest_entries,
 )
-from widetable.operations.compaction_cut import waiting_buckets
+from widetable.operations.compaction_cut import has_earlier, last_cut, waiting_buckets
 from widetable.operations.compaction_threads import CHANGELOGS, OLD_LEVELS
 from widetable.operations.held_lease import held_lease
 from widetable.write.commit_message import CommitMessage
@@ -89,35 +91,37 @@ class _FollowUp:
         """Here, or in a thread where nobody has to wait."""
         if makes_lookups(self.state) and not self.state.options.get(opt.LOOKUP_WAIT):
             with _logged(self.state):
-                CHANGELOGS.submit(self.state.paths.root, self._noted())
+                CHANGELOGS.submit(self.state.paths.root, self._noted(partial(self._run, False)))
         else:
-            self._run()
+            self._run(may_put_off=True)
 
-    def _noted(self) -> Callable[[], None]:
+    def _noted(self, work: Callable[[], None]) -> Callable[[], None]:
         """The work, with a note until it is done: a process that is killed leaves it to the next that compacts."""
         try:
             note = self._wishes.add(is_own=True)
         except StorageError as refusal:
             _log.info("no note of a compaction that is still to be done: %s", refusal)
-            return self._run
+            return work
 
         def noted_run() -> None:
             try:
-                self._run()
+                work()
             finally:
                 with _logged(self.state):
                     self._wishes.forget([note])
 
         return noted_run
 
-    def _run(self) -> None:
+    def _run(self, may_put_off: bool) -> None:
         root = self.state.paths.root
         with _logged(self.state):
             plans = self._plans(Scope.COMMIT)
             if any(rewrites_much(plan, self.state.options) for plan in plans):
                 OLD_LEVELS.wait(root)  # it may be at the same files, and be done with them
-            if any(self._is_put_off(plan) for plan in plans):
-                CHANGELOGS.submit_alone(root, self._compact_behind)
+            barrier = last_cut(self.state, self.committer, self.committer.snapshots.latest())
+            is_much = any(takes_much(plan, self.state.options) for plan in plans)
+            if may_put_off and barrier is not None and is_much:
+                self._put_off(barrier)
             elif plans:
                 self._compact_now()
             if makes_lookups(self.state) and self._plans(Scope.REST):
@@ -158,16 +162,20 @@ class _FollowUp:
                     if not self._round(self._newest_of_all):
                         return
 
-    def _is_put_off(self, plan: Plan) -> bool:
-        """Under barriers the files of a whole interval are due at once. Where no changelog is made of them the commit
-        that happened to complete it does not wait.
-        """
-        is_cut = self.state.options.get(BARRIER_INTERVAL) is not None
-        return is_cut and not makes_lookups(self.state) and takes_much(plan, self.state.options)
+    def _put_off(self, barrier: int) -> None:
+        """Leave the files up to a barrier to the thread; once what is left there of earlier barriers is done."""
+        root = self.state.paths.root
+        if CHANGELOGS.is_pending(root, barrier):
+            return
+        if has_earlier(self.state, self.committer, barrier):
+            CHANGELOGS.wait(root)
+        makes = makes_lookups(self.state)
+        work = self._noted(self._compact_behind) if makes else self._compact_behind
+        CHANGELOGS.submit(root, work, barrier)
 
     def _compact_behind(self) -> None:
         with _logged(self.state):
-            self._round(self._newest)
+            self._compact_now()
 
     def _compact_rest(self) -> None:
         lease = self.state.paths.old_levels_lease

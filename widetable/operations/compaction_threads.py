@@ -1,6 +1,6 @@
 """The threads in which a process compacts while its writes go on: one for changelogs that a write need not wait for
-(`lookup-wait=false`) and for the files of a whole barrier where none is made of them, one for what commits leave of the
-older levels. A process that ends finishes both.
+(`lookup-wait=false`) and for the files of a whole barrier, one for what commits leave of the older levels. A process
+that ends finishes both.
 
 In: a table's root and the work; out: nothing, but `wait`. Raises nothing: errors that the work raises are
 logged, with their trace. Where no thread can be started, and once the main thread has ended, the work is done in the
@@ -14,13 +14,18 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from widetable.forked_child import SharedByThreads
 from widetable.worker_thread import Task, WorkerThread
 
 _log = logging.getLogger("widetable")
 _LOW_PRIORITY: Final = 10
+
+
+class _Handed(NamedTuple):
+    task: Task[None]
+    barrier: int | None
 
 
 class CompactionThread(SharedByThreads):
@@ -34,23 +39,33 @@ class CompactionThread(SharedByThreads):
     def _start_anew(self) -> None:
         self._thread = WorkerThread(self._name, self._begin)
         self._lock = threading.Lock()
-        self._of_table: dict[str, list[Task[None]]] = {}
+        self._of_table: dict[str, list[_Handed]] = {}
 
-    def submit(self, root: str, work: Callable[[], None]) -> None:
-        """Do the work after all that was handed over before."""
-        self._submit(root, work, is_alone=False)
+    def submit(self, root: str, work: Callable[[], None], barrier: int | None = None) -> None:
+        """Do the work after all that was handed over before. barrier: up to which it is, for `is_pending`."""
+        self._submit(root, work, barrier, is_alone=False)
 
     def submit_alone(self, root: str, work: Callable[[], None]) -> None:
         """Do the work, unless some of this table is not done: for who asks again with every commit."""
-        self._submit(root, work, is_alone=True)
+        self._submit(root, work, None, is_alone=True)
 
-    def _submit(self, root: str, work: Callable[[], None], *, is_alone: bool) -> None:
+    def is_pending(self, root: str, barrier: int) -> bool:
+        """Whether work up to that barrier of the table was handed over, and is not done."""
+        with self._lock:
+            return any(one.barrier == barrier for one in self._pending(root))
+
+    def _pending(self, root: str) -> list[_Handed]:
+        return [one for one in self._of_table.get(root, ()) if not one.task.is_done]
+
+    def _submit(
+        self, root: str, work: Callable[[], None], barrier: int | None, *, is_alone: bool
+    ) -> None:
         task = Task(lambda: _logged(work))
         with self._lock:
-            pending = [task for task in self._of_table.get(root, ()) if not task.is_done]
+            pending = self._pending(root)
             if pending and is_alone:
                 return
-            self._of_table[root] = [*pending, task]
+            self._of_table[root] = [*pending, _Handed(task, barrier)]
         if threading.main_thread().is_alive():
             self._thread.submit(task)
         else:  # nobody would wait for a thread that starts now
@@ -60,8 +75,8 @@ class CompactionThread(SharedByThreads):
         """Returns when nothing of this table is left that was handed over before."""
         with self._lock:
             pending = list(self._of_table.get(root, ()))
-        for task in pending:
-            task.wait()
+        for one in pending:
+            one.task.wait()
 
 
 def _logged(work: Callable[[], None]) -> None:

@@ -34,6 +34,34 @@ def test_a_commit_does_not_wait_for_the_files_of_a_whole_barrier(tmp_path: Path)
     assert rows_of(table.scan(barrier=10)) == [(at, at, None, None) for at in range(APPENDS)]
 
 
+def test_changes_of_a_whole_barrier_are_made_behind_its_commit(tmp_path: Path) -> None:
+    """And the commit that completes the next one waits for them: no writer is further ahead."""
+    new_table(tmp_path, widetable__inline_compaction_size="0 b", changelog_producer="lookup")
+    go_on, files = threading.Event(), FaultyFileIO(LocalFileIO(fsync=False))
+    catalog = wt.Catalog(tmp_path, file_io=files)
+    table, writer = catalog.table(NAME), catalog.writer(NAME, "w")
+    files.run_before("open_output", lambda: go_on.wait(60), "/bucket-0/changelog-")
+    writer.write({"id": [1], "a": [1]}, barrier=10)
+    writer.write({"id": [1], "b": [1]}, barrier=10, complete=True)
+    writer.write({"id": [1], "a": [2]}, barrier=20)
+    assert levels(table) == [0] * 3, "a commit waited"
+    next_one = threading.Thread(target=lambda: writer.complete(20))
+    next_one.start()
+    next_one.join(0.2)
+    assert next_one.is_alive(), "it did not wait"
+    go_on.set()
+    next_one.join()
+    table.wait_for_compactions()
+    assert [level for level in levels(table) if not level] == []
+    found = table.changes(0, 20, ["a", "b"], mode="barrier").to_pylist()
+    assert [(row["_row_kind"], row["a"], row["b"]) for row in found] == [
+        ("+I", 1, 1),
+        ("-U", 1, 1),
+        ("+U", 2, 1),
+    ]
+    assert not table.audit().findings
+
+
 def test_little_is_compacted_before_the_commit_returns(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     writer = wt.Catalog(tmp_path).writer(NAME, "w")
