@@ -59,6 +59,7 @@ class History:
         self.runs = 0
         self.jobs = {name: self.job(name, 0) for name in COUNTS}
         self.pending: tuple[str, int | None] | None = None
+        self.had: dict[str, set[int]] = {}
         self.revised = 0
 
     def job(self, name: str, at: int) -> Versioned:
@@ -109,6 +110,8 @@ class History:
         name = self.rng.choice(list(COUNTS))
         known = [*self.made[name], None]
         table, to = self.pending or (name, self.rng.choice(known[-4:]))
+        if self.pending is None:  # where tables go back to is said when it begins
+            self.had = {each: set(made) for each, made in self.made.items()}
         storage = FaultyFileIO(LocalFileIO(fsync=False))
         if self.rng.random() < 0.5:
             skip, fault = self.rng.randrange(3), self.rng.choice((Fault.BEFORE, Fault.AFTER))
@@ -131,7 +134,8 @@ class History:
         self.revised += 1
         for name in BEHIND[table]:
             self.versions[name] += 1
-            self.made[name] = {at: row for at, row in self.made[name].items() if at <= to}
+            kept = {at for at in self.had[name] if at <= to}
+            self.made[name] = {at: row for at, row in self.made[name].items() if at in kept}
             self.jobs[name] = self.job(name, to if self.made[name] else 0)
 
     def check(self, names: Sequence[str] = ()) -> int:
