@@ -1,7 +1,7 @@
 """The bank by derived jobs: at every moment that a session sees, over any of its tables, money is where it belongs;
 newest rows are seen not to agree.
 
-WIDETABLE_TRANSFERS: how many (default 4,000; `make bank` moves 10 million).
+WIDETABLE_TRANSFERS: how many (default 2,500; `make bank` moves 10 million).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.spark_home import LONG_RUN
 from tests.tallies import Note
 
-TRANSFERS = int(os.environ.get("WIDETABLE_TRANSFERS", "4000"))
+TRANSFERS = int(os.environ.get("WIDETABLE_TRANSFERS", "2500"))
 SIZE = max(TRANSFERS // 100, 500)
 LONG = ("accepted", "outer_join")
 
