@@ -118,9 +118,8 @@ class _FollowUp:
             plans = self._plans(Scope.COMMIT)
             if any(rewrites_much(plan, self.state.options) for plan in plans):
                 OLD_LEVELS.wait(root)  # it may be at the same files, and be done with them
-            barrier = last_cut(self.state, self.committer, self.committer.snapshots.latest())
-            is_much = any(takes_much(plan, self.state.options) for plan in plans)
-            if may_put_off and barrier is not None and is_much:
+            barrier = self._much_of_barrier(plans) if may_put_off else None
+            if barrier is not None:
                 self._put_off(barrier)
             elif plans:
                 self._compact_now()
@@ -161,6 +160,13 @@ class _FollowUp:
                 with self.state.file_io.turn(self.state.paths.compaction_turn):
                     if not self._round(self._newest_of_all):
                         return
+
+    def _much_of_barrier(self, plans: Sequence[Plan]) -> int | None:
+        """The barrier up to which there is much to be done; None where it is little, or there are no barriers."""
+        is_cut = self.state.options.get(BARRIER_INTERVAL) is not None
+        if is_cut and any(takes_much(plan, self.state.options) for plan in plans):
+            return last_cut(self.state, self.committer, self.committer.snapshots.latest())
+        return None
 
     def _put_off(self, barrier: int) -> None:
         """Leave the files up to a barrier to the thread; once what is left there of earlier barriers is done."""
