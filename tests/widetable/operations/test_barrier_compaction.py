@@ -40,9 +40,16 @@ def test_changes_of_a_whole_barrier_are_made_behind_its_commit(tmp_path: Path) -
     go_on, files = threading.Event(), FaultyFileIO(LocalFileIO(fsync=False))
     catalog = wt.Catalog(tmp_path, file_io=files)
     table, writer = catalog.table(NAME), catalog.writer(NAME, "w")
-    files.run_before("open_output", lambda: go_on.wait(60), "/bucket-0/changelog-")
+    begun = threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        go_on.wait(60)
+
+    files.run_before("open_output", hold, "/bucket-0/changelog-")
     writer.write({"id": [1], "a": [1]}, barrier=10)
     writer.write({"id": [1], "b": [1]}, barrier=10, complete=True)
+    assert begun.wait(60)
     writer.write({"id": [1], "a": [2]}, barrier=20)
     assert levels(table) == [0] * 3, "a commit waited"
     next_one = threading.Thread(target=lambda: writer.complete(20))
