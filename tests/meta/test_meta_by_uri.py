@@ -28,6 +28,8 @@ LOOKS = (
     "lineage WAREHOUSE db.y",
     "barriers WAREHOUSE db.x",
     "barriers WAREHOUSE db.y --limit 1",
+    "read WAREHOUSE db.x,db.y",
+    "read WAREHOUSE db.y --barrier 10",
     "delay WAREHOUSE",
     "delay WAREHOUSE --barrier 10",
     "delay WAREHOUSE --limit 1",
@@ -39,6 +41,9 @@ LOOKS = (
 REFUSED = (
     "lineage WAREHOUSE db.none",
     "barriers WAREHOUSE db.none",
+    "read WAREHOUSE db.x,db.none",
+    "read WAREHOUSE db.x,db.y --barrier 70",
+    "read WAREHOUSE db.x,db.x",
     "delay WAREHOUSE --barrier 30",
     "leave WAREHOUSE db.x nobody",
     "drop-job WAREHOUSE nobody",

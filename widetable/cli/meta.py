@@ -18,12 +18,13 @@ from widetable.commit.writer_registration import Job
 from widetable.errors import InvalidError
 from widetable.meta.meta_service import MetaAnswers, meta_package, service_client
 from widetable.meta.revision import RevisionResult
+from widetable.operations.session import REPEATABLE_READ
 
 _Row = dict[str, Any]
 _HOST: Final = "127.0.0.1"
 _PORT: Final = 9096
 # How many of NAME and WRITER stand with an action.
-_NAMES: Final = {"lineage": 1, "barriers": 1, "leave": 2, "drop-job": 1, "revise": 1}
+_NAMES: Final = {"lineage": 1, "barriers": 1, "read": 1, "leave": 2, "drop-job": 1, "revise": 1}
 _TEXTS: Final = pa.list_(pa.string())
 _JOBS: Final = {
     "job": pa.string(),
@@ -62,11 +63,23 @@ _BARRIERS: Final = {
 }
 
 
+_READ: Final = {"table": pa.string(), "snapshot_id": pa.int64()}
+
+
+class _ReadTogether(NamedTuple):
+    """Tables at a barrier, and by which snapshots another client reads them."""
+
+    barrier: int | None
+    revision: int | None
+    snapshot_ids: Mapping[str, int | None]
+
+
 class _Answerer(NamedTuple):
     """Who is asked: the tables themselves, or their service."""
 
     topology: MetaAnswers
     revise: Callable[..., RevisionResult]
+    read: Callable[[Sequence[str], int | None], _ReadTogether]
 
 
 class _MetaWords(NamedTuple):
@@ -105,7 +118,7 @@ def meta(
     check_only("meta", action, tuple(_ANSWERS), {"--uri": uri is not None})
     words = [one for one in (path, name, writer) if one is not None]
     warehouse, named, leaving = _placed(action, words, by_uri=uri is not None)
-    check_only("meta", action, ["delay"], {"--barrier": barrier is not None})
+    check_only("meta", action, ["delay", "read"], {"--barrier": barrier is not None})
     check_only("meta", action, ["barriers", "delay"], {"--limit": limit is not None})
     check_only("meta", action, ["leave", "drop-job"], {"--force": force})
     check_only("meta", action, ["leave", "drop-job", "revise"], {"--dry-run": dry_run})
@@ -127,12 +140,22 @@ def meta(
 
 def _of_the_tables(warehouse: str) -> _Answerer:
     catalog = warehouse_of(warehouse)
-    return _Answerer(catalog.topology(), catalog.revise)
+
+    def read(tables: Sequence[str], barrier: int | None) -> _ReadTogether:
+        with catalog.session(tables, consistency=REPEATABLE_READ, as_of=barrier) as found:
+            return _ReadTogether(found.barrier, found.revision, found.snapshot_ids())
+
+    return _Answerer(catalog.topology(), catalog.revise, read)
 
 
 def _of_a_service(uris: Sequence[str]) -> _Answerer:
     service = service_client(uris, "--uri")
-    return _Answerer(service, service.revise)
+
+    def read(tables: Sequence[str], barrier: int | None) -> _ReadTogether:
+        with service.session(tables, consistency=REPEATABLE_READ, as_of=barrier) as found:
+            return _ReadTogether(found.barrier, found.revision, found.snapshot_ids)
+
+    return _Answerer(service, service.revise, read)
 
 
 def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, str, str]:
@@ -225,6 +248,14 @@ def _write_barriers(asked: _Answerer, given: _MetaWords) -> None:
     write_result(given.format, {"table": given.name, "barriers": rows}, _lines(_BARRIERS, rows))
 
 
+def _write_read(asked: _Answerer, given: _MetaWords) -> None:
+    found = asked.read(given.name.split(","), given.barrier)
+    rows = [{"table": table, "snapshot_id": id} for table, id in found.snapshot_ids.items()]
+    value = {"barrier": found.barrier, "revision": found.revision, "tables": rows}
+    said = f"at barrier {found.barrier}; a table without a snapshot is read by the barrier"
+    write_result(given.format, value, [*_lines(_READ, rows), "", said])
+
+
 def _write_delays(asked: _Answerer, given: _MetaWords) -> None:
     found = asked.topology.delays(given.barrier, given.limit)
     lines = [*frame_lines(found.tables_to_arrow()), "", *frame_lines(found.jobs_to_arrow())]
@@ -276,6 +307,7 @@ _ANSWERS: Final[Mapping[str, Callable[[_Answerer, _MetaWords], None]]] = {
     "tables": _write_topology,
     "lineage": _write_lineage,
     "barriers": _write_barriers,
+    "read": _write_read,
     "delay": _write_delays,
     "leave": _leave,
     "drop-job": _drop,

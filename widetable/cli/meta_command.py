@@ -12,6 +12,7 @@ ACTIONS: Final = (
     "tables",
     "lineage",
     "barriers",
+    "read",
     "delay",
     "leave",
     "drop-job",
@@ -35,7 +36,7 @@ META_COMMAND: Final = Command(
         ),
         argument(
             "name",
-            "lineage, barriers, leave, revise: a table, as db.name; drop-job: a job.",
+            "lineage, barriers, leave, revise: a table, as db.name; read: some, as db.a,db.b; drop-job: a job.",
             metavar="NAME",
             nargs="?",
         ),
@@ -45,7 +46,11 @@ META_COMMAND: Final = Command(
             "Ask the service at this URL instead; all but rebuild and serve. May be given for each of its instances.",
             "URL",
         ),
-        number("--barrier", "delay: of this one; by default of all that are kept.", "MILLISECONDS"),
+        number(
+            "--barrier",
+            "delay: of this one; by default of all that are kept. read: this one.",
+            "MILLISECONDS",
+        ),
         number("--limit", "barriers, delay: so many at most, the newest.", "NUMBER"),
         flag("--force", "leave, drop-job: even if it goes on, or has not come equally far."),
         number("--to", "revise: back to this barrier.", "MILLISECONDS"),
@@ -61,6 +66,7 @@ META_COMMAND: Final = Command(
     (
         "widetable meta show /warehouse",
         "widetable meta lineage /warehouse shop.users",
+        "widetable meta read /warehouse shop.users,shop.amounts",
         "widetable meta delay /warehouse --limit 10",
         "widetable meta tables --uri http://127.0.0.1:9096",
         "widetable meta leave /warehouse shop.users crm --dry-run",
@@ -70,6 +76,7 @@ META_COMMAND: Final = Command(
     ),
     "show: jobs and tables. jobs: what each reads and writes. tables: how far each is, who is missing.\n"
     "lineage: what a table is made of, and what is made of it. barriers: which snapshots they are.\n"
+    "read: the newest barrier that tables have in common, and by which snapshots other clients read it.\n"
     "delay: when tables came to their barriers, what jobs took of that. leave: from one table;\n"
     "drop-job: from all that it writes. revise: take a table that jobs make, and all that is made of it,\n"
     "back to a barrier, to be made again from there. rebuild: bring the tables of the database __meta up to date.\n"

@@ -58,6 +58,9 @@ class ServiceSession(Protocol):
     def revision(self) -> int | None: ...
 
     @property
+    def snapshot_ids(self) -> dict[str, int | None]: ...
+
+    @property
     def warehouse(self) -> str: ...
 
     @property

@@ -20,6 +20,7 @@ from widetable.meta.topology import Topology
 NAMES = {
     "lineage": ["db.x"],
     "barriers": ["db.y"],
+    "read": ["db.x,db.y"],
     "leave": ["db.y", "q"],
     "drop-job": ["q"],
     "revise": ["db.y"],
@@ -116,6 +117,20 @@ def test_barriers_are_those_of_the_topology(warehouse: str) -> None:
         for one in found
     ]
     assert len(in_json("barriers", warehouse, "db.x", "--limit", "1")["barriers"]) == 2
+
+
+def test_tables_are_read_together_by_snapshots_that_any_client_knows(warehouse: str) -> None:
+    found = in_json("read", warehouse, "db.x,db.y")
+    assert (found["barrier"], found["revision"]) == (10, 0)
+    with wt.Catalog(warehouse).session(["db.x", "db.y"]) as session:
+        ids = session.snapshot_ids()
+    assert {row["table"]: row["snapshot_id"] for row in found["tables"]} == ids
+    assert in_json("read", warehouse, "db.x")["barrier"] == 20
+    assert in_json("read", warehouse, "db.x", "--barrier", "10")["barrier"] == 10
+    lines = told("read", warehouse, "db.x,db.y").splitlines()
+    assert lines[1].split() == ["db.x", str(ids["db.x"])]
+    assert lines[-1].startswith("at barrier 10;")
+    assert "missing: q" in refused("read", warehouse, "db.y", "--barrier", "20")
 
 
 def test_delays_are_those_of_the_topology(warehouse: str) -> None:
