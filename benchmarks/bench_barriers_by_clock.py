@@ -22,7 +22,7 @@ from widetable.worker_thread import in_threads
 
 # rows of an append, seconds of a round, rounds
 SHAPES: Final = {
-    Size.FULL: (10_000, 15, 5),
+    Size.FULL: (10_000, 15, 3),
     Size.SHORT: (4_000, 4, 2),
     Size.TINY: (20, 0.2, 1),
 }
