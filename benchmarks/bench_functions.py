@@ -19,7 +19,8 @@ from widetable.new_schema import new_schema
 from widetable.row_kind import INSERT
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND
 
-COLUMNS, RUNS, ROUNDS = 10, 4, 9
+COLUMNS, RUNS = 10, 4
+ROUNDS = {Size.FULL: 9, Size.SHORT: 3, Size.TINY: 1}
 ROWS = {Size.FULL: 500_000, Size.SHORT: 100_000, Size.TINY: 2_000}
 TARGET = 0.5
 BATCH_ROWS = 131_072
@@ -60,7 +61,7 @@ def _compare(runs: _Runs, function: str, size: Size) -> Row:
     ours_s, theirs_s, ratio, pairs = paired(
         lambda: _seconds(runs, function),
         lambda: _seconds(runs, "last_non_null_value"),
-        ROUNDS if size is Size.FULL else 3,
+        ROUNDS[size],
     )
     return Row(
         f"{function} of {runs.kind}, {COLUMNS} columns",
