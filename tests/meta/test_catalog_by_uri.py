@@ -7,7 +7,7 @@ import pickle
 import random
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +27,6 @@ from widetable_meta import MetaClient
 
 NOBODY = "http://127.0.0.1:1"
 REPEATABLE = "RepeatableRead"
-
-
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of tests that only look."""
-    return fill(tmp_path_factory.mktemp("warehouse"))
-
-
-@pytest.fixture(scope="module")
-def service(warehouse: str) -> Iterator[Service]:
-    with serving(warehouse) as (one,):
-        yield one
 
 
 def rows(session: wt.Session) -> dict[str, list[dict[str, Any]]]:

@@ -22,17 +22,6 @@ from widetable_meta import MetaClient
 NOBODY = "http://127.0.0.1:1"
 
 
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return fill(tmp_path_factory.mktemp("warehouse"))
-
-
-@pytest.fixture(scope="module")
-def service(warehouse: str) -> Iterator[Service]:
-    with serving(warehouse) as (one,):
-        yield one
-
-
 @pytest.fixture
 def client(service: Service) -> MetaClient:
     """Whose first instance is not there."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,18 +52,6 @@ REFUSED = (
     "delay WAREHOUSE --limit -1",
     "jobs WAREHOUSE --force",
 )
-
-
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of tests that only look."""
-    return fill(tmp_path_factory.mktemp("warehouse"))
-
-
-@pytest.fixture(scope="module")
-def service(warehouse: str) -> Iterator[Service]:
-    with serving(warehouse) as (one,):
-        yield one
 
 
 def words(call: str, *place: str) -> list[str]:

@@ -40,14 +40,13 @@ def merge_order(
     """
     rows = lanes.shape[0]
     order = np.arange(rows, dtype=np.int64)
-    for run in range(len(run_offsets) - 1):
-        start, end = run_offsets[run], run_offsets[run + 1]
-        unordered = first_unordered(lanes[start:end], sequence[start:end], 0, end - start)
-        if unordered >= 0:
-            raise ValueError(
-                f"merge: found row {unordered} of run {run} before the row ahead of it, "
-                "expected runs in order of key, then sequence number"
-            )
+    unordered = first_unordered(lanes, sequence, run_offsets)
+    if unordered >= 0:
+        run = int(np.searchsorted(run_offsets, unordered, side="right")) - 1
+        raise ValueError(
+            f"merge: found row {unordered - run_offsets[run]} of run {run} before the row ahead of it, "
+            "expected runs in order of key, then sequence number"
+        )
     plan = np.empty((max(len(run_offsets) - 2, 0), 3), np.int64)
     _merge_plan(run_offsets.copy(), plan)
     if not len(plan) or rows < 2:

@@ -32,7 +32,7 @@ def sort_order(lanes: Lanes, sequence: npt.NDArray[np.int64]) -> Rows:
     """Row numbers ordered by (lanes, sequence, row number)."""
     rows = lanes.shape[0]
     order = np.arange(rows, dtype=np.int64)
-    if rows < 2 or first_unordered(lanes, sequence, 0, rows) < 0:
+    if rows < 2 or _first_unordered(lanes, sequence, 0, rows) < 0:
         return order
     if not _ascending(sequence):
         lanes = np.concatenate([lanes, sequence_lane(sequence)], axis=1)
@@ -59,7 +59,7 @@ def sequence_lane(sequence: npt.NDArray[np.int64]) -> Lanes:
 
 
 @kernel
-def first_unordered(lanes: Lanes, sequence: npt.NDArray[np.int64], start: int, end: int) -> int:
+def _first_unordered(lanes: Lanes, sequence: npt.NDArray[np.int64], start: int, end: int) -> int:
     """The first of rows start + 1 to end - 1 that belongs before the row ahead of it, or -1."""
     for row in range(start + 1, end):
         tied = True
@@ -70,6 +70,18 @@ def first_unordered(lanes: Lanes, sequence: npt.NDArray[np.int64], start: int, e
                 tied = False
                 break
         if tied and sequence[row] < sequence[row - 1]:
+            return row
+    return -1
+
+
+@kernel
+def first_unordered(
+    lanes: Lanes, sequence: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]
+) -> int:
+    """The first row that belongs before the row ahead of it in its run, or -1. run_offsets: as of `merge_order`."""
+    for run in range(len(run_offsets) - 1):
+        row = _first_unordered(lanes, sequence, run_offsets[run], run_offsets[run + 1])
+        if row >= 0:
             return row
     return -1
 

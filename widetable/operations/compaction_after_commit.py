@@ -13,7 +13,7 @@ What a commit need not wait for is done behind it (`compaction_threads`): with `
 large picks among the older levels (`bucket_plan.Scope`), under a lease of their own: they share no file with
 what commits move up. A commit whose pick can be put off no longer waits for them. Under barriers the files of a whole
 interval are due at once: if they are many, they are compacted behind the commit that happened to complete the barrier,
-and the one that completes the next barrier waits for that, so that a writer is never further ahead.
+and the one that completes the next barrier waits for that, as do those behind it: no writer is further ahead.
 """
 
 from __future__ import annotations

@@ -69,6 +69,23 @@ def test_changes_of_a_whole_barrier_are_made_behind_its_commit(tmp_path: Path) -
     assert not table.audit().findings
 
 
+def test_a_commit_that_completes_nothing_does_not_read_what_others_have_committed(
+    tmp_path: Path,
+) -> None:
+    new_table(tmp_path)
+    files = FaultyFileIO(LocalFileIO(fsync=False))
+    other = wt.Catalog(tmp_path).writer(NAME, "other", ["a"])
+    writer = wt.Catalog(tmp_path, file_io=files).writer(NAME, "w", ["b"])
+    asked = []
+    for others in (0, 3, 30):
+        for at in range(others):
+            other.write({"id": [at], "a": [at]}, barrier=10)
+        before = len(files.log)
+        writer.write({"id": [1], "b": [others]}, barrier=10)
+        asked.append(len(files.log) - before)
+    assert asked[1] == asked[2]
+
+
 def test_little_is_compacted_before_the_commit_returns(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     writer = wt.Catalog(tmp_path).writer(NAME, "w")
