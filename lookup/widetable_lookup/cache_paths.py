@@ -1,7 +1,8 @@
 """Where caches lie and what they are called: built and parsed here and nowhere else.
 
     <directory>/                            WIDETABLE_CACHE_DIR, else <temporary directory>/widetable-cache-<user id>
-        lock                                flock: held while caches are counted, put in place and removed
+        lock                                flock: held while caches are counted, put in place and removed;
+                                            counted_bytes.py: what they take
         <table>/                            32 hex digits: SHA-256 of the table's absolute path
             <cache>/                        complete, never changed; its mtime is its last use
                 manifest                    cache_manifest.py: written last

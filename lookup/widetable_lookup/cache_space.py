@@ -7,6 +7,7 @@ the kernel took back, whatever became of process ids.
 
 The budget counts caches and what is being built, of all processes. A builder asks for room before it writes more, so
 each may exceed the budget by what it writes between two questions (cache_writer.py); in its place a cache never does.
+They are counted where it is not known that there is room (counted_bytes.py).
 
 Raises CacheFault when the lock is not to be had, OSError from the disk.
 """
@@ -32,6 +33,7 @@ from widetable_lookup.cache_paths import (
     temporary_name,
     temporary_state,
 )
+from widetable_lookup.counted_bytes import CountedBytes, read_account, write_account
 from widetable_lookup.eviction import HeldCache, evict
 
 _LOCK_SECONDS: Final = 5.0
@@ -79,16 +81,25 @@ class CacheSpace:
         os.close(building.lock)
 
     def make_room(self, budget_bytes: int, needed_bytes: int) -> bool:
-        """Let go of what has expired, and of what must go for so many bytes more. Whether they have room then."""
-        with self._locked():
-            removed, fits = self._evict(budget_bytes, needed_bytes)
+        """Let go of what must go for so many bytes more. Whether they have room then."""
+        with self._locked() as lock:
+            removed, fits = self._granted(lock, budget_bytes, needed_bytes)
         _unlink(removed)
         return fits
 
-    def publish(self, building: Building, budget_bytes: int) -> bool:
-        """Put a complete cache into its place. False: another was there first, or there is no room; it is gone then."""
-        with self._locked():
-            removed, fits = self._evict(budget_bytes, 0)
+    def sweep(self, budget_bytes: int) -> None:
+        """Let go of what has expired, of what dead processes left, and of what is over the budget."""
+        with self._locked() as lock:
+            removed, _ = self._evict(lock, budget_bytes, 0)
+        _unlink(removed)
+
+    def publish(self, building: Building, budget_bytes: int, disk_bytes: int) -> bool:
+        """Put a complete cache into its place. False: another was there first, or there is no room; it is gone then.
+        disk_bytes: that it takes. They are added once more to what was granted: whoever counted meanwhile may not have
+        seen all of them.
+        """
+        with self._locked() as lock:
+            removed, fits = self._granted(lock, budget_bytes, disk_bytes, is_written=True)
             is_placed = fits and _renamed(building.path, building.place)
         _unlink(removed)
         if not is_placed:
@@ -137,7 +148,8 @@ class CacheSpace:
                 ) from None
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[int]:
+        """The open lock file."""
         try:
             file = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError:
@@ -145,14 +157,24 @@ class CacheSpace:
             file = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _lock(file, self.directory)
-            yield
+            yield file
         finally:
             # Closing is not enough: a child that was forked meanwhile has the same lock open.
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
-    def _evict(self, budget_bytes: int, needed_bytes: int) -> tuple[list[str], bool]:
-        """(directories to unlink, whether the budget holds)"""
+    def _granted(
+        self, lock: int, budget_bytes: int, more_bytes: int, *, is_written: bool = False
+    ) -> tuple[list[str], bool]:
+        """As `_evict`, which is not asked where there is room for sure. is_written: who counts finds these bytes."""
+        account = read_account(lock)
+        if account is not None and account.held_bytes + more_bytes <= budget_bytes:
+            write_account(lock, account.plus(more_bytes))
+            return [], True
+        return self._evict(lock, budget_bytes, 0 if is_written else more_bytes)
+
+    def _evict(self, lock: int, budget_bytes: int, needed_bytes: int) -> tuple[list[str], bool]:
+        """Counts all. (directories to unlink, whether the budget holds)"""
         held: list[HeldCache] = []
         left: list[str] = []
         building_bytes = 0
@@ -176,6 +198,9 @@ class CacheSpace:
             away = _taken_away(cache.path)
             if away is not None:
                 left.append(away)
+        gone_bytes = sum(cache.disk_bytes for cache in choice.remove)
+        held_bytes = sum(cache.disk_bytes for cache in held) - gone_bytes + building_bytes
+        write_account(lock, CountedBytes.now(held_bytes + (needed_bytes if choice.fits else 0)))
         return left, choice.fits
 
     def _table_folders(self) -> list[str]:

@@ -90,7 +90,7 @@ class CacheBuilder:
         self._files.write(joined)
 
     def _ask_for_room(self, files: RowFiles, needed_bytes: int) -> None:
-        """Every so often: the question reads the whole directory."""
+        """Every so often: the question may read the whole directory."""
         written_bytes = files.size_bytes()
         unasked_bytes = written_bytes + needed_bytes - self._asked_at_bytes
         if unasked_bytes * _QUESTIONS_PER_BUDGET < self._budget_bytes:
@@ -108,8 +108,8 @@ class CacheBuilder:
         if self._files is None or rows != file.row_count:
             raise CacheFault(f"{rows} rows were written, the file has {file.row_count}")
         self._files.close()
-        seal(building.path, self._source(file, self._files.schema))
-        self._space.publish(building, self._budget_bytes)
+        manifest = seal(building.path, self._source(file, self._files.schema))
+        self._space.publish(building, self._budget_bytes, manifest.disk_bytes)
         self._building = None
 
     def _source(self, file: DataFileMeta, schema: pa.Schema) -> CachedSource:

@@ -267,7 +267,7 @@ class ProcessCaches:
                 return
             self._swept_at = now
         try:
-            self._space.make_room(budget_bytes, 0)
+            self._space.sweep(budget_bytes)
         except (CacheFault, OSError) as fault:
             LOGGER.warning("lookup caches in %s were not swept: %s", self._space.directory, fault)
 

@@ -26,7 +26,13 @@ from tests.lookup.cache_files import (
 )
 from widetable import options as opt
 from widetable.write.table_state import TableState
-from widetable_lookup import cache_space, cache_statistics, host_caches, process_caches
+from widetable_lookup import (
+    cache_space,
+    cache_statistics,
+    counted_bytes,
+    host_caches,
+    process_caches,
+)
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.cache_manifest import CachedSource, seal
 from widetable_lookup.cache_space import CacheSpace
@@ -127,16 +133,58 @@ def test_caches_are_counted_once_more_when_they_take_their_place(tmp_path: Path)
         (Path(building.path) / "rows.arrow").write_bytes(bytes(40_000))
         seal(building.path, source)
         buildings.append(building)
-    assert not space.publish(buildings[0], 80_000)  # both count, whoever is first
-    assert space.publish(buildings[1], 80_000)
+    assert not space.publish(buildings[0], 80_000, 45_056)  # both count, whoever is first
+    assert space.publish(buildings[1], 80_000, 45_056)
     assert _names(tmp_path / "caches") == ["b"]
     third = space.begin(str(folder / "c"))
     (Path(third.path) / "rows.arrow").write_bytes(bytes(40_000))
     seal(third.path, source)
     _age(tmp_path / "caches", "b", 60)
-    assert space.publish(third, 80_000)
+    assert space.publish(third, 80_000, 45_056)
     assert _names(tmp_path / "caches") == ["c"]
     assert temporaries_on_disk(tmp_path / "caches") == []
+
+
+def test_who_has_room_for_sure_looks_at_no_other_cache(
+    cache_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host may hold thousands; each commit builds one for every bucket that it touches."""
+    table = table_at(tmp_path / "t")
+    build(process_caches(table.options), table, rows_of(range(5)), "first")
+    listed: list[str] = []
+    monkeypatch.setattr(cache_space, "_entries", lambda path: [*map(listed.append, [path])])
+    for name in ("a", "b", "c"):
+        build(process_caches(table.options), table, rows_of(range(5)), name)
+    assert listed == []
+    assert _names(cache_directory) == ["a", "b", "c", "first"]
+
+
+@pytest.mark.parametrize("text", ["", "torn", "1 -5\n", "nan 0\n", "1e300 0\n", "-1 0\n", "0 \xff"])
+def test_all_are_counted_where_it_is_not_known_what_they_take(
+    cache_directory: Path, tmp_path: Path, text: str
+) -> None:
+    budget_bytes = 3 * _cache_bytes(cache_directory, tmp_path, "k")
+    table = table_at(tmp_path / "t", options={_BUDGET: f"{budget_bytes} b"})
+    caches = process_caches(table.options)
+    for name in ("a", "b", "c", "d"):
+        (cache_directory / "lock").write_bytes(text.encode("latin-1"))
+        build(caches, table, rows_of(range(1000)), name)
+    assert len(caches_on_disk(cache_directory)) == 3
+
+
+def test_an_account_that_is_old_is_not_believed(
+    cache_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_at(tmp_path / "t")
+    caches = process_caches(table.options)
+    build(caches, table, rows_of(range(5)), "old")
+    for cache in caches_on_disk(cache_directory):
+        os.utime(cache, (0, 0))
+    build(caches, table, rows_of(range(5)), "new")
+    assert _names(cache_directory) == ["new", "old"]
+    monkeypatch.setattr(counted_bytes, "_COUNT_SECONDS", 0.0)
+    build(caches, table, rows_of(range(5)), "newer")
+    assert _names(cache_directory) == ["new", "newer"]
 
 
 def test_tables_share_the_largest_budget(cache_directory: Path, tmp_path: Path) -> None:
@@ -229,6 +277,7 @@ def test_remains_of_dead_processes_are_removed(cache_directory: Path, tmp_path: 
     alive = caches.writer(table, path_of(table, "alive"))
     assert alive is not None
     file = build(caches, table, rows_of(range(5), ["s"]), "new")
+    CacheSpace(str(cache_directory), is_chosen=True).sweep(1 << 30)
     (left,) = temporaries_on_disk(cache_directory)
     assert left.name.startswith("alive")
     alive.abort()
@@ -244,8 +293,8 @@ def test_folders_of_tables_without_caches_are_removed(
         for cache in caches_on_disk(cache_directory):
             os.utime(cache, (0, 0))
     space = CacheSpace(str(cache_directory), is_chosen=True)
-    space.make_room(1 << 30, 0)
-    space.make_room(1 << 30, 0)
+    space.sweep(1 << 30)
+    space.sweep(1 << 30)
     assert [path.name for path in cache_directory.iterdir()] == ["lock"]
 
 
