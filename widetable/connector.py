@@ -55,6 +55,7 @@ from widetable.meta.service_lease import ServiceLease
 from widetable.operations.aligned_source import AlignedSource, revised
 from widetable.operations.branches import locate_branch
 from widetable.operations.compaction import Compacted, compact_all
+from widetable.operations.compaction_threads import wait_for_changelogs
 from widetable.operations.follow import start_stream
 from widetable.operations.job_writer import JobBatch, JobWriter
 from widetable.operations.lookup_caches import caches_of
@@ -64,7 +65,7 @@ from widetable.operations.stream_progress import StreamProgress
 from widetable.operations.table_write import check_write_columns, new_writer
 from widetable.operations.warm_lookups import warm_lookups
 from widetable.option import Option, parse_value
-from widetable.options import MERGE_ENGINE
+from widetable.options import LOOKUP_WAIT, MERGE_ENGINE
 from widetable.paths import table_name
 from widetable.read.change_read import change_schema
 from widetable.read.change_source import StreamRead
@@ -105,6 +106,7 @@ __all__ = [
     "KIND",
     "LARGEST",
     "LONGEST_MILLIS",
+    "LOOKUP_WAIT",
     "MERGE_ENGINE",
     "ROW_KIND_COLUMN",
     "AlignedSource",
@@ -184,6 +186,7 @@ __all__ = [
     "table_name",
     "text",
     "time_text",
+    "wait_for_changelogs",
     "warm_lookups",
     "whole_number",
 ]

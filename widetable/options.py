@@ -174,7 +174,7 @@ INLINE_COMPACTION_SIZE: Final = Option[int](
     16 << 20,
     "bytes",
     "How much of a bucket's older levels a commit with the producer `lookup` rewrites before it returns, or, in a "
-    "table under barriers, of all that is due; more is left to a thread of the writer, and commits go on.",
+    "table under barriers, of all that is due, 1 mb at most; more is left to a thread of the writer: commits go on.",
 )
 LOOKUP_COMPACT: Final = Option[str](
     "lookup-compact",

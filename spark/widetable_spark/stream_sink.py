@@ -22,7 +22,14 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable import CommitMessage, InvalidError, Table
-from widetable.connector import JobBatch, JobWriter, registering, table_name
+from widetable.connector import (
+    LOOKUP_WAIT,
+    JobBatch,
+    JobWriter,
+    registering,
+    table_name,
+    wait_for_changelogs,
+)
 from widetable_spark.batch_digest import batch_digest
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_version import StreamArrowWriter
@@ -92,6 +99,8 @@ class StreamSink(StreamArrowWriter):
         found = table_name(table.path)
         register = registering(table, found[1] if found else table.path)
         JobWriter(table, name, query_id, columns, register).commit(files, batch, user=commit_user)
+        if table.schema.typed_options.get(LOOKUP_WAIT):
+            wait_for_changelogs(table.path)  # Spark ends this process by force when it likes
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         discard_failed(self._options, messages)

@@ -56,6 +56,8 @@ from widetable.schema import TableSchema
 # On disk: never change (docs/decisions/0008). Above what counting writers reach, below nanoseconds of any clock.
 FULL_ROW_NUMBER: Final = 1 << 40
 _MOST_LEVELS: Final = 1 << 10
+# What a commit that completes a barrier may wait for, whatever else is due.
+_LITTLE_BYTES: Final = 1 << 20
 
 
 class Scope(Enum):
@@ -181,9 +183,15 @@ def rewrites_much(plan: Plan, options: TableOptions) -> bool:
 
 
 def takes_much(plan: Plan, options: TableOptions) -> bool:
-    """The same where nobody waits for what it emits: files of level 0 count, too."""
-    merged = sum(file.file_size for s in plan if isinstance(s, Merge) for file in s.files)
-    return merged > options.get(opt.INLINE_COMPACTION_SIZE)
+    """The same where nobody waits for what it emits: files of level 0 count, too, and little is much."""
+    merged_bytes = sum(file.file_size for s in plan if isinstance(s, Merge) for file in s.files)
+    return merged_bytes > min(options.get(opt.INLINE_COMPACTION_SIZE), _LITTLE_BYTES)
+
+
+def new_rows(plans: Iterable[Plan]) -> dict[str, int]:
+    """The files of level 0 that are merged, and how many rows each has."""
+    merged = (file for plan in plans for s in plan if isinstance(s, Merge) for file in s.files)
+    return {file.file_name: file.row_count for file in merged if file.level == 0}
 
 
 def names_of(plan: Plan) -> list[str]:

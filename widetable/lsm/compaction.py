@@ -24,7 +24,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -63,19 +63,25 @@ _log = logging.getLogger("widetable")
 _BATCHES_PER_BUDGET: Final = 6
 
 
+# Called with how many rows of level 0 were read.
+RowsRead: TypeAlias = Callable[[int], None]
+
+
 def compact_bucket(
     state: TableState,
     bucket: BucketId,
     total_buckets: int,
     plan: Plan,
     caches: Caches | None = None,
+    rows_read: RowsRead | None = None,
 ) -> CommitMessage:
     """Carry out the plan. The message is empty when nothing had to be done.
 
     caches: where rows are looked up, and caches of new files are built. Rows are too old by this machine's clock.
+    rows_read: of `bucket_plan.new_rows`, while it goes on.
     """
     prefer_system_pool()
-    task = _Task(state, bucket, caches)
+    task = _Task(state, bucket, caches, rows_read)
     try:
         for step in plan:
             task.run(step)
@@ -99,7 +105,9 @@ class _Task:
     marked: files that stay, with their new deletion vectors.
     """
 
-    def __init__(self, state: TableState, bucket: BucketId, caches: Caches | None) -> None:
+    def __init__(
+        self, state: TableState, bucket: BucketId, caches: Caches | None, rows_read: RowsRead | None
+    ) -> None:
         self.before: list[DataFileMeta] = []
         self.after: list[DataFileMeta] = []
         self.changelog: list[DataFileMeta] = []
@@ -109,6 +117,7 @@ class _Task:
         self._state = state
         self._bucket = bucket
         self._caches = caches
+        self._rows_read = rows_read
         self._expiry = record_expiry(state.schema, int(time.time()))
 
     def run(self, step: Move) -> None:
@@ -250,10 +259,10 @@ class _Task:
         new = [run for run in section.runs if run.level < known_level]
         known = [self._looked_up(runs, new, batch_bytes) for runs in before if new]
         staying_runs = len(known)
-        known += [self._rows(run, read_bytes) for run in section.runs if run.level >= known_level]
+        known += [self._input(run, read_bytes) for run in section.runs if run.level >= known_level]
         return merge_with_changes(
             known,
-            [self._rows(run, read_bytes) for run in new],
+            [self._input(run, read_bytes) for run in new],
             self._state.schema,
             self._state.engine,
             keep_deletes=step.keep_deletes,
@@ -289,6 +298,13 @@ class _Task:
             batch_bytes=batch_bytes,
         )
         return (rows.select(list(key)) for rows in merged)
+
+    def _input(self, run: SortedRun, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a run that is merged."""
+        for rows in self._rows(run, batch_bytes):
+            if self._rows_read is not None and run.level == 0:
+                self._rows_read(rows.num_rows)
+            yield rows
 
     def _rows(
         self, run: SortedRun, batch_bytes: int, columns: Sequence[str] | None = None

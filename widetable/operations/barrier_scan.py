@@ -16,6 +16,7 @@ from widetable.commit.barrier_table import interval_of
 from widetable.commit.committer import Committer
 from widetable.commit.revision_notes import notes_of
 from widetable.errors import NotFoundError
+from widetable.operations.compaction_threads import wait_for_changelogs
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
 from widetable.paths import table_name
@@ -99,8 +100,11 @@ def barrier_changes(table: OpenTable, revision: int | None = None) -> BarrierCha
 
 
 def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
-    """The snapshots whose changes are those after one barrier (0: before the first) up to another."""
+    """The snapshots whose changes are those after one barrier (0: before the first) up to another. Waits for changes
+    that this process makes behind its commits.
+    """
     check_readable(table.schema)
+    wait_for_changelogs(table.path)
     return behind_expiry([table], lambda: barrier_changes(table).snapshot_ids(start, end))
 
 

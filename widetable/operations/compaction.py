@@ -24,6 +24,7 @@ from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
+from widetable.lsm.compaction import RowsRead
 from widetable.lsm.compaction_job import CompactionResult, RunWorks, compact_table, one_by_one
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.levels import looks_up
@@ -140,13 +141,15 @@ def compact_scope(
     scope: Scope,
     run: RunWorks | None = None,
     group_seconds: float = math.inf,
+    rows_read: RowsRead | None = None,
 ) -> Compacted:
     """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does it. A table under barriers is
     compacted up to one barrier after the other.
     """
     started = time.monotonic()
     caches = caches_of(state) if makes_lookups(state) else None
-    job = _CutJob(state, committer, newest, run or one_by_one(state, caches), group_seconds, caches)
+    here = run or one_by_one(state, caches, rows_read)
+    job = _CutJob(state, committer, newest, here, group_seconds, caches)
     done = [job.compact(cut) for cut in cut_scopes(state, committer, scope)]
     commits = job.commits
     result = CommitResult(

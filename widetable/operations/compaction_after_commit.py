@@ -13,7 +13,7 @@ What a commit need not wait for is done behind it (`compaction_threads`): with `
 large picks among the older levels (`bucket_plan.Scope`), under a lease of their own: they share no file with
 what commits move up. A commit whose pick can be put off no longer waits for them. Under barriers the files of a whole
 interval are due at once: if they are many, they are compacted behind the commit that happened to complete the barrier,
-and the one that completes the next barrier waits for that, as do those behind it: no writer is further ahead.
+and appends go on at its pace (`compaction_pace`): no writer gets further ahead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from widetable import options as opt
@@ -30,7 +30,8 @@ from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.errors import ConflictError, StorageError
 from widetable.format.bucket_id import BucketId
-from widetable.lsm.bucket_plan import Plan, Scope, rewrites_much, takes_much
+from widetable.lsm.bucket_plan import Plan, Scope, new_rows, rewrites_much, takes_much
+from widetable.lsm.compaction import RowsRead
 from widetable.operations.compaction import (
     Newest,
     answered,
@@ -39,7 +40,7 @@ from widetable.operations.compaction import (
     makes_lookups,
     newest_entries,
 )
-from widetable.operations.compaction_cut import has_earlier, last_cut, waiting_buckets
+from widetable.operations.compaction_cut import last_cut, waiting_buckets
 from widetable.operations.compaction_threads import CHANGELOGS, OLD_LEVELS
 from widetable.operations.held_lease import held_lease
 from widetable.write.commit_message import CommitMessage
@@ -56,7 +57,8 @@ def compact_after_append(
     With `lookup-wait=false` a thread does the work of the producer `lookup`.
     """
     touched = frozenset(message.bucket_id for message in messages)
-    _FollowUp(state, committer, touched).start()
+    rows = sum(file.row_count for message in messages for file in message.new_files)
+    _FollowUp(state, committer, touched, rows).start()
 
 
 def compact_after_replay(state: TableState, committer: Committer) -> None:
@@ -81,11 +83,15 @@ def _logged(state: TableState) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _FollowUp:
-    """Of one commit. touched: its buckets, None for all."""
+    """Of one commit. touched: its buckets, None for all. rows: that it has appended. rows_read: told of what its
+    compaction reads.
+    """
 
     state: TableState
     committer: Committer
     touched: frozenset[BucketId] | None
+    rows: int = 0
+    rows_read: RowsRead | None = None
 
     def start(self) -> None:
         """Here, or in a thread where nobody has to wait."""
@@ -115,12 +121,16 @@ class _FollowUp:
     def _run(self, may_put_off: bool) -> None:
         root = self.state.paths.root
         with _logged(self.state):
+            if may_put_off:
+                CHANGELOGS.pace(root).follow(self.rows)
+                if self._is_put_off():
+                    return
             plans = self._plans(Scope.COMMIT)
             if any(rewrites_much(plan, self.state.options) for plan in plans):
                 OLD_LEVELS.wait(root)  # it may be at the same files, and be done with them
             barrier = self._much_of_barrier(plans) if may_put_off else None
             if barrier is not None:
-                self._put_off(barrier)
+                self._put_off(barrier, plans)
             elif plans:
                 self._compact_now()
             if makes_lookups(self.state) and self._plans(Scope.REST):
@@ -150,7 +160,9 @@ class _FollowUp:
             if is_ours:
                 with answered(self.state) as notes:
                     wanted = newest if len(notes) <= 1 else self._newest_of_all
-                    compact_scope(self.state, self.committer, wanted, Scope.COMMIT)
+                    compact_scope(
+                        self.state, self.committer, wanted, Scope.COMMIT, rows_read=self.rows_read
+                    )
             return is_ours
 
     def _serve(self) -> None:
@@ -161,6 +173,12 @@ class _FollowUp:
                     if not self._round(self._newest_of_all):
                         return
 
+    def _is_put_off(self) -> bool:
+        """Whether the thread is at all that may be taken: most commits complete no barrier."""
+        pending = CHANGELOGS.pending_barriers(self.state.paths.root)
+        latest = self.committer.snapshots.latest
+        return bool(pending) and last_cut(self.state, self.committer, latest()) in pending
+
     def _much_of_barrier(self, plans: Sequence[Plan]) -> int | None:
         """The barrier up to which there is much to be done; None where it is little, or there are no barriers."""
         is_cut = self.state.options.get(BARRIER_INTERVAL) is not None
@@ -168,20 +186,22 @@ class _FollowUp:
             return last_cut(self.state, self.committer, self.committer.snapshots.latest())
         return None
 
-    def _put_off(self, barrier: int) -> None:
-        """Leave the files up to a barrier to the thread; once what is left there of earlier barriers is done."""
+    def _put_off(self, barrier: int, plans: Sequence[Plan]) -> None:
+        """Leave the files up to a barrier to the thread. Appends go on at its pace."""
         root = self.state.paths.root
-        if CHANGELOGS.is_pending(root, barrier):
-            return
-        if has_earlier(self.state, self.committer, barrier):
-            CHANGELOGS.wait(root)
-        makes = makes_lookups(self.state)
-        work = self._noted(self._compact_behind) if makes else self._compact_behind
-        CHANGELOGS.submit(root, work, barrier)
+        pace = CHANGELOGS.pace(root)
+        rows = pace.hand_over(new_rows(plans))
+        behind = replace(self, rows_read=pace.rows_read)
 
-    def _compact_behind(self) -> None:
-        with _logged(self.state):
-            self._compact_now()
+        def compact() -> None:
+            try:
+                with _logged(self.state):
+                    behind._compact_now()
+            finally:
+                pace.finish(rows)
+
+        work = self._noted(compact) if makes_lookups(self.state) else compact
+        CHANGELOGS.submit(root, work, barrier)
 
     def _compact_rest(self) -> None:
         lease = self.state.paths.old_levels_lease

@@ -57,15 +57,6 @@ def last_cut(state: TableState, committer: Committer, snapshot: Snapshot | None)
     return found[-1] if found else _NOTHING
 
 
-def has_earlier(state: TableState, committer: Committer, barrier: int) -> bool:
-    """Whether files of an earlier barrier wait, too, in a table under barriers."""
-    interval = state.options.get(BARRIER_INTERVAL)
-    if interval is None:
-        return False
-    waiting = committer.level0.state(committer.snapshots.latest(), interval).waiting
-    return waiting is not None and waiting < barrier
-
-
 def entries_up_to(
     state: TableState,
     committer: Committer,

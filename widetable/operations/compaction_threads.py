@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from widetable.forked_child import SharedByThreads
+from widetable.operations.compaction_pace import Pace
 from widetable.worker_thread import Task, WorkerThread
 
 _log = logging.getLogger("widetable")
@@ -40,19 +41,26 @@ class CompactionThread(SharedByThreads):
         self._thread = WorkerThread(self._name, self._begin)
         self._lock = threading.Lock()
         self._of_table: dict[str, list[_Handed]] = {}
+        self._paces: dict[str, Pace] = {}
 
     def submit(self, root: str, work: Callable[[], None], barrier: int | None = None) -> None:
-        """Do the work after all that was handed over before. barrier: up to which it is, for `is_pending`."""
+        """Do the work after all that was handed over before. barrier: up to which it is, for `pending_barriers`."""
         self._submit(root, work, barrier, is_alone=False)
 
     def submit_alone(self, root: str, work: Callable[[], None]) -> None:
         """Do the work, unless some of this table is not done: for who asks again with every commit."""
         self._submit(root, work, None, is_alone=True)
 
-    def is_pending(self, root: str, barrier: int) -> bool:
-        """Whether work up to that barrier of the table was handed over, and is not done."""
+    def pending_barriers(self, root: str) -> frozenset[int]:
+        """Of the table, work up to which was handed over, and is not done."""
         with self._lock:
-            return any(one.barrier == barrier for one in self._pending(root))
+            found = (one.barrier for one in self._pending(root))
+            return frozenset(barrier for barrier in found if barrier is not None)
+
+    def pace(self, root: str) -> Pace:
+        """Of a table."""
+        with self._lock:
+            return self._paces.setdefault(root, Pace())
 
     def _pending(self, root: str) -> list[_Handed]:
         return [one for one in self._of_table.get(root, ()) if not one.task.is_done]
@@ -94,6 +102,11 @@ def _give_way() -> None:
 
 CHANGELOGS: Final = CompactionThread("lookup")
 OLD_LEVELS: Final = CompactionThread("old-levels", gives_way=True)
+
+
+def wait_for_changelogs(root: str) -> None:
+    """Returns when this process has made the changelogs of a table that it makes behind commits."""
+    CHANGELOGS.wait(root)
 
 
 def wait_for_compactions(root: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 import widetable as wt
 from tests.barrier_tables import NAME, new_table, rows_of
 from tests.faults import FaultyFileIO
@@ -35,7 +37,7 @@ def test_a_commit_does_not_wait_for_the_files_of_a_whole_barrier(tmp_path: Path)
 
 
 def test_changes_of_a_whole_barrier_are_made_behind_its_commit(tmp_path: Path) -> None:
-    """And the commit that completes the next one waits for them: no writer is further ahead."""
+    """And of the next one behind them; who asks for changes waits for what this process makes."""
     new_table(tmp_path, widetable__inline_compaction_size="0 b", changelog_producer="lookup")
     go_on, files = threading.Event(), FaultyFileIO(LocalFileIO(fsync=False))
     catalog = wt.Catalog(tmp_path, file_io=files)
@@ -51,21 +53,46 @@ def test_changes_of_a_whole_barrier_are_made_behind_its_commit(tmp_path: Path) -
     writer.write({"id": [1], "b": [1]}, barrier=10, complete=True)
     assert begun.wait(60)
     writer.write({"id": [1], "a": [2]}, barrier=20)
+    writer.complete(20)
     assert levels(table) == [0] * 3, "a commit waited"
-    next_one = threading.Thread(target=lambda: writer.complete(20))
-    next_one.start()
-    next_one.join(0.2)
-    assert next_one.is_alive(), "it did not wait"
+    found: list[dict[str, object]] = []
+    asked = threading.Thread(
+        target=lambda: found.extend(table.changes(0, 20, ["a", "b"], mode="barrier").to_pylist())
+    )
+    asked.start()
+    asked.join(0.2)
+    assert asked.is_alive(), "it did not wait"
     go_on.set()
-    next_one.join()
-    table.wait_for_compactions()
-    assert [level for level in levels(table) if not level] == []
-    found = table.changes(0, 20, ["a", "b"], mode="barrier").to_pylist()
+    asked.join()
+    assert 0 not in levels(table)
     assert [(row["_row_kind"], row["a"], row["b"]) for row in found] == [
         ("+I", 1, 1),
         ("-U", 1, 1),
         ("+U", 2, 1),
     ]
+    assert not table.audit().findings
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_appends_go_on_at_the_pace_of_what_is_compacted_behind_them(
+    tmp_path: Path, producer: str
+) -> None:
+    new_table(tmp_path, widetable__inline_compaction_size="0 b", changelog_producer=producer)
+    go_on, files = threading.Event(), FaultyFileIO(LocalFileIO(fsync=False))
+    catalog = wt.Catalog(tmp_path, file_io=files)
+    table, writer = catalog.table(NAME), catalog.writer(NAME, "w")
+    files.run_before("publish", lambda: go_on.wait(60), "compaction-lease")
+    for at in range(APPENDS):
+        writer.write({"id": [at], "a": [at]}, barrier=10, complete=at == APPENDS - 1)
+    writer.write({"id": [0], "a": [APPENDS]}, barrier=20)
+    ahead = threading.Thread(target=lambda: writer.write({"id": [1], "b": [1]}, barrier=20))
+    ahead.start()
+    ahead.join(0.2)
+    assert ahead.is_alive(), "it did not wait"
+    go_on.set()
+    ahead.join()
+    table.wait_for_compactions()
+    assert [level for level in levels(table) if not level] == [0, 0]
     assert not table.audit().findings
 
 

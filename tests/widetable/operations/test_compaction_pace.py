@@ -1,0 +1,115 @@
+"""Appends at the pace of what is compacted behind them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.patience import PATIENCE_SECONDS
+from widetable.operations.compaction_pace import Pace
+
+_SHORT_SECONDS = 0.05
+
+
+def pace_of(rows: int) -> Pace:
+    """With one compaction."""
+    pace = Pace()
+    assert pace.hand_over({"a": rows}) == rows
+    return pace
+
+
+@contextmanager
+def waits(pace: Pace, rows: int) -> Iterator[threading.Thread]:
+    """An append that waits, until the block is left."""
+    append = threading.Thread(target=lambda: pace.follow(rows))
+    append.start()
+    append.join(_SHORT_SECONDS)
+    assert append.is_alive(), "it did not wait"
+    yield append
+    append.join(PATIENCE_SECONDS)
+    assert not append.is_alive(), "it waits for ever"
+
+
+def test_an_append_waits_until_as_many_rows_are_read_as_were_appended_before() -> None:
+    """But for an eighth, 20 rows."""
+    pace = pace_of(160)
+    pace.follow(20)
+    pace.follow(80)
+    with waits(pace, 20) as append:
+        pace.rows_read(79)
+        append.join(_SHORT_SECONDS)
+        assert append.is_alive()
+        pace.rows_read(1)
+    with waits(pace, 1000):
+        pace.rows_read(20)
+
+
+def test_nobody_waits_where_nothing_is_compacted() -> None:
+    pace = Pace()
+    for _ in range(3):
+        pace.follow(100)
+
+
+def test_nobody_waits_for_what_is_done_or_has_failed() -> None:
+    pace = pace_of(100)
+    pace.follow(50)
+    with waits(pace, 50):
+        pace.finish(100)
+    pace.follow(50)
+    pace.follow(50)
+    pace.hand_over({"b": 100})
+    pace.follow(50)  # of what was appended before that nothing counts
+
+
+def test_what_is_handed_over_next_does_not_hold_who_keeps_the_pace() -> None:
+    """Two barriers, one after the other: a writer stays as far ahead as it was."""
+    pace = pace_of(160)
+    pace.follow(90)
+    pace.rows_read(70)
+    pace.follow(0)
+    assert pace.hand_over({"a": 160, "b": 80}) == 80
+    pace.follow(30)
+    with waits(pace, 0):
+        pace.rows_read(20)
+    pace.follow(80)
+    with waits(pace, 0):
+        pace.finish(160)
+        pace.rows_read(10)
+    pace.finish(80)
+    pace.follow(1)
+
+
+def test_who_hands_over_again_and_again_what_nobody_has_begun_gets_no_further() -> None:
+    pace = pace_of(80)
+    for _ in range(100):
+        assert pace.hand_over({"a": 80}) == 0
+    pace.follow(11)
+    with waits(pace, 1):
+        pace.finish(0)
+        pace.rows_read(1)
+
+
+def test_a_compaction_that_does_the_work_of_the_next_counts_for_it() -> None:
+    pace = pace_of(100)
+    pace.hand_over({"b": 50})
+    pace.rows_read(150)
+    pace.follow(150)
+    pace.finish(100)
+    pace.follow(1)
+    pace.finish(50)
+
+
+def test_what_was_done_by_somebody_else_counts() -> None:
+    pace = pace_of(100)
+    pace.hand_over({"b": 100})
+    pace.follow(100)
+    with waits(pace, 50):
+        pace.finish(100)
+
+
+def test_what_merges_nothing_holds_nobody_for_long() -> None:
+    pace = pace_of(0)
+    pace.follow(10)
+    with waits(pace, 10):
+        pace.finish(0)
