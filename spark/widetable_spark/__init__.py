@@ -13,6 +13,7 @@ from widetable_spark.maintaining import maintain
 from widetable_spark.reading import read
 from widetable_spark.sql_names import register_catalog
 from widetable_spark.views import SessionViews, session
+from widetable_spark.worker_heap import settle as settle  # it acts when all others are imported
 
 __all__ = [
     "CommitProgress",

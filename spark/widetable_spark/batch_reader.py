@@ -17,6 +17,7 @@ from widetable import TableScan
 from widetable.connector import BATCH_BYTES, pieces
 from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, cast_batch
+from widetable_spark.worker_heap import settle
 
 ROWS_PER_BATCH = 10_000
 
@@ -44,6 +45,7 @@ class BatchReader(DataSourceReader):
         return [InputPartition(read) for read in scan.split_reads()]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        settle()
         target = arrow_schema(self._schema)
         if partition is None or partition.value is None:
             return  # Spark makes one partition without a value (4.0: None) of an empty list

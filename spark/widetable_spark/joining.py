@@ -47,6 +47,7 @@ from widetable_spark.late_parts import check_streaming, numbered, take_part
 from widetable_spark.spark_session import session_of
 from widetable_spark.spark_types import arrow_schema, cast_batch, checked_arrow_schema, spark_schema
 from widetable_spark.task_writer import QUERY_ID_PROPERTY
+from widetable_spark.worker_heap import settle
 
 BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
 # Of DataFrames that are no streams, for as long as they run: each holds its snapshot for an hour.
@@ -179,6 +180,7 @@ def _tasks(
     run = uuid.uuid4().hex
 
     def join_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         batch = _batch(series)
         pin = chosen if batch is None else join.pin(batch)
         if pin is None:

@@ -48,6 +48,7 @@ from widetable_spark.spark_version import (
     SupportsTriggerAvailableNow,
 )
 from widetable_spark.stream_position import StreamPosition
+from widetable_spark.worker_heap import settle
 
 # Stands for limits that Spark has no class for; those of the options count.
 _ANY_ROWS = 2**63 - 1
@@ -115,6 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        settle()
         target, form = arrow_schema(self._schema), self._options.change_form
         for read in partition.value.reads:
             times = commit_times(read.table)

@@ -22,6 +22,7 @@ from widetable_spark.event_time import check_event_time, largest_event_time
 from widetable_spark.inserted_nulls import check_inserted, may_be_insert
 from widetable_spark.source_options import COLUMNS, SourceOptions, WatermarkOptions
 from widetable_spark.spark_types import arrow_schema
+from widetable_spark.worker_heap import settle
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
@@ -53,6 +54,7 @@ class TaskWriter:
     is_named: bool = False
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        settle()
         context = TaskContext.get()
         task = context.partitionId() if context else 0
         query_id = context.getLocalProperty(QUERY_ID_PROPERTY) if context else None

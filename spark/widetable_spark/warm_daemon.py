@@ -15,6 +15,7 @@ from pyspark.daemon import manager
 
 from widetable.connector import warm_lookups
 from widetable_spark import joining as joining  # what tasks unpickle
+from widetable_spark.worker_heap import settle
 
 _log = logging.getLogger("widetable.spark")
 
@@ -23,6 +24,7 @@ def main() -> None:
     """What `pyspark.daemon` does, warm."""
     try:
         warm_lookups()
+        settle()
     except Exception:  # noqa: BLE001 - the session goes on without
         _log.warning("workers start cold", exc_info=True)
     manager()

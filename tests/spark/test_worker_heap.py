@@ -1,0 +1,62 @@
+"""Workers of Spark do not go through all that was imported after each task."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+_COUNT = """
+import gc
+import widetable_spark
+from widetable_spark.worker_heap import settle
+print(gc.get_freeze_count(), len(gc.get_objects()))
+more = [[] for _ in range(50_000)]
+settle()
+print(gc.get_freeze_count(), len(gc.get_objects()))
+"""
+
+
+def counts(**environment: str) -> list[list[int]]:
+    """(frozen, others): of a process that has imported us, and with much more at its next task."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _COUNT],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [[int(word) for word in line.split()] for line in ran.stdout.splitlines()]
+
+
+def test_a_worker_collects_what_its_tasks_leave_only() -> None:
+    imported, later = counts(SPARK_REUSE_WORKER="1")
+    assert imported[0] > 50_000
+    assert imported[1] < 20_000
+    assert later[0] > imported[0] + 50_000
+    assert later[1] < 20_000
+
+
+@pytest.mark.parametrize("name", ["SPARK_HOME", "PYSPARK_PYTHON"])
+def test_another_process_is_left_as_it_is(name: str) -> None:
+    for frozen, others in counts(**{name: ""}):
+        assert frozen == 0
+        assert others > 50_000
+
+
+def test_a_worker_of_a_session_is_one(spark: SparkSession) -> None:
+    def frozen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import gc
+
+        import widetable_spark as widetable_spark
+
+        assert sum(batch.num_rows for batch in batches)
+        yield pa.RecordBatch.from_pydict({"frozen": [gc.get_freeze_count()]})
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(frozen, "frozen bigint").collect()
+    assert row["frozen"] > 50_000
