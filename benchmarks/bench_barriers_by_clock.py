@@ -1,14 +1,12 @@
 """What barriers cost writers that go by the clock: one of all columns, and five of two columns each, in threads, append
 for so many seconds with an interval of 1 s and of 10 s, without a changelog and with that of `lookup`, against the same
 without barriers. In the end all say that they are done, and what is compacted behind commits is waited for, on both
-sides. Rows a second, per round, and the worst append; the end of a writer is one.
+sides. Rows a second of a whole round, the worst append, and how long the end took.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -20,29 +18,28 @@ from benchmarks.bench_barriers import COLUMNS, make_table, rows_of_append
 from benchmarks.harness import Row, Size, paired, scratch
 from widetable.worker_thread import in_threads
 
-# rows of an append, seconds of a round, rounds
+# rows of an append, seconds of a round, intervals in seconds, rounds
 SHAPES: Final = {
-    Size.FULL: (10_000, 15, 3),
-    Size.SHORT: (4_000, 4, 2),
-    Size.TINY: (20, 0.2, 1),
+    Size.FULL: (10_000, 15, (1, 10), 3),
+    Size.SHORT: (4_000, 4, (1, 10), 2),
+    Size.TINY: (20, 0.1, (1,), 1),
 }
-_INTERVALS_SECONDS: Final = (1, 10)
 
 
 def run(size: Size = Size.FULL) -> list[Row]:
-    rows, seconds, rounds = SHAPES[size]
+    rows, seconds, intervals, rounds = SHAPES[size]
     found = []
     with scratch("barriers_by_clock") as work:
         for producer in ("none", "lookup"):
             for writers in (1, 5):
-                for interval in _INTERVALS_SECONDS:
+                for interval in intervals:
                     many = _Writers(work, rows, seconds, writers, interval, producer)
                     found.append(_measured(many, rounds))
     return [replace(row, ok=None) for row in found] if size is Size.TINY else found
 
 
 class _Writers:
-    """worst: the longest append of each round, by whether there were barriers."""
+    """worst, ends: seconds of the longest append and of the end of each round, by whether there were barriers."""
 
     def __init__(
         self, work: Path, rows: int, seconds: float, writers: int, interval: int, producer: str
@@ -52,6 +49,7 @@ class _Writers:
         share = COLUMNS // writers
         self.owned = [[f"c{i}" for i in range(at, at + share)] for at in range(0, COLUMNS, share)]
         self.worst: dict[bool, list[float]] = {True: [], False: []}
+        self.ends: dict[bool, list[float]] = {True: [], False: []}
         self._runs = 0
 
     def seconds_of_a_row(self, barriers: bool) -> float:
@@ -73,51 +71,46 @@ class _Writers:
         table.wait_for_compactions()
         spent = time.perf_counter() - began
         self.worst[barriers].append(max(max(each) for each in took))
-        appends = sum(len(each) - barriers for each in took)
+        self.ends[barriers].append(spent - self.seconds)
         wt.Catalog(self.work).drop_table(name)
-        return spent / (appends * self.rows)
+        return spent / (sum(map(len, took)) * self.rows)
 
     def _append(
         self, table: wt.Table, at: int, writer: wt.BarrierWriter | None, until: float
     ) -> list[float]:
-        """Seconds of each append, and of the end of a writer under barriers."""
+        """Seconds of each append."""
         took: list[float] = []
         while not took or time.perf_counter() < until:
             number = len(took)
             batch = rows_of_append(number, self.rows).select(["k", *self.owned[at]])
-            with _timed(took):
-                if writer is None:
-                    table.write(batch, f"w{at}", number)
-                else:
-                    writer.write(batch, number, complete=True)
+            began = time.perf_counter()
+            if writer is None:
+                table.write(batch, f"w{at}", number)
+            else:
+                writer.write(batch, number, complete=True)
+            took.append(time.perf_counter() - began)
         if writer is not None:
             millis = self.interval * 1000
-            with _timed(took):
-                writer.complete((int(time.time() * 1000) // millis + 2) * millis)
+            writer.complete((int(time.time() * 1000) // millis + 2) * millis)
         return took
-
-
-@contextmanager
-def _timed(took: list[float]) -> Iterator[None]:
-    began = time.perf_counter()
-    yield
-    took.append(time.perf_counter() - began)
 
 
 def _measured(many: _Writers, rounds: int) -> Row:
     for barriers in (True, False):
         many.seconds_of_a_row(barriers)
         many.worst[barriers].clear()
+        many.ends[barriers].clear()
     ours, theirs, ratio, _ = paired(
         lambda: many.seconds_of_a_row(True), lambda: many.seconds_of_a_row(False), rounds
     )
     slowest = {side: float(np.median(found)) for side, found in many.worst.items()}
+    ends = {side: float(np.median(found)) for side, found in many.ends.items()}
     return Row(
         f"{many.writers} writers by the clock, interval {many.interval} s, changelog {many.producer}, rows/s",
-        f"{1 / ours / 1e6:.2f} M/s, worst append {slowest[True] * 1e3:.0f} ms",
-        f"{1 / theirs / 1e6:.2f} M/s, worst {slowest[False] * 1e3:.0f} ms without",
+        f"{1 / ours / 1e6:.2f} M/s, worst append {slowest[True] * 1e3:.0f} ms, end {ends[True]:.1f} s",
+        f"{1 / theirs / 1e6:.2f} M/s, worst {slowest[False] * 1e3:.0f} ms, end {ends[False]:.1f} s without",
         ratio,
         ">= 0.90x",
         ratio >= 0.9,
-        {"worst": [slowest[True], slowest[False]]},
+        {"worst": [slowest[True], slowest[False]], "end": [ends[True], ends[False]]},
     )
