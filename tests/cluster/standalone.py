@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -58,10 +59,10 @@ class Worker:
 
 @dataclass
 class Cluster:
-    """url: for Spark's `master`. environment: of all its processes."""
+    """url: for Spark's `master`. python: what a worker gets a copy of. environment: of all its processes."""
 
     folder: Path
-    wheel: Path
+    python: Path
     environment: dict[str, str]
     url: str = ""
     workers: list[Worker] = field(default_factory=list)
@@ -72,7 +73,7 @@ class Cluster:
         folder = self.folder / f"worker{number}"
         for name in ("cache", "tmp", "work"):
             (folder / name).mkdir(parents=True)
-        bin_folder = environment_without_checkout(folder / "python", self.wheel).parent
+        bin_folder = shutil.copytree(self.python, folder / "python", symlinks=True) / "bin"
         environment = {
             **self.environment,
             "PATH": f"{bin_folder}:/usr/bin:/bin",
@@ -99,7 +100,10 @@ def standalone(
     folder: Path, wheel: Path, environment: Mapping[str, str], workers: int
 ) -> Iterator[Cluster]:
     """The cluster, while the block runs. environment: beside that of this process."""
-    cluster = Cluster(folder, wheel, {**os.environ, **environment})
+    python = environment_without_checkout(folder / "python", wheel)
+    # Each process of each worker would compile all modules otherwise.
+    subprocess.run([python, "-m", "compileall", "-q", folder / "python/lib"], check=True)
+    cluster = Cluster(folder, folder / "python", {**os.environ, **environment})
     (folder / "master").mkdir()
     arguments = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     master = _start(folder / "master", cluster.environment, "master.Master", *arguments)
