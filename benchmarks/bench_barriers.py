@@ -3,9 +3,9 @@ the same files, and the opening of a session.
 
 Writes: one writer, 20 appends of so many rows into 1 bucket, each of which completes a barrier, without a changelog and
 with that of `lookup`; in the end what is compacted behind commits is waited for, on both sides. The ratio is rows a
-second with barriers to those without, per round; the worst append of each side stands beside. Scans: a base of one file and 0, 10 and 100 files that a lagging
-writer added, planned and read, against a table without barriers with the same rows in the same number of files.
-`bench_barriers_by_clock` has writers that go by the clock.
+second with barriers to those without, per round; the worst append of each side stands beside. Scans: a base of one
+file and 0, 10 and 100 files that a lagging writer added, planned and read, against a table without barriers with the
+same rows in the same number of files. `bench_barriers_by_clock` has writers that go by the clock.
 Sessions: ten tables of so many snapshots each, opened and closed, here and by the service, in another process; and what
 all of them say of jobs and barriers, read by another process, which has seen none of it.
 """
