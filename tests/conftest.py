@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SEED = int(os.environ.get("WIDETABLE_SEED") or random.SystemRandom().randrange(2**32))
 
 _SLOW_MACHINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
-for _name, _examples in (("default", 20), ("thorough", 2000)):
+for _name, _examples in (("default", 15), ("thorough", 2000)):
     settings.register_profile(
         _name,
         max_examples=_examples,
