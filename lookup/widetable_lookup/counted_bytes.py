@@ -4,8 +4,8 @@ every bucket that it touches. It lies in the lock file, and only who holds the l
     account = <seconds of CLOCK_MONOTONIC when all were counted> " " <bytes> " "* "\n"      decimal; 48 bytes
 
 The bytes are never fewer than caches in their places take: each is added before it gets there, what goes is not taken
-off. So they say when there is room for sure, and whoever finds none counts all anew. An account that is old, of before
-the host was started, or that cannot be read, is none: what expires or is left by dead processes is found by counting.
+off. So they say when there is room for sure, and whoever finds none counts all anew. An account that is old, or that
+cannot be read, is none: what expires or is left by dead processes is found by counting.
 
 In: the open lock file. Out: bytes. Raises nothing: who cannot write it takes it away.
 """

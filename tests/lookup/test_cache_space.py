@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -169,6 +170,27 @@ def test_all_are_counted_where_it_is_not_known_what_they_take(
     for name in ("a", "b", "c", "d"):
         (cache_directory / "lock").write_bytes(text.encode("latin-1"))
         build(caches, table, rows_of(range(1000)), name)
+    assert len(caches_on_disk(cache_directory)) == 3
+
+
+def test_an_account_that_cannot_be_written_is_taken_away(
+    cache_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk. What it said before would be too little."""
+    budget_bytes = 3 * _cache_bytes(cache_directory, tmp_path, "k")
+    table = table_at(tmp_path / "t", options={_BUDGET: f"{budget_bytes} b"})
+    caches = process_caches(table.options)
+    for name in ("a", "b"):
+        build(caches, table, rows_of(range(1000)), name)
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", refuse)
+        for name in ("c", "d"):
+            build(caches, table, rows_of(range(1000)), name)
+            assert (cache_directory / "lock").read_bytes() == b""
     assert len(caches_on_disk(cache_directory)) == 3
 
 

@@ -144,7 +144,7 @@ def compact_scope(
     rows_read: RowsRead | None = None,
 ) -> Compacted:
     """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does it. A table under barriers is
-    compacted up to one barrier after the other.
+    compacted up to one barrier after the other. rows_read: told what is read here, not by `run`.
     """
     started = time.monotonic()
     caches = caches_of(state) if makes_lookups(state) else None

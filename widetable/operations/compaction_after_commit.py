@@ -190,18 +190,21 @@ class _FollowUp:
         """Leave the files up to a barrier to the thread. Appends go on at its pace."""
         root = self.state.paths.root
         pace = CHANGELOGS.pace(root)
-        rows = pace.hand_over(new_rows(plans))
-        behind = replace(self, rows_read=pace.rows_read)
-
-        def compact() -> None:
-            try:
-                with _logged(self.state):
-                    behind._compact_now()
-            finally:
-                pace.finish(rows)
-
+        compact = replace(self, rows_read=pace.rows_read)._compact_behind
         work = self._noted(compact) if makes_lookups(self.state) else compact
-        CHANGELOGS.submit(root, work, barrier)
+        taken = pace.hand_over(new_rows(plans))  # last: appends wait from here until `finish`
+
+        def paced_work() -> None:
+            try:
+                work()
+            finally:
+                pace.finish(taken)
+
+        CHANGELOGS.submit(root, paced_work, barrier)
+
+    def _compact_behind(self) -> None:
+        with _logged(self.state):
+            self._compact_now()
 
     def _compact_rest(self) -> None:
         lease = self.state.paths.old_levels_lease

@@ -7,10 +7,11 @@ stays as large as it was when the first barrier was handed over, and the wait is
     appended       rows since there is something to compact
     handed over    rows of level 0 that compactions are to take, those of a file once
     read           of these
-    an append waits while       appended before it > read + an eighth of what was handed over
+    left           handed over, and its compaction is not done
+    an append waits while       appended before it > read + an eighth of what is left
 
 The eighth is for the time in which a compaction reads nothing: it plans and opens files first, and writes and commits
-in the end.
+in the end. Of what is left, not of all: a writer that is never caught up with would get further ahead each time.
 
 In: rows. Out: nothing but the wait, which ends when nothing is left to compact, also when that failed. Raises nothing.
 """
@@ -18,7 +19,7 @@ In: rows. Out: nothing but the wait, which ends when nothing is left to compact,
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 _SLACK_PARTS: Final = 8
@@ -34,27 +35,26 @@ class Pace:
 
     def _begin_anew(self) -> None:
         self._round += 1
-        self._files: set[str] = set()
-        self._pending = self._handed_over = self._read = self._finished = self._appended = 0
+        self._left: dict[str, int] = {}
+        self._pending = self._read = self._finished = self._appended = 0
 
-    def hand_over(self, rows_of_files: Mapping[str, int]) -> int:
-        """A compaction more, of these files of level 0. How many of their rows no other one takes."""
+    def hand_over(self, rows_of_files: Mapping[str, int]) -> frozenset[str]:
+        """A compaction more, of these files of level 0. Those of them that no other one takes, for `finish`."""
         with self._changed:
-            rows = sum(rows for name, rows in rows_of_files.items() if name not in self._files)
-            self._files.update(rows_of_files)
+            taken = rows_of_files.keys() - self._left.keys()
+            self._left.update(rows_of_files)
             self._pending += 1
-            self._handed_over += rows
-            return rows
+            return frozenset(taken)
 
     def rows_read(self, rows: int) -> None:
         """A compaction has read so many rows of level 0 more."""
         with self._changed:
             self._advance(self._read + rows)
 
-    def finish(self, rows: int) -> None:
-        """A compaction is done, or has failed. rows: what `hand_over` gave for it."""
+    def finish(self, taken: Iterable[str]) -> None:
+        """A compaction is done, or has failed. taken: what `hand_over` gave for it."""
         with self._changed:
-            self._finished += rows
+            self._finished += sum(self._left.pop(name) for name in taken)
             self._pending -= 1
             if self._pending == 0:
                 self._begin_anew()
@@ -74,4 +74,4 @@ class Pace:
         self._changed.notify_all()
 
     def _is_ahead(self, appended: int) -> bool:
-        return appended > self._read + self._handed_over // _SLACK_PARTS
+        return appended > self._read + sum(self._left.values()) // _SLACK_PARTS

@@ -13,9 +13,9 @@ _SHORT_SECONDS = 0.05
 
 
 def pace_of(rows: int) -> Pace:
-    """With one compaction."""
+    """With one compaction, of file a."""
     pace = Pace()
-    assert pace.hand_over({"a": rows}) == rows
+    assert pace.hand_over({"a": rows}) == {"a"}
     return pace
 
 
@@ -55,7 +55,7 @@ def test_nobody_waits_for_what_is_done_or_has_failed() -> None:
     pace = pace_of(100)
     pace.follow(50)
     with waits(pace, 50):
-        pace.finish(100)
+        pace.finish({"a"})
     pace.follow(50)
     pace.follow(50)
     pace.hand_over({"b": 100})
@@ -68,25 +68,41 @@ def test_what_is_handed_over_next_does_not_hold_who_keeps_the_pace() -> None:
     pace.follow(90)
     pace.rows_read(70)
     pace.follow(0)
-    assert pace.hand_over({"a": 160, "b": 80}) == 80
+    assert pace.hand_over({"a": 160, "b": 80}) == {"b"}
     pace.follow(30)
     with waits(pace, 0):
         pace.rows_read(20)
     pace.follow(80)
     with waits(pace, 0):
-        pace.finish(160)
-        pace.rows_read(10)
-    pace.finish(80)
+        pace.finish({"a"})
+        pace.rows_read(30)
+    pace.finish({"b"})
     pace.follow(1)
+
+
+def test_a_writer_that_is_never_caught_up_with_gets_no_further_ahead() -> None:
+    """A thousand barriers, of which one is always left: what was done long ago gives no slack."""
+    pace = pace_of(80)
+    left = "a"
+    for number in range(1000):
+        pace.follow(80)
+        name = f"{number}"
+        assert pace.hand_over({left: 80, name: 80}) == {name}
+        pace.rows_read(80)
+        pace.finish({left})
+        left = name
+    pace.follow(11)
+    with waits(pace, 1):
+        pace.rows_read(1)
 
 
 def test_who_hands_over_again_and_again_what_nobody_has_begun_gets_no_further() -> None:
     pace = pace_of(80)
     for _ in range(100):
-        assert pace.hand_over({"a": 80}) == 0
+        assert pace.hand_over({"a": 80}) == frozenset()
     pace.follow(11)
     with waits(pace, 1):
-        pace.finish(0)
+        pace.finish(())
         pace.rows_read(1)
 
 
@@ -95,9 +111,9 @@ def test_a_compaction_that_does_the_work_of_the_next_counts_for_it() -> None:
     pace.hand_over({"b": 50})
     pace.rows_read(150)
     pace.follow(150)
-    pace.finish(100)
+    pace.finish({"a"})
     pace.follow(1)
-    pace.finish(50)
+    pace.finish({"b"})
 
 
 def test_what_was_done_by_somebody_else_counts() -> None:
@@ -105,11 +121,11 @@ def test_what_was_done_by_somebody_else_counts() -> None:
     pace.hand_over({"b": 100})
     pace.follow(100)
     with waits(pace, 50):
-        pace.finish(100)
+        pace.finish({"a"})
 
 
 def test_what_merges_nothing_holds_nobody_for_long() -> None:
     pace = pace_of(0)
     pace.follow(10)
     with waits(pace, 10):
-        pace.finish(0)
+        pace.finish({"a"})
