@@ -63,8 +63,8 @@ _log = logging.getLogger("widetable")
 _BATCHES_PER_BUDGET: Final = 6
 
 
-# Called with how many rows of level 0 were read.
-RowsRead: TypeAlias = Callable[[int], None]
+# Called with how many rows of level 0 are done, by the share of the work that is.
+RowsDone: TypeAlias = Callable[[float], None]
 
 
 def compact_bucket(
@@ -73,15 +73,15 @@ def compact_bucket(
     total_buckets: int,
     plan: Plan,
     caches: Caches | None = None,
-    rows_read: RowsRead | None = None,
+    rows_done: RowsDone | None = None,
 ) -> CommitMessage:
     """Carry out the plan. The message is empty when nothing had to be done.
 
     caches: where rows are looked up, and caches of new files are built. Rows are too old by this machine's clock.
-    rows_read: of `bucket_plan.new_rows`, while it goes on.
+    rows_done: of `bucket_plan.new_rows`, while it goes on.
     """
     prefer_system_pool()
-    task = _Task(state, bucket, caches, rows_read)
+    task = _Task(state, bucket, caches, rows_done)
     try:
         for step in plan:
             task.run(step)
@@ -106,7 +106,11 @@ class _Task:
     """
 
     def __init__(
-        self, state: TableState, bucket: BucketId, caches: Caches | None, rows_read: RowsRead | None
+        self,
+        state: TableState,
+        bucket: BucketId,
+        caches: Caches | None,
+        rows_done: RowsDone | None,
     ) -> None:
         self.before: list[DataFileMeta] = []
         self.after: list[DataFileMeta] = []
@@ -117,7 +121,8 @@ class _Task:
         self._state = state
         self._bucket = bucket
         self._caches = caches
-        self._rows_read = rows_read
+        self._rows_done = rows_done
+        self._weight = 0.0
         self._expiry = record_expiry(state.schema, int(time.time()))
 
     def run(self, step: Move) -> None:
@@ -211,6 +216,7 @@ class _Task:
         return present.issuperset(held)
 
     def _merge(self, step: Merge, merged: Sequence[Section]) -> None:
+        self._weight = _weight(merged)
         data = BackgroundWriter(self._writer(step.level, FILE_SOURCE_COMPACT), "data")
         changelog = BackgroundWriter(
             self._writer(step.level, FILE_SOURCE_APPEND, is_changelog=True), "changelog"
@@ -229,6 +235,8 @@ class _Task:
                         changelog.write_rows(merged_range.changes())
                     elif emits_expired:
                         changelog.write_rows(merged_range.expired())
+                    # Runs whose rows were looked up only come first.
+                    self._count(int(merged_range.run_rows[-len(section.runs) :].sum()))
             new_files, new_changelog = data.finish(), changelog.finish()
         except BaseException:
             data.abort()
@@ -238,6 +246,10 @@ class _Task:
         self.before += [file for section in merged for file in section.files]
         self.after += new_files
         self.changelog += new_changelog
+
+    def _count(self, rows: int) -> None:
+        if self._rows_done is not None:
+            self._rows_done(rows * self._weight)
 
     def _writer(self, level: int, file_source: int, *, is_changelog: bool = False) -> RollingWriter:
         return RollingWriter(
@@ -302,8 +314,7 @@ class _Task:
     def _input(self, run: SortedRun, batch_bytes: int) -> Iterator[pa.RecordBatch]:
         """The rows of a run that is merged."""
         for rows in self._rows(run, batch_bytes):
-            if self._rows_read is not None and run.level == 0:
-                self._rows_read(rows.num_rows)
+            self._count(rows.num_rows)
             yield rows
 
     def _rows(
@@ -317,6 +328,15 @@ class _Task:
 
     def _path(self, file: DataFileMeta) -> str:
         return self._state.data_file(self._bucket, file.file_name)
+
+
+def _weight(merged: Sequence[Section]) -> float:
+    """Of a row, in rows of level 0. Each counts when it is read and again when it is merged: the first rows of all
+    files are read before any is merged. Those of older levels are work as others are.
+    """
+    runs = [run for section in merged for run in section.runs]
+    new_rows = sum(run.rows for run in runs if run.level == 0)
+    return new_rows / max(1, 2 * sum(run.rows for run in runs))
 
 
 def _with_number(

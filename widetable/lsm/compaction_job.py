@@ -23,7 +23,7 @@ from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.damaged_file import missing_file
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.bucket_plan import Plan, Scope, names_of, plan_bucket
-from widetable.lsm.compaction import RowsRead, compact_bucket
+from widetable.lsm.compaction import RowsDone, compact_bucket
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.sick_buckets import SICK_BUCKETS, SickBucket, is_of_bucket
 from widetable.write.commit_message import CommitMessage
@@ -68,23 +68,26 @@ RunWorks: TypeAlias = Callable[[Iterable[BucketWork]], Iterable[tuple[BucketWork
 
 
 def perform(
-    state: TableState, work: BucketWork, caches: Caches | None, rows_read: RowsRead | None = None
+    state: TableState,
+    work: BucketWork,
+    caches: Caches | None,
+    rows_done: RowsDone | None = None,
 ) -> Outcome:
     """Errors are values: one bucket's costs the others nothing, and they travel between processes as they are."""
     try:
-        return compact_bucket(state, work.bucket, work.total_buckets, work.plan, caches, rows_read)
+        return compact_bucket(state, work.bucket, work.total_buckets, work.plan, caches, rows_done)
     except Exception as error:  # noqa: BLE001
         return error
 
 
 def one_by_one(
-    state: TableState, caches: Caches | None = None, rows_read: RowsRead | None = None
+    state: TableState, caches: Caches | None = None, rows_done: RowsDone | None = None
 ) -> RunWorks:
     """In this process. An error that is not of the bucket ends it at once: the next bucket would meet it, too."""
 
     def run(works: Iterable[BucketWork]) -> Iterator[tuple[BucketWork, Outcome]]:
         for work in works:
-            outcome = perform(state, work, caches, rows_read)
+            outcome = perform(state, work, caches, rows_done)
             if isinstance(outcome, Exception) and not _is_of(state, work, outcome):
                 raise outcome
             yield work, outcome

@@ -62,13 +62,14 @@ def merge_runs(
 class Merged(NamedTuple):
     """A key range after a merge. All are gathered by who calls them, in any thread. changes: the changelog rows of the
     range (`changelog`), None when there are none. expired: of these the rows that went because they are too old, and
-    how many.
+    how many. run_rows: how many rows of each run met there, of `known` and then of `new`.
     """
 
     rows: Callable[[], pa.RecordBatch]
     changes: Callable[[], pa.RecordBatch | None]
     expired: Callable[[], pa.RecordBatch | None]
     expired_rows: int
+    run_rows: npt.NDArray[np.int64]
 
 
 def merge_with_changes(
@@ -107,6 +108,7 @@ def merge_with_changes(
             partial(changelog, window, first_new_row, engine, plan, schema.names, rule, gone),
             partial(_expired, window, plan, gone, schema.names),
             len(gone),
+            np.diff(run_offsets),
         )
 
 

@@ -24,7 +24,7 @@ from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
-from widetable.lsm.compaction import RowsRead
+from widetable.lsm.compaction import RowsDone
 from widetable.lsm.compaction_job import CompactionResult, RunWorks, compact_table, one_by_one
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.levels import looks_up
@@ -141,14 +141,14 @@ def compact_scope(
     scope: Scope,
     run: RunWorks | None = None,
     group_seconds: float = math.inf,
-    rows_read: RowsRead | None = None,
+    rows_done: RowsDone | None = None,
 ) -> Compacted:
     """Compact the buckets of `newest` that have a plan for the scope, wherever `run` does it. A table under barriers is
-    compacted up to one barrier after the other. rows_read: told what is read here, not by `run`.
+    compacted up to one barrier after the other. rows_done: told what is done here, not by `run`.
     """
     started = time.monotonic()
     caches = caches_of(state) if makes_lookups(state) else None
-    here = run or one_by_one(state, caches, rows_read)
+    here = run or one_by_one(state, caches, rows_done)
     job = _CutJob(state, committer, newest, here, group_seconds, caches)
     done = [job.compact(cut) for cut in cut_scopes(state, committer, scope)]
     commits = job.commits

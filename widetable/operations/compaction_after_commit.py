@@ -31,7 +31,7 @@ from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.errors import ConflictError, StorageError
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, Scope, new_rows, rewrites_much, takes_much
-from widetable.lsm.compaction import RowsRead
+from widetable.lsm.compaction import RowsDone
 from widetable.operations.compaction import (
     Newest,
     answered,
@@ -83,15 +83,15 @@ def _logged(state: TableState) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _FollowUp:
-    """Of one commit. touched: its buckets, None for all. rows: that it has appended. rows_read: told of what its
-    compaction reads.
+    """Of one commit. touched: its buckets, None for all. rows: that it has appended. rows_done: told of what its
+    compaction has done.
     """
 
     state: TableState
     committer: Committer
     touched: frozenset[BucketId] | None
     rows: int = 0
-    rows_read: RowsRead | None = None
+    rows_done: RowsDone | None = None
 
     def start(self) -> None:
         """Here, or in a thread where nobody has to wait."""
@@ -161,7 +161,11 @@ class _FollowUp:
                 with answered(self.state) as notes:
                     wanted = newest if len(notes) <= 1 else self._newest_of_all
                     compact_scope(
-                        self.state, self.committer, wanted, Scope.COMMIT, rows_read=self.rows_read
+                        self.state,
+                        self.committer,
+                        wanted,
+                        Scope.COMMIT,
+                        rows_done=self.rows_done,
                     )
             return is_ours
 
@@ -190,7 +194,7 @@ class _FollowUp:
         """Leave the files up to a barrier to the thread. Appends go on at its pace."""
         root = self.state.paths.root
         pace = CHANGELOGS.pace(root)
-        compact = replace(self, rows_read=pace.rows_read)._compact_behind
+        compact = replace(self, rows_done=pace.rows_done)._compact_behind
         work = self._noted(compact) if makes_lookups(self.state) else compact
         taken = pace.hand_over(new_rows(plans))  # last: appends wait from here until `finish`
 

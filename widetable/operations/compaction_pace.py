@@ -1,17 +1,17 @@
 """Appends at the pace of what is compacted behind them, in a table under barriers.
 
 A writer at full speed would be ever further ahead of it, or stand still where a barrier ends. Instead an append waits,
-while a compaction is under way, until that has read as many rows as were appended before it: what is left to be done
+while a compaction is under way, until that has done as many rows as were appended before it: what is left to be done
 stays as large as it was when the first barrier was handed over, and the wait is spread over all appends.
 
     appended       rows since there is something to compact
     handed over    rows of level 0 that compactions are to take, those of a file once
-    read           of these
+    done           of these, by the share of its work that a compaction has done
     left           handed over, and its compaction is not done
-    an append waits while       appended before it > read + an eighth of what is left
+    an append waits while       appended before it > done + an eighth of what is left
 
-The eighth is for the time in which a compaction reads nothing: it plans and opens files first, and writes and commits
-in the end. Of what is left, not of all: a writer that is never caught up with would get further ahead each time.
+The eighth is for the time in which no row is done: a compaction plans and opens files first, and commits in the end. Of
+what is left, not of all: a writer that is never caught up with would get further ahead each time.
 
 In: rows. Out: nothing but the wait, which ends when nothing is left to compact, also when that failed. Raises nothing.
 """
@@ -36,7 +36,8 @@ class Pace:
     def _begin_anew(self) -> None:
         self._round += 1
         self._left: dict[str, int] = {}
-        self._pending = self._read = self._finished = self._appended = 0
+        self._pending = self._finished = self._appended = 0
+        self._done = 0.0
 
     def hand_over(self, rows_of_files: Mapping[str, int]) -> frozenset[str]:
         """A compaction more, of these files of level 0. Those of them that no other one takes, for `finish`."""
@@ -46,10 +47,10 @@ class Pace:
             self._pending += 1
             return frozenset(taken)
 
-    def rows_read(self, rows: int) -> None:
-        """A compaction has read so many rows of level 0 more."""
+    def rows_done(self, rows: float) -> None:
+        """A compaction has done so many rows of level 0 more."""
         with self._changed:
-            self._advance(self._read + rows)
+            self._advance(self._done + rows)
 
     def finish(self, taken: Iterable[str]) -> None:
         """A compaction is done, or has failed. taken: what `hand_over` gave for it."""
@@ -58,7 +59,7 @@ class Pace:
             self._pending -= 1
             if self._pending == 0:
                 self._begin_anew()
-            self._advance(max(self._read, self._finished))
+            self._advance(max(self._done, self._finished))
 
     def follow(self, rows: int) -> None:
         """Behind an append of so many rows: waits as the module text says."""
@@ -69,9 +70,9 @@ class Pace:
             self._appended += rows
             self._changed.wait_for(lambda: self._round != this_round or not self._is_ahead(before))
 
-    def _advance(self, read: int) -> None:
-        self._read = read
+    def _advance(self, done: float) -> None:
+        self._done = done
         self._changed.notify_all()
 
     def _is_ahead(self, appended: int) -> bool:
-        return appended > self._read + sum(self._left.values()) // _SLACK_PARTS
+        return appended > self._done + sum(self._left.values()) // _SLACK_PARTS

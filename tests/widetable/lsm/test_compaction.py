@@ -85,8 +85,15 @@ def any_plan(data: st.DataObject, table: TableFiles, levels: Levels) -> Plan:
 
 
 def compact_anything(data: st.DataObject, table: TableFiles, key: BucketId) -> None:
+    """All rows of level 0 that are merged are said to be done, and no others."""
     plan = any_plan(data, table, levels_of(table.buckets[key], table.state.options))
-    table.apply([compact_bucket(table.state, key, table.schema.num_buckets, plan)])
+    done: list[float] = []
+    buckets = table.schema.num_buckets
+    message = compact_bucket(table.state, key, buckets, plan, rows_done=done.append)
+    table.apply([message])
+    moved = {file.file_name for file in message.compact_after}
+    merged = [f for f in message.compact_before if f.level == 0 and f.file_name not in moved]
+    assert sum(done) == pytest.approx(sum(file.row_count for file in merged))
 
 
 def planned(table: TableFiles, files: list[DataFileMeta], *, full: bool) -> Plan:
@@ -280,6 +287,20 @@ def test_rows_far_apart_in_keys_are_sections_of_their_own(tmp_path: Path) -> Non
     compact_all(table)
     assert set(kept) <= table.live_names()
     assert [row["v"] for row in table.rows()] == [5, 1, 2]
+
+
+@pytest.mark.parametrize("new_key", [0, 19_999])
+def test_what_is_done_grows_with_the_work(tmp_path: Path, new_key: int) -> None:
+    """One row is new, before or behind all others: older rows are most of the work."""
+    table = small_table(tmp_path, {"write-buffer-size": "64kb"}, "v")
+    table.write(["k", "v"], [("+I", {"k": k, "v": k}) for k in range(20_000)], 100_000)
+    compact_all(table)
+    table.write(["k", "v"], [("+I", {"k": new_key, "v": 7})])
+    key, plan = full_plan(table)
+    done: list[float] = []
+    table.apply([compact_bucket(table.state, key, 1, plan, rows_done=done.append)])
+    assert sum(done) == pytest.approx(1)
+    assert max(done) < 0.2
 
 
 def full_plan(table: TableFiles) -> tuple[BucketId, Plan]:

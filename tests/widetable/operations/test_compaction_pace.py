@@ -31,18 +31,18 @@ def waits(pace: Pace, rows: int) -> Iterator[threading.Thread]:
     assert not append.is_alive(), "it waits for ever"
 
 
-def test_an_append_waits_until_as_many_rows_are_read_as_were_appended_before() -> None:
+def test_an_append_waits_until_as_many_rows_are_done_as_were_appended_before() -> None:
     """But for an eighth, 20 rows."""
     pace = pace_of(160)
     pace.follow(20)
     pace.follow(80)
     with waits(pace, 20) as append:
-        pace.rows_read(79)
+        pace.rows_done(79)
         append.join(_SHORT_SECONDS)
         assert append.is_alive()
-        pace.rows_read(1)
+        pace.rows_done(1)
     with waits(pace, 1000):
-        pace.rows_read(20)
+        pace.rows_done(20)
 
 
 def test_nobody_waits_where_nothing_is_compacted() -> None:
@@ -66,16 +66,16 @@ def test_what_is_handed_over_next_does_not_hold_who_keeps_the_pace() -> None:
     """Two barriers, one after the other: a writer stays as far ahead as it was."""
     pace = pace_of(160)
     pace.follow(90)
-    pace.rows_read(70)
+    pace.rows_done(70)
     pace.follow(0)
     assert pace.hand_over({"a": 160, "b": 80}) == {"b"}
     pace.follow(30)
     with waits(pace, 0):
-        pace.rows_read(20)
+        pace.rows_done(20)
     pace.follow(80)
     with waits(pace, 0):
         pace.finish({"a"})
-        pace.rows_read(30)
+        pace.rows_done(30)
     pace.finish({"b"})
     pace.follow(1)
 
@@ -88,12 +88,12 @@ def test_a_writer_that_is_never_caught_up_with_gets_no_further_ahead() -> None:
         pace.follow(80)
         name = f"{number}"
         assert pace.hand_over({left: 80, name: 80}) == {name}
-        pace.rows_read(80)
+        pace.rows_done(80)
         pace.finish({left})
         left = name
     pace.follow(11)
     with waits(pace, 1):
-        pace.rows_read(1)
+        pace.rows_done(1)
 
 
 def test_who_hands_over_again_and_again_what_nobody_has_begun_gets_no_further() -> None:
@@ -103,13 +103,13 @@ def test_who_hands_over_again_and_again_what_nobody_has_begun_gets_no_further() 
     pace.follow(11)
     with waits(pace, 1):
         pace.finish(())
-        pace.rows_read(1)
+        pace.rows_done(1)
 
 
 def test_a_compaction_that_does_the_work_of_the_next_counts_for_it() -> None:
     pace = pace_of(100)
     pace.hand_over({"b": 50})
-    pace.rows_read(150)
+    pace.rows_done(150)
     pace.follow(150)
     pace.finish({"a"})
     pace.follow(1)
