@@ -3,7 +3,8 @@
 Jobs: 1, 5 and 20 queries over one table whose writer completes a barrier every 100 ms, each keeps a table of sums; how
 many barriers a second each of them commits, the slowest one, for so many seconds. Freshness: one job, a barrier a
 second by the clock; the age of the barrier that a session over the source and the job's table sees, against that of a
-session over the source alone, asked by turns every 50 ms.
+session over the source alone, asked by turns every 50 ms. Catching up: one job that was down for an hour of barriers,
+of ten rows each; it need not take each of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from benchmarks.spark_session import session
 
 _JOBS: Final = (1, 5, 20)
 _SECONDS: Final = 30.0
+_BARRIERS_OF_AN_HOUR: Final = 3_600
 _SOURCE: Final = "d.x"
 
 
@@ -35,7 +37,8 @@ def run() -> list[Row]:
     try:
         with scratch("derived") as work:
             found = [_sustained(spark, work / f"jobs-{jobs}", jobs) for jobs in _JOBS]
-            return [*found, _freshness(spark, work / "freshness")]
+            found.append(_freshness(spark, work / "freshness"))
+            return [*found, _catching_up(spark, work / "catching_up")]
     finally:
         spark.stop()
 
@@ -54,12 +57,14 @@ def _options(interval_millis: int) -> dict[str, str]:
 
 
 def _job(spark: SparkSession, warehouse: Path, name: str, interval_millis: int) -> StreamingQuery:
-    wt.Catalog(warehouse).create_table(
-        f"d.{name}",
-        {"id": "BIGINT", "s": "BIGINT"},
-        primary_key=["id"],
-        options=_options(interval_millis),
-    )
+    """New, or as it was left."""
+    if f"d.{name}" not in wt.Catalog(warehouse).list_tables("d"):
+        wt.Catalog(warehouse).create_table(
+            f"d.{name}",
+            {"id": "BIGINT", "s": "BIGINT"},
+            primary_key=["id"],
+            options=_options(interval_millis),
+        )
     etl = widetable_spark.etl(spark, warehouse, name)
     changes = etl.changes(_SOURCE).selectExpr("id % 10 AS id", "v", "_row_kind")
     summed = changes.groupBy("id").agg(widetable_spark.signed_sum("v").alias("s"))
@@ -154,3 +159,47 @@ def _freshness(spark: SparkSession, warehouse: Path) -> Row:
         both / alone <= 2,
         {"p99": [float(np.percentile(ages[side], 99)) for side in (True, False)]},
     )
+
+
+def _catching_up(spark: SparkSession, warehouse: Path) -> Row:
+    _source(warehouse, 1000)
+    writer = wt.Catalog(warehouse).writer(_SOURCE, "w")
+    first = int(time.time()) - _BARRIERS_OF_AN_HOUR
+
+    def write(second: int) -> None:
+        keys = [*range(10 * second, 10 * second + 10)]
+        writer.write({"id": keys, "v": [1] * 10}, barrier=1000 * (first + second), complete=True)
+
+    write(0)
+    _seconds_to(spark, warehouse, first)
+    for second in range(1, _BARRIERS_OF_AN_HOUR + 1):
+        write(second)
+    before = _committed(warehouse, "j")
+    seconds = _seconds_to(spark, warehouse, first + _BARRIERS_OF_AN_HOUR)
+    taken = _committed(warehouse, "j") - before
+    return Row(
+        f"a job catches up with {_BARRIERS_OF_AN_HOUR:,} barriers, its start included",
+        f"{seconds:.1f} s, {taken} barriers",
+        details={"seconds": seconds, "taken": taken},
+    )
+
+
+def _seconds_to(spark: SparkSession, warehouse: Path, second: int) -> float:
+    """Until the job, started now, has what its source has as of that second. It is stopped then."""
+    began = time.monotonic()
+    query = _job(spark, warehouse, "j", 1000)
+    try:
+        while not _is_at(warehouse, 1000 * second):
+            _check([query])
+            time.sleep(0.05)
+        return time.monotonic() - began
+    finally:
+        query.stop()
+
+
+def _is_at(warehouse: Path, barrier: int) -> bool:
+    try:
+        with wt.Catalog(warehouse).session([_SOURCE, "d.j"]) as opened:
+            return opened.barrier == barrier
+    except wt.NotFoundError:
+        return False

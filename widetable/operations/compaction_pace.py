@@ -13,22 +13,28 @@ stays as large as it was when the first barrier was handed over, and the wait is
 The eighth is for the time in which no row is done: a compaction plans and opens files first, and commits in the end. Of
 what is left, not of all: a writer that is never caught up with would get further ahead each time.
 
-In: rows. Out: nothing but the wait, which ends when nothing is left to compact, also when that failed. Raises nothing.
+In: rows. Out: nothing but the wait, which ends when nothing is left to compact, also when that failed. A long one is
+logged. Raises nothing.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+_log = logging.getLogger("widetable")
+
 _SLACK_PARTS: Final = 8
+_LONG_SECONDS: Final = 30.0
 
 
 class Pace:
-    """Of one table. Shared by threads."""
+    """Of one table, whose root is for messages. Shared by threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: str) -> None:
+        self._root = root
         self._changed = threading.Condition()
         self._round = 0
         self._begin_anew()
@@ -68,7 +74,15 @@ class Pace:
                 return
             before, this_round = self._appended, self._round
             self._appended += rows
-            self._changed.wait_for(lambda: self._round != this_round or not self._is_ahead(before))
+            while not self._changed.wait_for(
+                lambda: self._round != this_round or not self._is_ahead(before), _LONG_SECONDS
+            ):
+                _log.warning(
+                    "an append to %s waits for the compaction behind it, %.0f s more: of %d rows not all are done",
+                    self._root,
+                    _LONG_SECONDS,
+                    sum(self._left.values()),
+                )
 
     def _advance(self, done: float) -> None:
         self._done = done

@@ -60,7 +60,7 @@ class CompactionThread(SharedByThreads):
     def pace(self, root: str) -> Pace:
         """Of a table."""
         with self._lock:
-            return self._paces.setdefault(root, Pace())
+            return self._paces.setdefault(root, Pace(root))
 
     def _pending(self, root: str) -> list[_Handed]:
         return [one for one in self._of_table.get(root, ()) if not one.task.is_done]

@@ -6,7 +6,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.patience import PATIENCE_SECONDS
+from widetable.operations import compaction_pace
 from widetable.operations.compaction_pace import Pace
 
 _SHORT_SECONDS = 0.05
@@ -14,7 +17,7 @@ _SHORT_SECONDS = 0.05
 
 def pace_of(rows: int) -> Pace:
     """With one compaction, of file a."""
-    pace = Pace()
+    pace = Pace("t")
     assert pace.hand_over({"a": rows}) == {"a"}
     return pace
 
@@ -46,7 +49,7 @@ def test_an_append_waits_until_as_many_rows_are_done_as_were_appended_before() -
 
 
 def test_nobody_waits_where_nothing_is_compacted() -> None:
-    pace = Pace()
+    pace = Pace("t")
     for _ in range(3):
         pace.follow(100)
 
@@ -129,3 +132,14 @@ def test_what_merges_nothing_holds_nobody_for_long() -> None:
     pace.follow(10)
     with waits(pace, 10):
         pace.finish({"a"})
+
+
+def test_a_long_wait_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compaction_pace, "_LONG_SECONDS", _SHORT_SECONDS / 2)
+    pace = pace_of(80)
+    pace.follow(80)
+    with waits(pace, 1):
+        pace.finish({"a"})
+    assert "an append to t waits for the compaction behind it" in caplog.text
