@@ -81,7 +81,7 @@ check: $(STAMP) ## Lint, format and types: ruff and mypy --strict
 	@echo "check  1/3  ruff check" && $(VENV) -m ruff check --quiet $(SOURCES)
 	@echo "check  2/3  ruff format --check" && $(VENV) -m ruff format --quiet --check $(SOURCES) || \
 	  { $(VENV) -m ruff format --check $(SOURCES) | tail -n 20; echo "run: make format"; exit 1; }
-	@echo "check  3/3  mypy --strict" && $(VENV) -m mypy $(SOURCES)
+	@echo "check  3/3  mypy --strict" && $(VENV) -m mypy --num-workers 2 $(SOURCES)
 
 format: $(STAMP) ## Sort the imports and lay out the sources
 	@$(VENV) -m ruff check --quiet --select I --fix $(SOURCES)

@@ -4,7 +4,7 @@
 
     layer 0: tables that no job makes of others; layer n: of tables of layers below n, of one of n - 1 at least
 
-Source: F1, F15 and F24 of FLIP-276. Raises ConflictError for a cycle, which it spells out, InvalidError for a job that
+Source: F1, F15 and F24 of FLIP-276. Raises ConflictError for a cycle, which it spells out, also that of a job that
 reads what it writes.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from widetable.commit.writer_registration import Job
-from widetable.errors import ConflictError, InvalidError
+from widetable.errors import ConflictError
 
 # (is it a job, its name): a job may be named like a table.
 _Node = tuple[bool, str]
@@ -71,15 +71,7 @@ class JobGraph:
 
 
 def check_flow(job: Job, others: Iterable[Job]) -> None:
-    """Refuse a job that would close a cycle with others."""
-    own = sorted(set(job.sources) & set(job.tables))
-    if own:
-        raise InvalidError(
-            f"job {job.name!r}",
-            found=f"the cycle {own[0]} -> {job.name} -> {own[0]}",
-            expected="sinks that it does not read",
-            action="Write into another table.",
-        )
+    """Refuse a job that would close a cycle, with others or by itself."""
     _check_acyclic([job, *(other for other in others if other.name != job.name)], job)
 
 

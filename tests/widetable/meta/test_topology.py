@@ -68,7 +68,7 @@ def test_case_13_cycles_and_contested_columns_are_refused(tmp_path: Path) -> Non
         topology.register("j4", sources=["db.a"], sinks={"db.b": ["id", "p"]})
     assert files_of(tmp_path) == before
     topology.register("j5", sources=["db.a"], sinks={"db.b": ["q"]})
-    with pytest.raises(InvalidError, match=r"db\.a -> j6 -> db\.a"):
+    with pytest.raises(ConflictError, match=r"db\.a -> j6 -> db\.a"):
         topology.register("j6", sources=["db.a"], sinks={"db.a": None})
     for job in ("j1", "j2", "j5"):
         topology.running(job)
