@@ -30,7 +30,7 @@ from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
 from widetable.meta.asked_session import AskedSessions
-from widetable.meta.job_claim import registering
+from widetable.meta.job_claim import WriterClaim
 from widetable.meta.meta_service import linked
 from widetable.meta.revision import RevisionResult, revise
 from widetable.meta.topology import Topology
@@ -175,7 +175,8 @@ class Catalog:
         values.
         """
         opened = self.table(table)
-        return BarrierWriter(opened, writer, columns, registering(opened, text(table, "table")))
+        claim = WriterClaim(opened, text(table, "table"), self.topology()._check_flow)
+        return BarrierWriter(opened, writer, columns, claim.register)
 
     def topology(self) -> Topology:
         """The jobs of the warehouse and the tables under barriers that they read and write."""

@@ -50,7 +50,7 @@ from widetable.format.human_units import duration_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
-from widetable.meta.job_claim import registering
+from widetable.meta.job_claim import WriterClaim
 from widetable.meta.service_lease import ServiceLease
 from widetable.operations.aligned_source import AlignedSource, revised
 from widetable.operations.branches import locate_branch
@@ -142,6 +142,7 @@ __all__ = [
     "Task",
     "Upkeep",
     "WorkerThread",
+    "WriterClaim",
     "advance",
     "caches_of",
     "called",
@@ -177,7 +178,6 @@ __all__ = [
     "pieces",
     "pieces_between",
     "refused",
-    "registering",
     "revised",
     "schema_of_form",
     "split_storage_options",

@@ -26,7 +26,7 @@ from widetable.connector import (
     LOOKUP_WAIT,
     JobBatch,
     JobWriter,
-    registering,
+    WriterClaim,
     table_name,
     wait_for_changelogs,
 )
@@ -97,8 +97,10 @@ class StreamSink(StreamArrowWriter):
         keys = {*table.schema.primary_keys, self._tasks.row_kind}
         columns = [column for column in self._tasks.columns if column not in keys]
         found = table_name(table.path)
-        register = registering(table, found[1] if found else table.path)
-        JobWriter(table, name, query_id, columns, register).commit(files, batch, user=commit_user)
+        claim = WriterClaim(table, found[1] if found else table.path)
+        JobWriter(table, name, query_id, columns, claim.register).commit(
+            files, batch, user=commit_user
+        )
         if table.schema.typed_options.get(LOOKUP_WAIT):
             wait_for_changelogs(table.path)  # Spark ends this process by force when it likes
 

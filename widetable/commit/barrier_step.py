@@ -14,6 +14,7 @@ barrier up to which the table is complete. A label is above the frontier of its 
 record comes to a barrier that is complete. Labels of a writer never go back, so its records are in the order of
 barriers as in that of commits, and nothing depends on which of them a compaction has taken. A derived writer says by
 which barrier of its sources it begins and ends: it goes on where its last commit ended, or somebody else has its name.
+One that does not say it has of its sources what is of its own barriers.
 A revision takes the table back, and all of its writers; those that began before it are refused from then on (0046).
 
 Source: rules R2, R4, R6, R10, R15 and R20 of docs/consistency.md. Raises ConflictError for a writer whose place a
@@ -62,7 +63,7 @@ class BarrierStep:
     after which its records begin and at which they end. begin_millis: when its batch was planned, if it says that.
     revision: that the table must have, None for any; of REVISE, the one that it gets. came: of REVISE, the derived
     writers whose records up to the barrier are in; the others begin anew. is_member: it has joined; where it is none by
-    now, somebody else has let it leave, so it is registered no more.
+    now, somebody else has let it leave, so it is registered no more. is_derived: it has sources; one with a span has.
     """
 
     act: Act
@@ -76,6 +77,7 @@ class BarrierStep:
     revision: int | None = None
     came: frozenset[str] = frozenset()
     is_member: bool = False
+    is_derived: bool = False
 
 
 def properties_after(
@@ -124,7 +126,8 @@ def _join(state: BarrierState, asked: BarrierStep) -> _Stepped:
     if known is not None:
         if asked.span is not None:
             _check_span(known, asked.span, asked.writer)
-        return state.with_member(asked.writer, replace(known, run=asked.run)), None
+        kind = DERIVED if asked.is_derived else known.kind
+        return state.with_member(asked.writer, replace(known, run=asked.run, kind=kind)), None
     joined, member = _as_member(state, asked)
     return joined.with_member(asked.writer, member), None
 
@@ -141,7 +144,8 @@ def _write_all(state: BarrierState, asked: BarrierStep) -> _Stepped:
     frontier = label if is_in_time else member.frontier
     last = max(member.last, label)
     if asked.span is None:
-        return state.with_member(asked.writer, replace(member, frontier=frontier, last=last)), label
+        after = replace(member, frontier=frontier, last=last)
+        return state.with_member(asked.writer, _at_frontier(after, asked)), label
     _check_span(member, asked.span, asked.writer)
     after = replace(member, frontier=frontier, last=last, kind=DERIVED, at=asked.span[1])
     return state.with_member(asked.writer, after), label
@@ -152,7 +156,8 @@ def _complete(state: BarrierState, asked: BarrierStep) -> _Stepped:
     label = asked.tick if asked.barrier is None else asked.barrier
     if label <= member.frontier:
         return None
-    return state.with_member(asked.writer, replace(member, frontier=label)), label
+    after = _at_frontier(replace(member, frontier=label), asked)
+    return state.with_member(asked.writer, after), label
 
 
 def _leave(state: BarrierState, asked: BarrierStep) -> _Stepped:
@@ -190,7 +195,7 @@ def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, M
     known = state.members.get(asked.writer)
     if known is not None:
         _check_run(known, asked)
-        return state, known
+        return state, replace(known, kind=DERIVED) if asked.is_derived else known
     if asked.is_member:
         raise ConflictError(
             f"writer {asked.writer!r}",
@@ -205,8 +210,13 @@ def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, M
             expected=f"{MOST_WRITERS:,} at most",
             action="Let writers that have ended leave.",
         )
-    kind = ROOT if asked.span is None else DERIVED
+    kind = DERIVED if asked.is_derived or asked.span is not None else ROOT
     return state, Member(state.frontier, state.left.get(asked.writer, 0), asked.run, kind)
+
+
+def _at_frontier(member: Member, asked: BarrierStep) -> Member:
+    """Of a derived writer without a span."""
+    return replace(member, at=member.frontier) if asked.is_derived else member
 
 
 def _check_span(member: Member, span: tuple[int, int], writer: str) -> None:

@@ -2,7 +2,7 @@
 
 Of two that are in each other's way at the same moment one sees the other at least, and both may be refused; who is
 refused leaves everything as it was. Raises ConflictError for columns and cycles that another live job is in the way of
-(`column_claims`, `job_graph`), and what reading tables raises.
+(`column_claims`, `job_graph`) and while a revision of its tables is not done, and what reading tables raises.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import replace
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.lease_renewal import LEASE_RENEWAL
+from widetable.commit.revision_notes import notes_of, unfinished
 from widetable.commit.writer_registration import (
     RUNNING,
     Job,
@@ -25,7 +26,6 @@ from widetable.commit.writer_registration import (
 )
 from widetable.meta.column_claims import check_columns
 from widetable.meta.registered_jobs import jobs_of
-from widetable.operations.barrier_writer import Register
 from widetable.operations.open_table import OpenTable
 
 
@@ -52,40 +52,56 @@ def claim(
     return made
 
 
-def register_writer(
-    table: OpenTable,
-    table_name: str,
-    name: str,
-    columns: tuple[str, ...] | None,
-    run: str,
-    clock: Clock,
-) -> WriterRegistration:
-    """The registration of a running writer, which is renewed for as long as somebody has it. What its job has said of
-    sources and other sinks stays; without any it is a root.
+def check_unrevised(job: Job, sink: OpenTable) -> None:
+    """What it reads and writes would be of before a revision and of behind it."""
+    notes = notes_of(sink._file_io, sink._paths)
+    note = None if notes is None else notes.unfinished()
+    if note is not None and not note.tables.keys().isdisjoint((*job.sources, *job.tables)):
+        raise unfinished(note)
 
-    Only this table is looked at: columns of others do not matter, and who adds no source closes no cycle.
+
+class WriterClaim:
+    """The registration of a running writer of a table, which is renewed for as long as somebody has it. What its job
+    has said of sources and other sinks stays, also where it was dropped since; without any it is a root.
+
+    Only this table is looked at: columns of others do not matter, and who adds no source closes no cycle; who has some
+    again may: check_flow.
     """
-    known = registration_of(table._file_io, table._paths, name, clock)
-    declared = Job(name, ROOT, RUNNING, (), (), run) if known is None else known.job
-    job = replace(declared, state=RUNNING, run=run).with_sink(JobSink(table_name, columns))
-    schema = table.schema
 
-    def check() -> None:
-        check_columns(job, jobs_of(table_name, table, clock).live(), table_name, schema)
+    def __init__(
+        self,
+        table: OpenTable,
+        table_name: str,
+        check_flow: Callable[[Job], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._table = table
+        self._table_name = table_name
+        self._check_flow = check_flow
+        self._clock = clock or SystemClock()
+        self._last: Job | None = None
 
-    (registration,) = claim(job, {table_name: table}, check, clock, ends_with_process=True)
-    LEASE_RENEWAL.start(registration)
-    return registration
+    def register(self, name: str, columns: tuple[str, ...] | None, run: str) -> WriterRegistration:
+        """Of a writer's name, the columns that it writes, None for all, and its run."""
+        table, table_name, clock = self._table, self._table_name, self._clock
+        known = registration_of(table._file_io, table._paths, name, clock)
+        is_back = known is None and self._last is not None
+        declared = (
+            (self._last or Job(name, ROOT, RUNNING, (), (), run)) if known is None else known.job
+        )
+        job = replace(declared, state=RUNNING, run=run).with_sink(JobSink(table_name, columns))
+        schema = table.schema
 
+        def check() -> None:
+            check_unrevised(job, table)
+            if is_back and job.sources and self._check_flow is not None:
+                self._check_flow(job)
+            check_columns(job, jobs_of(table_name, table, clock).live(), table_name, schema)
 
-def registering(table: OpenTable, table_name: str, clock: Clock | None = None) -> Register:
-    """`register_writer` of a table, to be called with the writer's name, columns and run."""
-    given = clock or SystemClock()
-
-    def register(name: str, columns: tuple[str, ...] | None, run: str) -> WriterRegistration:
-        return register_writer(table, table_name, name, columns, run, given)
-
-    return register
+        (registration,) = claim(job, {table_name: table}, check, clock, ends_with_process=True)
+        LEASE_RENEWAL.start(registration)
+        self._last = job
+        return registration
 
 
 def _put_back(table: OpenTable, before: RegisteredJob | None, written: WriterRegistration) -> None:

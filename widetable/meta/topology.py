@@ -23,7 +23,7 @@ from widetable.commit.barrier_state import ROOT
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.lease_term import Force
-from widetable.commit.revision_notes import notes_of, unfinished
+from widetable.commit.revision_notes import notes_of
 from widetable.commit.writer_registration import (
     DERIVED,
     PENDING,
@@ -44,7 +44,7 @@ from widetable.meta.departure import (
     forgotten,
     take_leave,
 )
-from widetable.meta.job_claim import claim
+from widetable.meta.job_claim import check_unrevised, claim
 from widetable.meta.job_graph import JobGraph, check_flow
 from widetable.meta.job_tables import check_alike
 from widetable.meta.look_again import looked_again
@@ -337,11 +337,14 @@ class Topology:
         def check() -> None:
             others = _live(self._read())
             check_flow(job, others)
-            _check_unrevised(job, next(iter(sinks.values())))
+            check_unrevised(job, next(iter(sinks.values())))
             for table, schema in schemas.items():
                 check_columns(job, others, table, schema)
 
         claim(job, sinks, check, self._clock, ends_with_process=self._ends_with_process(job))
+
+    def _check_flow(self, job: Job) -> None:
+        check_flow(job, _live(self._read()))
 
     def _write(self, job: Job, table: OpenTable) -> None:
         lasts = self._ends_with_process(job)
@@ -388,14 +391,6 @@ def _live(tables: Sequence[JobsOfTable]) -> list[Job]:
 
 def _running(jobs: Sequence[Job]) -> list[Job]:
     return [job for job in jobs if job.state == RUNNING]
-
-
-def _check_unrevised(job: Job, sink: OpenTable) -> None:
-    """What it reads and writes would be of before a revision and of behind it."""
-    notes = notes_of(sink._file_io, sink._paths)
-    note = None if notes is None else notes.unfinished()
-    if note is not None and not note.tables.keys().isdisjoint((*job.sources, *job.tables)):
-        raise unfinished(note)
 
 
 def _no_job(name: str, jobs: Sequence[Job]) -> NotFoundError:

@@ -156,6 +156,9 @@ class BarrierWriter:
     def _commit_rows(
         self, messages: list[CommitMessage], *, asked: BarrierStep, by: Identity
     ) -> CommitResult:
+        if asked.act is Act.WRITE and not messages:
+            asked = replace(asked, act=Act.JOIN)  # no rows: no barrier gets any
+
         def register() -> None:
             self._release()
             self._registered(asked.act)
@@ -184,6 +187,7 @@ class BarrierWriter:
             self._field_ids,
             revision=self._revision,
             is_member=self._has_joined,
+            is_derived=self._registration is not None and bool(self._registration.job.sources),
         )
 
     def _registered(self, act: Act) -> None:

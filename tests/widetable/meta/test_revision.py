@@ -176,6 +176,8 @@ def test_nobody_begins_while_one_has_not_ended(tmp_path: Path) -> None:
     for call in (
         lambda: topology.register("q", sources=["d.x"], sinks={"d.y": None}),
         lambda: topology.running("r"),
+        lambda: chain.catalog.writer("d.y", "q"),
+        lambda: chain.catalog.writer("d.z", "another"),
         lambda: chain.catalog.revise("d.z", to=20),
         lambda: chain.catalog.revise("d.y", to=10),
     ):
@@ -188,6 +190,7 @@ def test_nobody_begins_while_one_has_not_ended(tmp_path: Path) -> None:
     assert chain.catalog.revise("d.y", to=20).number == 1
     topology.running("r")
     assert chain.catalog.revise("d.z", to=20, dry_run=True).jobs == ("r",)
+    assert chain.catalog.writer("d.y", "q").frontier == 20
 
 
 def test_changes_stop_at_a_revision(tmp_path: Path) -> None:
