@@ -171,8 +171,9 @@ class Catalog:
         """A writer of the table `db.name`, which is under barriers (option `widetable.barrier-interval`); the table
         waits for it from now on. writer: its name, the same in each life of its program; a process that has it
         already is refused from now on. columns: that it writes besides the key, None for all. It is registered as a
-        running job (`topology`). Raises ConflictError where another job writes one of them and nothing orders their
-        values.
+        running job (`topology`); if that has sources, barriers that it passes over are not shown. Raises ConflictError
+        where another job writes one of the columns and nothing orders their values, and while a revision of the table
+        is not done.
         """
         opened = self.table(table)
         claim = WriterClaim(opened, text(table, "table"), self.topology()._check_flow)

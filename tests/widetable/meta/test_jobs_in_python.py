@@ -82,3 +82,39 @@ def test_a_write_without_rows_moves_nothing(tmp_path: Path) -> None:
     assert writer.frontier == 20
     assert writer.write({"id": [], "v": []}, barrier=30, complete=True).committed
     assert writer.frontier == 30
+
+
+def test_a_write_without_rows_takes_no_name_back(tmp_path: Path) -> None:
+    """Another process has it since."""
+    catalog = catalog_of(tmp_path)
+    old = catalog.writer("db.a", "w")
+    new = catalog.writer("db.a", "w")
+    with pytest.raises(ConflictError, match="another process that has taken its name"):
+        old.write({"id": [], "v": []}, barrier=50)
+    assert new.write({"id": [1], "v": [1]}, barrier=20, complete=True).committed
+
+
+def test_a_write_without_rows_of_one_that_was_dropped_is_waited_for_again(tmp_path: Path) -> None:
+    catalog = catalog_of(tmp_path)
+    writer = catalog.writer("db.a", "w")
+    writer.complete(10)
+    catalog.topology().drop("w", force=True)
+    writer.write({"id": [], "v": []}, barrier=50)
+    assert writer.frontier == 10
+
+
+def test_a_job_in_python_goes_on_where_a_revision_took_it(tmp_path: Path) -> None:
+    catalog, writers = jobs_in_python(tmp_path)
+    for barrier in (10, 20, 30):
+        for writer in writers.values():
+            writer.write({"id": [barrier], "v": [1]}, barrier=barrier, complete=True)
+    catalog.revise("db.b", to=10)
+    with pytest.raises(ConflictError, match="at revision 0 of the table, which is at 1 now"):
+        writers["q"].complete(40)
+    again = catalog.writer("db.b", "q", ["v"])
+    assert again.frontier == 10
+    again.complete(20)
+    with catalog.session(["db.a", "db.b"]) as session:
+        assert session.barrier == 20
+        assert session.table("db.b").scan().to_arrow()["id"].to_pylist() == [10]
+    assert [f for name in "abc" for f in catalog.table(f"db.{name}").audit().findings] == []
