@@ -65,7 +65,7 @@ class BarrierWriter:
         self._table = table
         self._name = label(name, "writer", LONGEST_NAME_BYTES)
         self._named = None if columns is None else schema.chosen(names(columns, "columns"))
-        self._field_ids = value_ids(schema, self._columns)
+        self._field_ids = value_ids(schema, schema.names if self._named is None else self._named)
         self._run = str(uuid.uuid4())
         self._revision = newest_revision(table)
         self._register = register
@@ -122,11 +122,10 @@ class BarrierWriter:
         kind = COMMIT_KIND_APPEND
         return write_by(self._table, kind, data, by, row_kind, commit, self._columns)
 
-    @property
-    def _columns(self) -> frozenset[str]:
-        """That it may write; of one that writes all, those that the table has by now."""
-        schema = self._table.schema
-        owned = schema.names if self._named is None else self._named
+    def _columns(self, schema: TableSchema) -> frozenset[str]:
+        """That it may write, by the names that they have by now; of one that writes all, all that are there by now."""
+        ids = self._field_ids
+        owned = (field.name for field in schema.fields if ids is None or field.id in ids)
         return frozenset((*schema.primary_keys, *owned))
 
     def complete(self, barrier: int | None = None) -> CommitResult:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from widetable import options as opt
 from widetable.arguments import flag
+from widetable.commit.barrier_table import check_needs_no_writer
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committer import CommitResult
 from widetable.derived_options import derived_columns
@@ -124,6 +125,7 @@ def _deleted(table: OpenTable, found: _Found, by: Identity, *, dry_run: bool) ->
     schema = table.schema
     check_given_rows(schema)
     check_writable(schema)
+    check_needs_no_writer(schema, table.path)
     _check_removes(schema)
     dry_run = flag(dry_run, "dry_run")
     replay = None if dry_run else table._committer.replay_of(by)

@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from widetable.arguments import flag
+from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.committer import Committer
 from widetable.errors import (
     ConflictError,
@@ -112,6 +113,7 @@ def _rollback(
 ) -> RollbackResult:
     """Give the table the rows of `target`."""
     check_writable(table.schema)
+    check_rows_stay(table.schema, table.paths.root)
     wait_for_compactions(table.paths.root)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(

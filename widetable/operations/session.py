@@ -53,6 +53,7 @@ class SessionTable:
     ) -> None:
         """lease: that holds it; the session lets go of it."""
         self._lease = lease
+        self._is_closed = False
         self._table = table
         self._view = view
         self._snapshot_id = snapshot_id
@@ -70,7 +71,14 @@ class SessionTable:
     def scan(
         self, columns: Sequence[str] | None = None, filter: str | pc.Expression | None = None
     ) -> TableScan:
-        """Its rows. columns, filter: as of `Table.scan`."""
+        """Its rows. columns, filter: as of `Table.scan`. Raises InvalidError where the session is closed."""
+        if self._is_closed:
+            raise InvalidError(
+                f"session of {self._table.path}",
+                found="one that is closed: nothing keeps its rows",
+                expected="an open one",
+                action="Open a new one with Catalog.session, and read before it is closed.",
+            )
         if self._view is None:
             return scan(self._table, columns, filter, snapshot_id=self._snapshot_id)
         return scan_of_view(self._table, self._view, columns, filter)
@@ -154,6 +162,8 @@ class Session:
     def close(self) -> None:
         """Let go of what it reads. May be called twice."""
         self._pins.close()
+        for table in self._tables.values():
+            table._is_closed = True
 
     def _opened(
         self,

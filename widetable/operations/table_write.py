@@ -29,6 +29,7 @@ from widetable.operations.table_commit import (
     overwrite_by,
 )
 from widetable.operations.writer_places import writer_places
+from widetable.schema import TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.row_source import RowSource, row_source
 from widetable.write.sequence import SequenceAllocator
@@ -102,10 +103,10 @@ def write_by(
     by: Identity,
     row_kind: str,
     commit: Callable[[list[CommitMessage]], CommitResult],
-    columns: frozenset[str] | None = None,
+    columns: Callable[[TableSchema], frozenset[str]] | None = None,
 ) -> CommitResult:
     """Write the files of one commit, and commit them. Files that are certainly not in are deleted. columns: that a
-    writer of a table under barriers may write, None for another one.
+    writer of a table under barriers may write, by its schema; None for another one.
     """
     row_kind = text(row_kind, "row_kind")
     look = table._committer.look()
@@ -120,7 +121,10 @@ def write_by(
         return CommitResult(committed=False, snapshot_id=found.snapshot_id, kind=kind)
     source = row_source(data, look.schema)
     if columns is not None:
-        _check_columns(source.columns or (), columns | {row_kind})
+        there = [name for name in source.columns or () if name in look.schema.by_name]
+        _check_columns(
+            there, columns(look.schema) | {row_kind}
+        )  # one that is not there is refused as in any table
     messages = _written(table, source, row_kind, look)
     try:
         result = commit(messages)

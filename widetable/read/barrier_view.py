@@ -229,10 +229,13 @@ class BarrierViews:
             self.exact.check(barrier)
             return
         missing = ", ".join(f"{w} (at {at})" for w, at in state.behind(barrier).items())
+        up_to, earlier = f"up to {state.frontier}", f"{state.frontier} or an earlier barrier"
+        if not state.frontier:
+            up_to, earlier = "up to none", "a barrier that all its writers have completed"
         raise NotFoundError(
             f"barrier {barrier} of {self._path}",
-            found=f"a table that is complete up to {state.frontier}; missing: {missing or 'any writer'}",
-            expected=f"{state.frontier} or an earlier barrier",
+            found=f"a table that is complete {up_to}; missing: {missing or 'any writer'}",
+            expected=earlier,
             action="Wait for these writers, let those that have ended leave, or read an earlier barrier.",
         )
 

@@ -25,7 +25,7 @@ from tests.barrier_tables import (
     rows_of,
 )
 from tests.tallies import Note
-from widetable.errors import NotFoundError
+from widetable.errors import InvalidError, NotFoundError
 from widetable.operations.barrier_scan import barrier_changes, barrier_views, scan_of_view
 
 Rows = list[tuple[int | None, ...]]
@@ -321,7 +321,11 @@ def test_a_session_reads_the_same_until_it_is_closed(tmp_path: Path) -> None:
     assert session.barrier == 20
     assert rows_of(session.table(NAME).scan()) == before
     assert before == [(id, 1, None, None) for id in range(100)]
+    held = session.table(NAME)
     session.close()
+    for closed in (held, session.table(NAME)):
+        with pytest.raises(InvalidError, match="one that is closed"):
+            closed.scan()
     table.expire_snapshots(1, 1)
     with pytest.raises(NotFoundError, match="or a later one"):
         catalog.session([NAME], as_of=20)

@@ -115,6 +115,7 @@ def test_commits_without_a_writer_are_refused_and_leave_nothing(tmp_path: Path) 
         lambda: table.new_writer(["id", "a"]),
         lambda: table.check_write_columns(pa.table(rows).schema),
         lambda: table.delete_keys([1]),
+        lambda: table.delete("id = 1", dry_run=True),
         lambda: table.commit_append([], properties={"widetable.barrier": "10"}),
     )
     for append in refused:
@@ -131,10 +132,11 @@ def test_commits_without_a_writer_are_refused_and_leave_nothing(tmp_path: Path) 
         lambda table: table.overwrite({"id": [1], "a": [1]}),
         lambda table: table.rescale(2),
         lambda table: table.rollback(snapshot_id=1),
+        lambda table: table.rollback(snapshot_id=1, dry_run=True),
         lambda table: table.commit_overwrite([], whole_table=True),
         lambda table: wt.Catalog(Path(table.path).parent.parent).copy_table(NAME, "shop.copy"),
     ],
-    ids=["overwrite", "rescale", "rollback", "commit_overwrite", "copy"],
+    ids=["overwrite", "rescale", "rollback", "dry rollback", "commit_overwrite", "copy"],
 )
 def test_rows_of_complete_barriers_are_not_taken_away(
     tmp_path: Path, take_away: Callable[[wt.Table], object]
@@ -386,3 +388,31 @@ def test_a_table_lives_with_the_ends_of_the_interval(tmp_path: Path, interval: i
         writer.complete(LARGEST)
     assert table.inspect.barriers()["last_barrier"].to_pylist() == [last + interval]
     assert not table.audit().findings
+
+
+def test_a_table_without_a_complete_barrier_names_none_to_read(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, _ = writers(tmp_path)
+    wa.write({"id": [1], "a": [1]}, barrier=10)
+    for read in (
+        lambda: table.scan(barrier=10),
+        lambda: wt.Catalog(tmp_path).session([NAME], as_of=10),
+    ):
+        with pytest.raises(NotFoundError, match=r"up to none; missing: .*wb.* completed"):
+            read()
+
+
+def test_a_column_that_is_not_there_is_no_other_writers(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, _ = writers(tmp_path)
+    with pytest.raises(InvalidError, match="another writer"):
+        wa.write({"id": [1], "b": [1]}, barrier=10)
+    with pytest.raises(InvalidError, match="'colour'") as unknown:
+        wa.write({"id": [1], "colour": [1]}, barrier=10)
+    assert "another writer" not in str(unknown.value)
+    wt.Catalog(tmp_path).alter_table(NAME, rename_columns={"a": "colour"})
+    with pytest.raises(InvalidError, match="'a'") as renamed:
+        wa.write({"id": [1], "a": [1]}, barrier=10)
+    assert "another writer" not in str(renamed.value)
+    wa.write({"id": [1], "colour": [1]}, barrier=10)
+    assert rows_of(table.scan()) == [(1, 1, None, None)]
