@@ -16,6 +16,7 @@ from widetable.commit.barrier_table import interval_of
 from widetable.commit.committer import Committer
 from widetable.commit.revision_notes import notes_of
 from widetable.errors import NotFoundError
+from widetable.operations.chosen_state import ChosenState
 from widetable.operations.compaction_threads import wait_for_changelogs
 from widetable.operations.open_table import OpenTable
 from widetable.operations.supported import check_readable
@@ -146,16 +147,24 @@ def scan_of_view(
     schema: TableSchema | None = None,
 ) -> TableScan:
     """The same of a barrier that was found."""
+    at = state_of_view(table, view, schema)
+    condition = None if filter is None else parse(filter, at.state.schema)
+    return TableScan(
+        at.state,
+        table._committer.live_files,
+        at.snapshot,
+        columns,
+        condition,
+        rescaled=at.is_rescaled,
+        barrier=view,
+    )
+
+
+def state_of_view(
+    table: OpenTable, view: BarrierView, schema: TableSchema | None = None
+) -> ChosenState:
+    """The same, for lookups (`LookupView`)."""
     schemas = table._committer.schemas
     schema = schema or schemas.load(view.end.schema_id)
     check_readable(schema)
-    condition = None if filter is None else parse(filter, schema)
-    return TableScan(
-        table._state(schema),
-        table._committer.live_files,
-        view.base,
-        columns,
-        condition,
-        rescaled=schemas.is_rescaled(),
-        barrier=view,
-    )
+    return ChosenState(view.base, table._state(schema), schemas.is_rescaled(), view)

@@ -13,15 +13,19 @@ from widetable.format.snapshot import Snapshot
 from widetable.operations.open_table import OpenTable
 from widetable.operations.snapshot_choice import choose_snapshot
 from widetable.operations.supported import check_readable
+from widetable.read.barrier_view import BarrierView
 from widetable.write.table_state import TableState
 
 
 class ChosenState(NamedTuple):
-    """snapshot: None: there is none yet. is_rescaled: whether the number of buckets was ever changed."""
+    """snapshot: None: there is none yet. is_rescaled: whether the number of buckets was ever changed. view: of a
+    barrier, whose base is the snapshot; None for the snapshot as it is.
+    """
 
     snapshot: Snapshot | None
     state: TableState
     is_rescaled: bool
+    view: BarrierView | None = None
 
 
 def chosen_state(

@@ -258,7 +258,10 @@ class LookupView:
         """The live files of these buckets, as far as they have any."""
         partitions = frozenset(bucket.partition for bucket in buckets)
         numbers = frozenset(bucket.number for bucket in buckets)
-        entries = self._live_files.live_entries(self.chosen.snapshot, partitions, numbers)
+        chosen = self.chosen
+        entries = self._live_files.live_entries(chosen.snapshot, partitions, numbers)
+        if chosen.view is not None:
+            entries = chosen.view.files(entries)
         return {
             bucket: [entry.file for entry in members] for bucket, members in placed(entries).items()
         }

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.arguments import text
@@ -24,10 +25,16 @@ from widetable.commit.barrier_table import one_interval
 from widetable.commit.read_lease import ReadLease, hold
 from widetable.commit.staged_commit import StagedCommit, staged_commits
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
-from widetable.operations.barrier_scan import active_revision, barrier_views, scan_of_view
+from widetable.operations.barrier_scan import (
+    active_revision,
+    barrier_views,
+    scan_of_view,
+    state_of_view,
+)
 from widetable.operations.common_barrier import common_barrier
+from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
-from widetable.operations.table_read import scan
+from widetable.operations.table_read import lookup, scan
 from widetable.read.barrier_view import BarrierView
 from widetable.read.scan import TableScan
 from widetable.read.staged_view import StagedBarriers, newest_staged
@@ -72,6 +79,23 @@ class SessionTable:
         self, columns: Sequence[str] | None = None, filter: str | pc.Expression | None = None
     ) -> TableScan:
         """Its rows. columns, filter: as of `Table.scan`. Raises InvalidError where the session is closed."""
+        self._check_open()
+        if self._view is None:
+            return scan(self._table, columns, filter, snapshot_id=self._snapshot_id)
+        return scan_of_view(self._table, self._view, columns, filter)
+
+    def lookup(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        """Its rows of keys: one row per key, in their order, all columns nullable. keys, columns: as of `Table.lookup`.
+        Raises InvalidError where the session is closed.
+        """
+        self._check_open()
+        if self._view is None:
+            return lookup(self._table, keys, columns, self._snapshot_id)
+        at, live_files = state_of_view(self._table, self._view), self._table._committer.live_files
+        with contextlib.closing(LookupView(at, live_files, columns)) as view:
+            return view.lookup(keys)
+
+    def _check_open(self) -> None:
         if self._is_closed:
             raise InvalidError(
                 f"session of {self._table.path}",
@@ -79,9 +103,6 @@ class SessionTable:
                 expected="an open one",
                 action="Open a new one with Catalog.session, and read before it is closed.",
             )
-        if self._view is None:
-            return scan(self._table, columns, filter, snapshot_id=self._snapshot_id)
-        return scan_of_view(self._table, self._view, columns, filter)
 
 
 class Session:

@@ -93,7 +93,7 @@ def copy_table(
     with contextlib.ExitStack() as stack:
         # First: what is chosen as the newest one is held then.
         stack.enter_context(held_newest(source._state(), source._committer))
-        snapshot, state, _ = chosen_state(source, snapshot_id, timestamp, tag)
+        snapshot, state, *_ = chosen_state(source, snapshot_id, timestamp, tag)
         check_stands_alone(state.schema, source.path)
         check_rows_stay(state.schema, source.path)
         fsync = state.options.get(opt.FSYNC)

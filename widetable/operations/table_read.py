@@ -54,10 +54,10 @@ def scan(
             }
         )
         return barrier_scan(table, whole_number(barrier, "barrier"), columns, filter)
-    snapshot, state, is_rescaled = chosen_state(table, snapshot_id, timestamp, tag, watermark)
-    condition = None if filter is None else parse(filter, state.schema)
-    live_files = table._committer.live_files
-    return TableScan(state, live_files, snapshot, columns, condition, rescaled=is_rescaled)
+    at = chosen_state(table, snapshot_id, timestamp, tag, watermark)
+    condition = None if filter is None else parse(filter, at.state.schema)
+    files = table._committer.live_files
+    return TableScan(at.state, files, at.snapshot, columns, condition, rescaled=at.is_rescaled)
 
 
 def lookup(

@@ -59,6 +59,10 @@ class BarrierView:
         is_whole = not self.extras and not self.hidden
         return self.base.id if self.base is not None and is_whole else None
 
+    def files(self, of_base: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+        """What is read: of some live files of the base those that are, and all extras."""
+        return [*(e for e in of_base if e.identity not in self.hidden), *self.extras]
+
 
 class BarrierViews:
     """Of one table. path: for messages."""

@@ -128,8 +128,7 @@ class TableScan(ArrowRows):
             self._table.schema,
             self._predicate,
             rescaled=self._rescaled,
-            extras=self._barrier.extras if self._barrier else (),
-            hidden=self._barrier.hidden if self._barrier else (),
+            view=self._barrier,
         )
 
     def split_reads(self) -> list[SplitRead]:

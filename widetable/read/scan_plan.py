@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,11 +23,12 @@ from widetable.format.binary_row import decode_row, encode_row
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.manifest_entry import Identity, ManifestEntry
+from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.plain_value import FLOATS, plain_column, row_order
 from widetable.format.snapshot import Snapshot
 from widetable.paths import POSTPONED
+from widetable.read.barrier_view import BarrierView
 from widetable.read.literal import Comparable, comparable_of, holds
 from widetable.read.predicate import Bound, Predicate
 from widetable.read.split import Split, needs_merge
@@ -47,12 +48,10 @@ def plan(
     predicate: Predicate | None,
     *,
     rescaled: bool = False,
-    extras: Sequence[ManifestEntry] = (),
-    hidden: Collection[Identity] = (),
+    view: BarrierView | None = None,
 ) -> list[Split]:
     """The splits of a snapshot. rescaled: the number of buckets may differ between partitions, so
-    that buckets are chosen per partition, from the entries. extras: files of later snapshots that are read with it.
-    hidden: files of it that are not read.
+    that buckets are chosen per partition, from the entries. view: of a barrier, whose base is the snapshot.
     """
     pruner = _Pruner(schema, predicate)
     buckets = None if rescaled else pruner.buckets(schema.num_buckets)
@@ -62,10 +61,10 @@ def plan(
         None if buckets is None else frozenset(buckets),
         pruner.may_hold if schema.partition_keys and predicate is not None else None,
     )
-    if hidden:
-        entries = [entry for entry in entries if entry.identity not in hidden]
+    if view is not None:
+        entries = view.files(entries)
     splits: list[Split] = []
-    for bucket, members in placed([*entries, *extras]).items():
+    for bucket, members in placed(entries).items():
         if not pruner.wants(bucket, members[0].total_buckets):
             continue
         files = tuple(entry.file for entry in members)
