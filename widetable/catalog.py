@@ -49,6 +49,7 @@ from widetable.operations.shown_barriers import ShownBarriers
 from widetable.operations.supported import check_changelog_producer
 from widetable.operations.table_copy import copy_table
 from widetable.option_checks import check_honoured, option_texts
+from widetable.options import TableOptions
 from widetable.paths import (
     DATABASE_SUFFIX,
     TablePaths,
@@ -123,7 +124,7 @@ class Catalog:
         root = self._table_root(name)
         if_not_exists = flag(if_not_exists, "if_not_exists")
         fields, texts = arrow_schema(schema, "schema"), option_texts(options, "options")
-        added, groups = widened_columns(name, fields, texts, self._schema_of)
+        added, groups = widened_columns(name, fields, texts, self._schema_of, TableOptions(texts))
         new = new_schema(
             pa.schema([*fields, *added]),
             primary_key=primary_key,

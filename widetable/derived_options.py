@@ -13,12 +13,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import InvalidError
 from widetable.field_options import DERIVED_OPTION
 from widetable.paths import check_name, table_root
 from widetable.schema import TableSchema
 
 WIDEN_SEQUENCE: Final = "_widen_"
+# The run of all of them: two that are at it do no harm, their rounds have the same numbers.
+WIDENER_RUN: Final = "widener"
 _AROUND_NAME_BYTES: Final = 64
 _TABLE: Final = re.compile(r"^\s*[^\s().,/]+\.[^\s().,/]+\s*$")
 _AS: Final = re.compile(r"\s+as\s+", re.IGNORECASE)
@@ -53,6 +56,12 @@ class WidenOption(NamedTuple):
     def sequence(self) -> str:
         """The column that orders what the widener writes."""
         return f"{WIDEN_SEQUENCE}{self.column}"
+
+    def writer_of(self, fact: str) -> str:
+        """The name of the widener among the writers of a table under barriers, and of its consumer in the dimension.
+        fact: its `db.name`.
+        """
+        return f"widen-{fact}-{self.column}"
 
 
 def index_options(options: Mapping[str, str]) -> list[IndexOption]:
@@ -131,6 +140,16 @@ def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
             widen.key,
             "columns that are not a sequence group of their own",
             f"fields.{widen.sequence}.sequence-group = {listed}",
+        )
+    unordered = set(schema.required_names).difference(
+        schema.primary_keys, *(group.columns for group in schema.sequence_groups)
+    )
+    is_at_barriers = schema.typed_options.get(BARRIER_INTERVAL) is not None
+    if is_at_barriers and unordered and not schema.sequence_fields:
+        raise _wrong(
+            widen.key,
+            f"the column {min(unordered)!r} NOT NULL, which nothing orders, and {BARRIER_INTERVAL.key}",
+            "a nullable column, one of a sequence group, or a sequence.field",
         )
     if widen.column in widen.columns:
         raise _wrong(

@@ -54,6 +54,8 @@ def _maintained(done: MaintenanceResult) -> str:
     ]
     if done.derived_rows:
         parts.append(f"{done.derived_rows} rows of derived tables")
+    if done.derived_barriers:
+        parts.append(f"{done.derived_barriers} barriers of widened columns")
     if done.failures:
         parts.append(f"{done.failures} rounds failed")
     if done.derived_failures:

@@ -29,4 +29,5 @@ class Attempts:
         self.uuid: Final = str(uuid.uuid4())
         self.retries = 0
         self.may_be_in = False
-        self.untouched = Untouched(asked.messages, asked.read_snapshot_id or 0, asked.by.user)
+        read_id, is_at_barrier = asked.read_snapshot_id or 0, asked.barrier is not None
+        self.untouched = Untouched(asked.messages, read_id, asked.by.user, retracted=is_at_barrier)

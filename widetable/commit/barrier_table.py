@@ -13,7 +13,6 @@ from widetable import options as opt
 from widetable import retention_options as retention
 from widetable.barrier_options import BARRIER_INTERVAL, BARRIER_STAGE
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.field_options import DERIVED_OPTION
 from widetable.option import Option
 from widetable.schema import TableSchema
 
@@ -83,9 +82,6 @@ def check_barriers(schema: TableSchema) -> None:
     for option in _NOT_BESIDE:
         if options.get(option):
             raise _unsupported(option.key, repr(schema.options[option.key]), "no such option")
-    for key in schema.options:
-        if DERIVED_OPTION.match(key):
-            raise _unsupported(key, repr(schema.options[key]), "no such option")
 
 
 def check_rows_stay(schema: TableSchema, path: str) -> None:

@@ -31,6 +31,8 @@ from widetable.kernels.key_match import match_keys
 from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.lsm.key_bounds import bounds_of_files
 from widetable.merge.record_expiry import expires_records
+from widetable.row_kind import is_retraction
+from widetable.schema import VALUE_KIND
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -84,11 +86,13 @@ def _is_ever_rescaled(state: TableState) -> bool:
     return SchemaStore(state.file_io, state.paths).is_rescaled()
 
 
-def distinct_keys(state: TableState, files: TouchedFiles) -> pa.RecordBatch:
-    """The keys in files of one partition, as a key batch (lsm.file_rows)."""
+def distinct_keys(
+    state: TableState, files: TouchedFiles, *, retracted: bool = False
+) -> pa.RecordBatch:
+    """The keys in files of one partition, as a key batch (lsm.file_rows). retracted: those of retractions alone."""
     names = list(state.schema.trimmed_primary_key)
     batches = [
-        batch.select(names)
+        (_retractions(batch) if retracted else batch).select(names)
         for bucket, members in files.items()
         for file in members
         for batch in key_batches(state, bucket, file)
@@ -108,30 +112,43 @@ def touched_near(state: TableState, touched: TouchedFiles, bucket: BucketId) -> 
     return {bucket: touched[bucket]} if bucket in touched else {}
 
 
+def _retractions(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = batch.column(VALUE_KIND).to_numpy(zero_copy_only=False)
+    return batch.filter(pa.array(is_retraction(kinds)))
+
+
 def touched_among(
-    state: TableState, keys: pa.RecordBatch, files: TouchedFiles
+    state: TableState, keys: pa.RecordBatch, files: TouchedFiles, *, retracted: bool = False
 ) -> npt.NDArray[np.int64]:
-    """Which keys of a key batch are in files of their partition. Only files that may hold one of them are read."""
+    """Which keys of a key batch are in files of their partition; retracted: in retractions. Only files that may hold
+    one of them are read.
+    """
     found = [np.empty(0, np.int64)]
     for bucket, members in files.items():
         if not (keys.num_rows and members):
             continue
         starts, ends = bounds_of_files(members, state.schema).slices(keys)
         near = [file for file, low, high in zip(members, starts, ends, strict=True) if low < high]
+        if retracted:
+            near = [file for file in near if file.delete_row_count != 0]
         if near:
-            there = distinct_keys(state, {bucket: near})
+            there = distinct_keys(state, {bucket: near}, retracted=retracted)
             found.append(match_keys(keys.columns, there.columns)[0])
     return np.unique(np.concatenate(found))
 
 
 class Untouched:
     """That nobody else wrote the keys of a commit since the snapshot that its rows were made from; asked again on every
-    attempt, each time only about what is new. user: of the commit.
+    attempt, each time only about what is new. user: of the commit. retracted: only what takes rows away counts; of rows
+    that are those of a barrier, as records of later ones are no news for them.
     """
 
-    def __init__(self, messages: Sequence[CommitMessage], read_id: int, user: str) -> None:
+    def __init__(
+        self, messages: Sequence[CommitMessage], read_id: int, user: str, *, retracted: bool
+    ) -> None:
         self._messages = [message for message in messages if message.new_files]
         self._user = user
+        self._retracted = retracted
         self._read_id = read_id
         self._known_id = read_id
 
@@ -150,7 +167,7 @@ class Untouched:
             near = touched_near(state, files, message.bucket_id)
             if near:
                 ours = distinct_keys(state, {message.bucket_id: message.new_files})
-                count += len(touched_among(state, ours, near))
+                count += len(touched_among(state, ours, near, retracted=self._retracted))
         if count:
             raise ConflictError(
                 state.paths.root,

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from widetable.arguments import names
+from widetable.derive.widen_at_barrier import let_wideners_leave
 from widetable.derive.widen_schema import widened_columns
 from widetable.derived_options import widen_options
 from widetable.operations.alteration import alter
@@ -41,7 +42,10 @@ def alter_table(table: OpenTable, change: SchemaChange) -> None:
     """Publish the changed schema; all changes are one step."""
     if widen_options(change.set_options):
         change = _widened(table, change)
+    before = widen_options(table.schema.options)
     alter(table._file_io, table._paths, change)
+    if before:
+        let_wideners_leave(table)
 
 
 def _widened(table: OpenTable, change: SchemaChange) -> SchemaChange:
@@ -52,6 +56,7 @@ def _widened(table: OpenTable, change: SchemaChange) -> SchemaChange:
         fields,
         change.set_options,
         lambda dim: neighbour(table, dim, "option 'widen'").schema,
+        table.schema.typed_options,
     )
     return replace(
         change,

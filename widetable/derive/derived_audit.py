@@ -4,7 +4,8 @@
               index, and there are no more rows in it
     joined    a table that holds a join has, at its newest snapshot, the join of its tables at those of the last round
     widened   in the last commit of the widener that ended a round, facts that nobody wrote since its fact snapshot
-              have the columns of the dim's row at its dim snapshot
+              have the columns of the dim's row at its dim snapshot; in a table under barriers, as of the last barrier
+              of the widener, facts that nobody has deleted since have those of the dim's row as of it
 
 What cannot be looked at, because a snapshot has expired or a table has gone or was altered, is named among what was
 skipped. Raises what audits raise (operations/audit).
@@ -19,6 +20,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.committed import DIGEST
 from widetable.derive.delta_join import joining_of
 from widetable.derive.index_progress import index_columns, index_progress
@@ -27,7 +29,8 @@ from widetable.derive.join_difference import JoinDifference
 from widetable.derive.join_progress import last_round
 from widetable.derive.joined_plan import JoinDefinition, KeyWay, definition_of
 from widetable.derive.row_difference import equal_rows
-from widetable.derive.touched_rows import untouched_rows
+from widetable.derive.touched_rows import rows_not_in, untouched_rows
+from widetable.derive.widen_changes import later_files, lookup_as_of
 from widetable.derive.widen_progress import last_round as last_widened
 from widetable.derive.widen_progress import user_of, widening_of
 from widetable.derive.widening import DIM, FACT
@@ -37,7 +40,8 @@ from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.audit import FOLDED_ROWS, audit_table
 from widetable.operations.audit_report import FINDINGS_PER_LAW, AuditReport, Finding, Findings
-from widetable.operations.neighbour import neighbour
+from widetable.operations.barrier_scan import barrier_views, scan_of_view
+from widetable.operations.neighbour import name_of, neighbour
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import scan_at, view_at
@@ -115,6 +119,9 @@ def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> No
 
 def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> None:
     dim = neighbour(fact, option.table, f"option {option.key!r}")
+    if fact.schema.typed_options.get(BARRIER_INTERVAL) is not None:
+        _audit_widened_at_barrier(fact, dim, option, findings)
+        return
     store, user = fact._committer.snapshots, user_of(option)
     ends = (store.load(id) for id in sorted(store.ids(), reverse=True))
     last = next((s for s in ends if s.commit_user == user and FACT in s.properties), None)
@@ -146,6 +153,36 @@ def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> 
                 _add(findings, "widened", last.id, rows.filter(wrong), text, "others", key)
     except NotFoundError as gone:
         findings.skip(f"law widened of {option.column}: {gone.subject} is {gone.found}")
+
+
+def _audit_widened_at_barrier(
+    fact: OpenTable, dim: OpenTable, option: WidenOption, findings: Findings
+) -> None:
+    law, views = f"law widened of {option.column}", barrier_views(fact)
+    own = views.newest().members.get(option.writer_of(name_of(fact)))
+    if own is None or own.at is None:
+        findings.skip(f"{law}: no round is done")
+        return
+    key = fact.schema.primary_keys
+    names = list(dict.fromkeys([*key, option.column, *option.columns]))
+    try:
+        of_fact, of_dim = views.ahead(own.at, ()), barrier_views(dim).view(own.at)
+        with (
+            held(fact._state(), of_fact.first_id),
+            held(dim._state(), of_dim.first_id),
+            closing(lookup_as_of(dim, of_dim, list(option.columns.values()))) as view,
+        ):
+            later = later_files(fact, own.at)
+            for batch in scan_of_view(fact, of_fact, names, None, fact.schema).to_batches():
+                rows = pa.Table.from_batches([batch])
+                rows = rows_not_in(fact, rows, later, retracted=True)
+                found = view.lookup(one_array(rows.column(option.column)))
+                wrong = pa.array(~equal_rows(rows.select(list(option.columns)), found))
+                findings.checked("widened", rows.num_rows)
+                text = f"the columns of {option.table} as of barrier {own.at}"
+                _add(findings, "widened", views.ids[-1], rows.filter(wrong), text, "others", key)
+    except NotFoundError as gone:
+        findings.skip(f"{law}: {gone.subject} is {gone.found}")
 
 
 def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings) -> None:

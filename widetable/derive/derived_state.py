@@ -16,7 +16,7 @@ from widetable.derive.index_progress import source_of
 from widetable.derive.index_table import find_index
 from widetable.derive.joined_plan import JoinDefinition, definition_of
 from widetable.derive.widen_progress import PIECES, last_round, user_of, widening_of
-from widetable.derive.widen_schema import wanted_columns
+from widetable.derive.widen_schema import check_one_interval, wanted_columns
 from widetable.derive.widening import MILLIS, ROWS
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
@@ -78,6 +78,7 @@ def _joined(out: OpenTable, definition: JoinDefinition) -> DerivedState:
 
 def _widened(fact: OpenTable, option: WidenOption) -> DerivedState:
     dim = neighbour(fact, option.table, f"option {option.key!r}")
+    check_one_interval(option, name_of(fact), fact.schema.typed_options, dim.schema)
     wanted_columns(option, fact.schema.arrow_schema(), dim.schema)
     latest = fact._committer.snapshots.latest()
     done = last_round(widening_of(fact, dim, option), latest)[1]

@@ -9,6 +9,7 @@ schema raises; errors of what is made of it are given back.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +17,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from widetable import join_options
+from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.derive.delta_join import join_round
 from widetable.derive.index_table import feed_index
+from widetable.derive.widen_at_barrier import let_wideners_leave, widen_to_barrier
 from widetable.derive.widening import widen_round
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
 from widetable.errors import ConflictError, NotFoundError, StorageError, WidetableError
@@ -31,6 +34,13 @@ _LOOK_AGAIN_SECONDS: Final = 10.0
 # A fault of ours stops the others as little as one of theirs.
 _SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
+
+
+class _Made(NamedTuple):
+    """rows: that were written. barriers: that were completed."""
+
+    rows: int = 0
+    barriers: int = 0
 
 
 class _Failed(NamedTuple):
@@ -57,27 +67,29 @@ class DerivedTables:
         if latest_id == self._nothing_at and not is_old:
             return Derived()
         makings = dict(_makings(self._table, self._table.schema))
+        with contextlib.suppress(ConflictError, NotFoundError):  # somebody else was faster
+            let_wideners_leave(self._table)
         if not makings:
             self._nothing_at, self._looked_at_seconds = latest_id, time.monotonic()
         self._failed = {key: failed for key, failed in self._failed.items() if key in makings}
-        rows = sum(self._made(key, make) for key, make in makings.items())
-        return Derived(rows, tuple(failed.error for failed in self._failed.values()))
+        made = [self._made(key, make) for key, make in makings.items()]
+        errors = tuple(failed.error for failed in self._failed.values())
+        return Derived(sum(one.rows for one in made), errors, sum(one.barriers for one in made))
 
-    def _made(self, key: str, make: Callable[[], int]) -> int:
-        """How many rows that wrote."""
+    def _made(self, key: str, make: Callable[[], _Made]) -> _Made:
         before = self._failed.get(key)
         if before is not None and time.monotonic() < before.again_seconds:
-            return 0
+            return _Made()
         try:
-            rows = make()
+            made = make()
         except ConflictError as error:
             _log.info("option %r of %s goes again: %s", key, self._table.path, error)
-            return 0
+            return _Made()
         except _SURVIVED as error:
             self._note(key, error, 1 if before is None else before.tries + 1)
-            return 0
+            return _Made()
         self._failed.pop(key, None)
-        return rows
+        return made
 
     def _note(self, key: str, error: Exception, tries: int) -> None:
         pause_millis = wait_millis(INTERVAL_MILLIS, tries)
@@ -101,7 +113,7 @@ class DerivedTables:
         )
 
 
-def _makings(table: OpenTable, schema: TableSchema) -> Iterator[tuple[str, Callable[[], int]]]:
+def _makings(table: OpenTable, schema: TableSchema) -> Iterator[tuple[str, Callable[[], _Made]]]:
     """By the option that asks for it."""
     for index in index_options(schema.options):
         yield index.key, partial(_fed, table, index)
@@ -111,16 +123,19 @@ def _makings(table: OpenTable, schema: TableSchema) -> Iterator[tuple[str, Calla
         yield join_options.LEFT.key, partial(_joined, table)
 
 
-def _fed(table: OpenTable, option: IndexOption) -> int:
+def _fed(table: OpenTable, option: IndexOption) -> _Made:
     done = feed_index(table, option)
-    return 0 if done is None else done.rows
+    return _Made() if done is None else _Made(done.rows)
 
 
-def _widened(table: OpenTable, option: WidenOption) -> int:
-    done = widen_round(table, option)
-    return 0 if done is None else done.rows
+def _widened(table: OpenTable, option: WidenOption) -> _Made:
+    if table.schema.typed_options.get(BARRIER_INTERVAL) is None:
+        done = widen_round(table, option)
+        return _Made() if done is None else _Made(done.rows)
+    at_barrier = widen_to_barrier(table, option)
+    return _Made() if at_barrier is None else _Made(at_barrier.rows, barriers=1)
 
 
-def _joined(table: OpenTable) -> int:
+def _joined(table: OpenTable) -> _Made:
     done = join_round(table)
-    return 0 if done is None else done.rows_added + done.rows_removed
+    return _Made() if done is None else _Made(done.rows_added + done.rows_removed)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.commit.commit_identity import Identity
-from widetable.commit.touched_keys import touched_among, touched_files, touched_near
+from widetable.commit.touched_keys import TouchedFiles, touched_among, touched_files, touched_near
 from widetable.errors import ConflictError, InvalidError
 from widetable.operations.asked_keys import asked_keys
 from widetable.operations.lookup_keys import key_rows
@@ -33,16 +33,25 @@ def untouched_rows(
     """
     committer, state = table._committer, table._state()
     until_id = until_id or committer.snapshots.latest_id() or read_id
-    files = touched_files(state, committer.live_files, read_id, until_id, but_user)
+    return rows_not_in(
+        table, rows, touched_files(state, committer.live_files, read_id, until_id, but_user)
+    )
+
+
+def rows_not_in(
+    table: OpenTable, rows: pa.Table, files: TouchedFiles, *, retracted: bool = False
+) -> pa.Table:
+    """The rows whose keys are in none of these files; retracted: in none of their retractions."""
     if not files or not rows.num_rows:
         return rows
+    state = table._state()
     schema = state.schema
     asked = asked_keys(key_rows(rows.select(list(schema.primary_keys)), schema), schema)
     is_touched = np.zeros(asked.keys.num_rows, np.bool_)
     for bucket, first, end in zip(asked.buckets, asked.starts[:-1], asked.starts[1:], strict=True):
         keys = asked.keys.slice(int(first), int(end - first))
         near = touched_near(state, files, bucket)
-        is_touched[first + touched_among(state, keys, near)] = True
+        is_touched[first + touched_among(state, keys, near, retracted=retracted)] = True
     return rows.filter(pa.array(~is_touched[asked.places]))
 
 
@@ -58,7 +67,7 @@ def append_untouched(
     """
     for tries_left in reversed(range(_TRIES)):
         left = untouched_rows(table, rows, read_id, by.user)
-        messages = _written(table, left) if left.num_rows else []
+        messages = written(table, left)
         try:
             done = append_messages(
                 table, messages, by, properties=properties, read_snapshot_id=read_id
@@ -75,7 +84,10 @@ def append_untouched(
     raise AssertionError("the last try returns or raises")
 
 
-def _written(table: OpenTable, rows: pa.Table) -> list[CommitMessage]:
+def written(table: OpenTable, rows: pa.Table) -> list[CommitMessage]:
+    """Their files, to be committed; none for no rows."""
+    if not rows.num_rows:
+        return []
     with any_writer(table, rows.column_names) as writer:
         writer.write(rows)
         return writer.finish()

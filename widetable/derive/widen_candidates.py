@@ -33,9 +33,9 @@ from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import scan_at, view_at
 from widetable.write.safe_cast import key_cast
 
-_KEYS_AT_ONCE: Final = 1 << 16
+KEYS_AT_ONCE: Final = 1 << 16
 # From this share of the facts on, one scan costs less than lookups.
-_SCAN_SHARE: Final = 1 / 8
+SCAN_SHARE: Final = 1 / 8
 
 
 def candidates(
@@ -59,8 +59,8 @@ def candidates(
             yield pa.Table.from_batches([batch])
         return
     with closing(view_at(fact, fact_id, wanted)) as view:
-        for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
-            rows = view.lookup(keys.slice(start, _KEYS_AT_ONCE))
+        for start in range(0, keys.num_rows, KEYS_AT_ONCE):
+            rows = view.lookup(keys.slice(start, KEYS_AT_ONCE))
             yield rows.filter(rows.column(fact.schema.primary_keys[0]).is_valid())
 
 
@@ -77,12 +77,12 @@ def _keys(
         changed = _changed_keys(dim, option, *of_dim)
     except NotFoundError:  # a range that has expired
         return None
-    limit = _SCAN_SHARE * _rows_at(fact, of_fact[1])
+    limit = SCAN_SHARE * _rows_at(fact, of_fact[1])
     if touched.num_rows > limit:
         return None
     if not changed.num_rows:
         return touched
-    followed = _followed(fact, option, changed, of_fact[1])
+    followed = followed_by_index(fact, option, changed, of_fact[1])
     if followed is None or touched.num_rows + followed.num_rows > limit:
         return None
     given = key_rows(pa.concat_tables([touched, followed]), fact.schema)
@@ -98,10 +98,11 @@ def _touched(fact: OpenTable, after_id: int, until_id: int) -> pa.Table:
         whole_keys(distinct_keys(state, {bucket: members}), bucket, state.schema)
         for bucket, members in files.items()
     ]
-    return pa.Table.from_batches(batches, _nullable_keys(fact))
+    return pa.Table.from_batches(batches, nullable_keys(fact))
 
 
-def _nullable_keys(table: OpenTable) -> pa.Schema:
+def nullable_keys(table: OpenTable) -> pa.Schema:
+    """Of keys that are given, or were found."""
     fields = table.schema.arrow_schema(table.schema.primary_keys)
     return pa.schema([field.with_nullable(True) for field in fields])
 
@@ -119,10 +120,12 @@ def _changed_keys(dim: OpenTable, option: WidenOption, after_id: int, until_id: 
     return pa.concat_tables(found)
 
 
-def _followed(
+def followed_by_index(
     fact: OpenTable, option: WidenOption, changed: pa.Table, fact_id: int
 ) -> pa.Table | None:
-    """Keys of the facts that refer to these; None: no index says."""
+    """Keys of the facts that refer to these rows of the dim, by an index that has come to that snapshot, or further;
+    None: there is none.
+    """
     fitting = [
         each for each in index_options(fact.schema.options) if each.columns == (option.column,)
     ]

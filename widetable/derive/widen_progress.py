@@ -94,8 +94,7 @@ def digest_of(of: Widening, pair: Pair, done: Pair | None, *, is_last: bool) -> 
 
 def keep_snapshots(of: Widening, pair: Pair) -> None:
     """Let consumers hold these snapshots and all later ones, for the next round."""
-    column = of.option.column
-    names = f"widen-{column}", f"widen-{name_of(of.fact)}-{column}"
+    names = f"widen-{of.option.column}", of.option.writer_of(name_of(of.fact))
     for table, name, id in zip((of.fact, of.dim), names, pair, strict=True):
         if table._consumers.next_snapshot(name) != id:
             table._consumers.record(name, id)

@@ -13,8 +13,11 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_table import one_interval
 from widetable.derived_options import WidenOption, widen_options
 from widetable.errors import InvalidError
+from widetable.options import TableOptions
 from widetable.schema import TableSchema
 
 # The newest schema of a table by `db.name`. Raises NotFoundError.
@@ -22,17 +25,35 @@ SchemaOf: TypeAlias = Callable[[str], TableSchema]
 
 
 def widened_columns(
-    name: str, fields: pa.Schema, options: Mapping[str, str], schema_of: SchemaOf
+    name: str,
+    fields: pa.Schema,
+    options: Mapping[str, str],
+    schema_of: SchemaOf,
+    typed: TableOptions,
 ) -> tuple[list[pa.Field], dict[str, str]]:
-    """(columns to add at the end, options to add). name: `db.name` of the fact."""
+    """(columns to add at the end, options to add). name: `db.name` of the fact. options: that may widen it; typed: all
+    that it has.
+    """
     added: list[pa.Field] = []
     groups: dict[str, str] = {}
     for widen in widen_options(options):
         check_acyclic(name, widen, schema_of)
-        wanted = wanted_columns(widen, fields, schema_of(widen.table))
+        dim = schema_of(widen.table)
+        check_one_interval(widen, name, typed, dim)
+        wanted = wanted_columns(widen, fields, dim)
         added += [field for field in wanted if field.name not in fields.names]
         groups.setdefault(f"fields.{widen.sequence}.sequence-group", ",".join(widen.columns))
     return added, {key: value for key, value in groups.items() if key not in options}
+
+
+def check_one_interval(
+    widen: WidenOption, fact: str, options: TableOptions, dim: TableSchema
+) -> None:
+    """Refuse a dim that is not under the barriers of the fact, if that is under any: it is read as of these."""
+    interval = options.get(BARRIER_INTERVAL)
+    if interval is not None:
+        intervals = {fact: interval, widen.table: dim.typed_options.get(BARRIER_INTERVAL)}
+        one_interval(f"option {widen.key!r}", intervals)
 
 
 def check_acyclic(name: str, widen: WidenOption, schema_of: SchemaOf) -> None:

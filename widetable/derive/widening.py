@@ -23,19 +23,15 @@ were faster again and again, and what reading and writing raises.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from widetable import options as opt
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.touched_keys import touched_files
-from widetable.derive.row_difference import equal_rows
 from widetable.derive.touched_rows import append_untouched
 from widetable.derive.widen_candidates import candidates
 from widetable.derive.widen_progress import (
@@ -48,16 +44,15 @@ from widetable.derive.widen_progress import (
     user_of,
     widening_of,
 )
+from widetable.derive.widen_rows import asked_columns, differing, pieces
 from widetable.derive.widen_schema import wanted_columns
 from widetable.derived_options import WidenOption
 from widetable.errors import ConflictError, InvalidError
-from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.held_lease import held_lease
 from widetable.operations.neighbour import neighbour
 from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import view_at
-from widetable.schema import TableSchema
 
 FACT, DIM, ROWS, MILLIS = "widen.fact", "widen.dim", "widen.rows", "widen.millis"
 
@@ -116,7 +111,7 @@ def _is_idle(fact: OpenTable, option: WidenOption, done: Pair, pair: Pair) -> bo
 def _widened(of: _Round) -> WidenRound | None:
     began_seconds = time.monotonic()
     rows = commits = 0
-    for piece, is_last in _with_last(_pieces(of.widening.fact, _differing(of))):
+    for piece, is_last in pieces(of.widening.fact, _differing(of)):
         properties = {}
         if is_last:
             millis = int(1000 * (time.monotonic() - began_seconds))
@@ -133,67 +128,11 @@ def _widened(of: _Round) -> WidenRound | None:
 
 
 def _differing(of: _Round) -> Iterator[pa.Table]:
-    """What is to be written: the key, columns that every writer must carry, the widened ones. Empty first: the last
-    piece may have no rows.
-    """
     fact, dim, option, _ = of.widening
-    schema = fact.schema
-    carried = [name for name in _carried(schema) if name not in option.columns]
-    names = [*carried, *option.columns, option.sequence]
-    yield _nullable(schema, names).empty_table()
+    asked = asked_columns(fact.schema, option)
     with closing(view_at(dim, of.pair.dim_id, list(option.columns.values()))) as view:
-        asked = [*carried, *option.columns, option.sequence]
-        for rows in candidates(fact, dim, option, of.pair, of.done, asked):
-            found = view.lookup(one_array(rows.column(option.column)))
-            same = equal_rows(rows.select(list(option.columns)), found)
-            numbers = _numbers(of.number, rows.column(option.sequence))
-            arrays = [*rows.select(carried).columns, *found.columns, numbers]
-            written = pa.Table.from_arrays(arrays, schema=_nullable(schema, names))
-            yield written.filter(pa.array(~same))
-
-
-def _numbers(number: int, before: pa.ChunkedArray) -> pa.ChunkedArray:
-    """That of the round; higher for rows with a higher one, which somebody wrote while they were not widened, or a
-    widener that nobody remembers (decision 0005): theirs would win for good.
-    """
-    return pc.max_element_wise(pa.scalar(number, pa.int64()), pc.add(before, 1))
-
-
-def _nullable(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
-    return pa.schema([schema.arrow_schema([name]).field(0).with_nullable(True) for name in names])
-
-
-def _carried(schema: TableSchema) -> list[str]:
-    """The key, and what no batch may lack, with the rest of its sequence group: these have the values of now, as nobody
-    wrote them since.
-    """
-    required = {*schema.required_names, *schema.sequence_fields}
-    groups = [group.columns for group in schema.sequence_groups]
-    names = (*schema.primary_keys, *required, *chain(*(g for g in groups if required & set(g))))
-    return list(dict.fromkeys(names))
-
-
-def _pieces(fact: OpenTable, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Joined and cut to what one commit takes; one at least."""
-    most = fact.schema.typed_options.get(opt.WIDEN_PIECE_ROWS)
-    waiting: list[pa.Table] = []
-    count = 0
-    for table in tables:
-        waiting.append(table)
-        count += table.num_rows
-        while count > most:
-            joined = pa.concat_tables(waiting)
-            yield joined.slice(0, most)
-            waiting, count = [joined.slice(most)], count - most
-    yield pa.concat_tables(waiting)
-
-
-def _with_last(pieces: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
-    before = next(pieces, None)
-    while before is not None:
-        piece = next(pieces, None)
-        yield before, piece is None
-        before = piece
+        found = candidates(fact, dim, option, of.pair, of.done, asked)
+        yield from differing(fact.schema, option, of.number, found, view)
 
 
 def _committed(of: _Round, piece: pa.Table, by: Identity, properties: dict[str, str]) -> int | None:

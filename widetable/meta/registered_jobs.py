@@ -1,7 +1,8 @@
 """Which jobs there are: those whose registration is in force, and those whose writer a table still waits for.
 
 A job whose process has ended without leaving goes on to hold its columns and its table: it may come back. A writer
-that a table waits for without a registration is a job of unknown columns. Raises what reading snapshots raises.
+that a table waits for without a registration is a job of unknown columns; but a widener, which the options of its table
+declare, whether it runs or not. Raises what reading snapshots raises.
 """
 
 from __future__ import annotations
@@ -20,21 +21,23 @@ from widetable.commit.writer_registration import (
     RegisteredJob,
     registrations,
 )
+from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
 from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.open_table import OpenTable
 
 
 @dataclass(frozen=True)
 class JobsOfTable:
-    """state: of its barriers. notes: registrations, in force or not."""
+    """state: of its barriers. notes: registrations, in force or not. wideners: that its options declare."""
 
     name: str
     state: BarrierState
     notes: tuple[RegisteredJob, ...]
+    wideners: tuple[Job, ...] = ()
 
     def live(self) -> list[Job]:
         """Each with what it is to this table: the others among its sinks are left out."""
-        noted = {note.job.name for note in self.notes}
+        noted = {job.name for job in (*(note.job for note in self.notes), *self.wideners)}
         registered = [
             self._here(note.job)
             for note in self.notes
@@ -45,7 +48,7 @@ class JobsOfTable:
             for name, member in sorted(self.state.members.items())
             if name not in noted
         ]
-        return [*registered, *unregistered]
+        return [*registered, *self.wideners, *unregistered]
 
     def alive(self) -> set[str]:
         """Jobs whose registration is in force: their process renews it."""
@@ -60,7 +63,13 @@ def jobs_of(name: str, table: OpenTable, clock: Clock) -> JobsOfTable:
     """Of a table under barriers."""
     # Registrations first: who leaves does so before it takes its registration away.
     notes = tuple(registrations(table._file_io, table._paths, clock))
-    return JobsOfTable(name, barrier_views(table).newest(), notes)
+    state, options = barrier_views(table).newest(), widen_options(table.schema.options)
+    return JobsOfTable(name, state, notes, tuple(_widener(name, option) for option in options))
+
+
+def _widener(fact: str, option: WidenOption) -> Job:
+    sink = JobSink(fact, (*option.columns, option.sequence))
+    return Job(option.writer_of(fact), DERIVED, RUNNING, (option.table,), (sink,), WIDENER_RUN)
 
 
 def merged(jobs: Iterable[Job], leads: Mapping[str, str] | None = None) -> list[Job]:

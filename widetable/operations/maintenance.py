@@ -97,14 +97,21 @@ class Upkeep:
 
 
 class Derived(NamedTuple):
-    """What was done about all that is made of a table. rows: written. errors: of what failed."""
+    """What was done about all that is made of a table. rows: written. errors: of what failed. barriers: that wideners
+    have completed.
+    """
 
     rows: int = 0
     errors: tuple[Exception, ...] = ()
+    barriers: int = 0
 
     @property
     def result(self) -> MaintenanceResult:
-        return MaintenanceResult(derived_rows=self.rows, derived_failures=len(self.errors))
+        return MaintenanceResult(
+            derived_rows=self.rows,
+            derived_failures=len(self.errors),
+            derived_barriers=self.barriers,
+        )
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ class MaintenanceResult:
     """What was done, of one round or of all. waits: rounds in which another maintainer had the lease. failures: rounds
     that failed. snapshot_id: of the last compaction. freed_files, freed_bytes: of expired snapshots and of orphans.
     damaged_buckets: that were passed by in a round, at most. derived_rows: written to what is made of the table;
-    derived_failures: how much of it failed in a round, at most.
+    derived_failures: how much of it failed in a round, at most; derived_barriers: that its wideners completed.
     """
 
     __module__ = "widetable"
@@ -130,6 +137,7 @@ class MaintenanceResult:
     damaged_buckets: int = 0
     derived_rows: int = 0
     derived_failures: int = 0
+    derived_barriers: int = 0
 
     @property
     def is_idle(self) -> bool:
@@ -151,6 +159,7 @@ class MaintenanceResult:
             max(self.damaged_buckets, other.damaged_buckets),
             self.derived_rows + other.derived_rows,
             max(self.derived_failures, other.derived_failures),
+            self.derived_barriers + other.derived_barriers,
         )
 
 

@@ -56,9 +56,23 @@ class BarrierChanges:
             first = self.position(start) if start else self._before_all(start)
             ids = list(range(first + 1, self.position(end) + 1))
         else:
-            ids = list(self._commits(start, end))
+            ids = self.commits(start, end)
         self._check_one_producer(ids)
         return ids
+
+    def commits(self, start: int, end: int | None = None) -> list[int]:
+        """Whose records belong to barriers after `start` up to `end`, complete or not; None: to all after it. The
+        table's producer does not matter. Raises NotFoundError where some have expired.
+        """
+        ids, state = self._views.ids, self._views.state
+        self._check_kept(start)
+        first, last = bisect_right(ids, start, key=lambda id: state(id).highest), len(ids)
+        if end is not None:
+            last = bisect_left(ids, end, key=lambda id: state(id).frontier) + 1
+        labels = ((id, self._views.label(id)) for id in ids[first:last])
+        return [
+            i for i, of in labels if of is not None and start < of and (end is None or of <= end)
+        ]
 
     def check_start(self, start: int) -> None:
         """Raises NotFoundError where changes after a complete barrier cannot be read, or not all of them."""
@@ -135,15 +149,6 @@ class BarrierChanges:
 
     def _has_moved(self, id: int, barrier: int) -> bool:
         return is_past(self._views.state(id), barrier)
-
-    def _commits(self, start: int, end: int) -> Iterator[int]:
-        ids = self._views.ids
-        self._check_kept(start)
-        last = bisect_left(ids, end, key=lambda id: self._views.state(id).frontier)
-        for id in ids[: last + 1]:
-            label = self._views.label(id)
-            if label is not None and start < label <= end:
-                yield id
 
     def _check_kept(self, start: int) -> None:
         """Refuse where commits after a barrier have expired."""

@@ -42,7 +42,7 @@ def test_case_29_the_law_holds_after_every_round(
     has_index: bool, scan_share: float, piece_rows: int, steps: list[tuple[Any, ...]]
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(widen_candidates, "_SCAN_SHARE", 100 * scan_share)
+        patch.setattr(widen_candidates, "SCAN_SHARE", 100 * scan_share)
         options = {"widetable.widen-piece-rows": str(piece_rows)}
         shop = Shop(folder, **options, **({"index.cust": "db.by_cust"} if has_index else {}))
         for step, *of in steps:

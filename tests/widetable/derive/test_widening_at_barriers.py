@@ -1,0 +1,408 @@
+"""Widened columns of tables under barriers: those of the dim as of each barrier, whatever comes when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from tests.barrier_tables import commit_without_barriers
+from tests.tallies import Note
+from tests.widetable.derive.orders import (
+    COMMON,
+    DIM,
+    DIM_SCHEMA,
+    FACT,
+    FACT_SCHEMA,
+    INTERVAL,
+    WIDENER,
+    Orders,
+)
+from widetable.derive import widen_at_barrier, widen_changes
+from widetable.derive.widen_at_barrier import next_widened
+from widetable.derived_options import widen_options
+from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.operations.barrier_scan import barrier_views
+from widetable.operations.table_commit import append_messages
+from widetable.read.next_barrier import Available
+
+_STEPS = 60
+
+
+class Killed(BaseException):
+    """At a step."""
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Orders:
+    made = Orders(tmp_path)
+    made.round()  # joins
+    made.write("dim", {7: ("Oslo", 1), 8: ("Rome", 2)}, 10)
+    return made
+
+
+def test_a_barrier_waits_for_the_widener_and_shows_the_dim_as_of_it(orders: Orders) -> None:
+    orders.write("cust", {1: 7, 2: 8, 3: None}, 10)
+    orders.write("amount", {1: 100, 2: 200}, 10)
+    with pytest.raises(NotFoundError, match=WIDENER):
+        orders.as_of()
+    orders.write("dim", {7: ("Bergen", 3)}, 20)
+    orders.write("cust", {2: 7}, 20)
+    assert orders.round() == 2
+    assert orders.as_of() == (10, orders.expected(10))
+    assert orders.expected(10)[1] == (7, 100, "Oslo", 1)
+    orders.writers["amount"].complete(20)
+    assert orders.round() == 2
+    assert orders.as_of(20) == (20, orders.expected(20))
+    assert orders.as_of(10) == (10, orders.expected(10))
+
+
+def test_a_dim_that_is_behind_is_waited_for(orders: Orders) -> None:
+    for barrier in (10, 20, 30):
+        orders.write("cust", {1: 7}, barrier)
+        orders.writers["amount"].complete(barrier)
+    orders.round()
+    assert orders.as_of()[0] == 10
+    assert orders.round() == 0
+    orders.write("dim", {7: None}, 30)
+    while orders.frontiers()[WIDENER] < 30:
+        orders.round()
+    assert orders.as_of() == (30, orders.expected(30))
+    assert orders.as_of()[1][1] == (7, None, None, None)
+
+
+def test_changes_have_the_widened_columns_of_their_barrier(orders: Orders) -> None:
+    orders.write("cust", {1: 7}, 10)
+    orders.writers["amount"].complete(10)
+    orders.round()
+    orders.write("dim", {7: ("Bergen", 3)}, 20)
+    orders.write("amount", {1: 5}, 20)
+    orders.writers["cust"].complete(20)
+    orders.round()
+    names = ["id", "cust", "amount", "city", "grade"]
+    changes = orders.fact.changes(10, 20, names, mode="barrier").to_pylist()
+    assert [tuple(change[name] for name in ("_row_kind", *names)) for change in changes] == [
+        ("-U", 1, 7, None, "Oslo", 1),
+        ("+U", 1, 7, 5, "Bergen", 3),
+    ]
+
+
+def test_rows_that_later_records_delete_stay_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = {"fields.ts.sequence-group": "cust"}
+    orders = Orders(tmp_path, **group, **{"partial-update.remove-record-on-sequence-group": "ts"})
+    orders.round()
+    orders.write("dim", {7: ("Oslo", 1)}, 10)
+    orders.write("cust", {1: 7, 2: 7, 3: 7}, 10)
+    orders.writers["amount"].complete(10)
+
+    def delete(id: int) -> None:
+        nothing = pa.array([None], pa.int64())
+        rows = {"id": [id], "cust": nothing, "ts": [20], "_row_kind": ["-D"]}
+        orders.writers["cust"].write(rows, barrier=20)
+
+    delete(1)
+    real = append_messages
+
+    def at_the_last_moment(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(widen_at_barrier, "append_messages", real)
+        delete(2)
+        return real(*given, **named)
+
+    monkeypatch.setattr(widen_at_barrier, "append_messages", at_the_last_moment)
+    orders.round()
+    assert sorted(orders.fact.scan(["id"]).to_arrow()["id"].to_pylist()) == [3]
+    assert orders.as_of()[0] == 10
+    assert orders.as_of()[1][3] == (7, None, "Oslo", 1)
+    for who in ("cust", "amount", "dim"):
+        orders.writers[who].complete(20)
+    orders.round()
+    assert orders.as_of(20) == (20, {3: (7, None, "Oslo", 1)})
+    assert not orders.fact.audit().findings
+
+
+def test_what_another_client_writes_is_widened_with_the_next_barrier(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where that came while the widener was at the barrier that it belongs to."""
+    monkeypatch.setattr(widen_changes, "SCAN_SHARE", 100)
+    orders.write("cust", {1: 7}, 10)
+    orders.writers["amount"].complete(10)
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(widen_at_barrier, "append_messages", append_messages)
+        commit_without_barriers(orders.fact, {"id": [5], "cust": [8]})
+        return append_messages(*given, **named)
+
+    monkeypatch.setattr(widen_at_barrier, "append_messages", meanwhile)
+    orders.round()
+    assert orders.as_of()[1][5] == (8, None, None, None)
+    for who in ("cust", "amount", "dim"):
+        orders.writers[who].complete(20)
+    orders.round()
+    assert orders.as_of()[1][5] == (8, None, "Rome", 2)
+
+
+def test_later_records_of_a_row_do_not_hold_the_widener_up(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.write("cust", {1: 7}, 10)
+    orders.writers["amount"].complete(10)
+    commits = 0
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        nonlocal commits
+        commits += 1
+        orders.write("cust", {1: 8}, 20, all=False)
+        return append_messages(*given, **named)
+
+    monkeypatch.setattr(widen_at_barrier, "append_messages", meanwhile)
+    orders.round()
+    assert orders.as_of() == (10, {1: (7, None, "Oslo", 1)})
+    assert commits == 1
+
+
+def test_two_wideners_of_a_table_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """And one whose foreign key another one gives waits for that."""
+    orders = Orders(tmp_path)
+    other = orders.catalog.create_table(
+        "db.cities",
+        pa.schema([("city", pa.string()), ("land", pa.string())]),
+        primary_key=["city"],
+        options=COMMON,
+    )
+    orders.fact.alter_options(
+        {"widen.city": "db.cities(land)", "widen.amount": f"{DIM}(city as to)"}
+    )
+    cities = orders.catalog.writer("db.cities", "cities")
+    orders.round()
+    for barrier, land in ((10, "NO"), (20, "Norge")):
+        cities.write({"city": ["Oslo"], "land": [land]}, barrier=barrier, complete=True)
+        orders.write("dim", {7: ("Oslo", 1), 8: ("Rome", barrier)}, barrier)
+        orders.write("cust", {1: 7}, barrier)
+        orders.write("amount", {1: 8}, barrier)
+        orders.round()
+        orders.round()
+        orders.round()
+        rows = orders.fact.scan(["city", "land", "to"], barrier=barrier).to_arrow().to_pylist()
+        assert rows == [{"city": "Oslo", "land": land, "to": "Rome"}]
+    assert not other.audit().findings
+    assert not orders.fact.audit().findings
+
+
+def test_which_barrier_a_widener_takes(orders: Orders) -> None:
+    for barrier in (10, 20, 30, 40, 50):
+        for who in ("cust", "amount", "dim"):
+            if (who, barrier) != ("dim", 10):
+                orders.writers[who].complete(barrier)
+    orders.round()
+    assert orders.as_of()[0] == 50, "at first the newest"
+    for barrier in (60, 70, 80, 90):
+        for who in ("cust", "amount", "dim"):
+            orders.writers[who].complete(barrier)
+    taken: list[int] = []
+    while not taken or orders.frontiers()[WIDENER] < 90:
+        orders.round()
+        taken.append(orders.frontiers()[WIDENER])
+    assert taken == [80, 90], "then the roundest, as jobs do"
+
+
+def test_a_widener_whose_option_is_gone_is_waited_for_no_more(orders: Orders) -> None:
+    orders.write("cust", {1: 7}, 10)
+    orders.writers["amount"].complete(10)
+    assert orders.frontiers().keys() == {"orders", "payments", WIDENER}
+    orders.fact.alter_options(remove_options=["widen.cust"])
+    assert orders.frontiers().keys() == {"orders", "payments"}
+    assert orders.as_of()[0] == 10
+
+
+def test_the_topology_knows_of_the_widener(orders: Orders) -> None:
+    topology = orders.catalog.topology()
+    assert topology.downstream(DIM) == [FACT]
+    (job,) = (job for job in topology.jobs() if job.name == WIDENER)
+    assert (job.sources, job.kind) == ((DIM,), "derived")
+    with pytest.raises(ConflictError, match=WIDENER):
+        topology.register("back", sources=[FACT], sinks={DIM: None})
+
+
+def test_a_dim_under_other_barriers_or_none_is_refused(tmp_path: Path) -> None:
+    catalog = wt.Catalog(tmp_path)
+    for interval in (None, "20 ms"):
+        options = {**COMMON, "widetable.barrier-interval": interval or "1 ms"}
+        if interval is None:
+            del options["widetable.barrier-interval"]
+        name = f"db.dim_{(interval or 'none')[:2]}"
+        catalog.create_table(name, DIM_SCHEMA, primary_key=["id"], options=options)
+        widened = {**COMMON, "merge-engine": "partial-update", "widen.cust": f"{name}(city)"}
+        with pytest.raises(InvalidError, match="barrier-interval"):
+            catalog.create_table(FACT, FACT_SCHEMA, primary_key=["id"], options=widened)
+
+
+def test_a_column_that_every_row_must_carry_is_ordered(tmp_path: Path) -> None:
+    catalog = wt.Catalog(tmp_path)
+    catalog.create_table(DIM, DIM_SCHEMA, primary_key=["id"], options=COMMON)
+    schema = pa.schema([*FACT_SCHEMA, pa.field("must", pa.int64(), nullable=False)])
+    options = {**COMMON, "merge-engine": "partial-update", "widen.cust": f"{DIM}(city)"}
+    with pytest.raises(InvalidError, match="'must' NOT NULL"):
+        catalog.create_table(FACT, schema, primary_key=["id"], options=options)
+
+
+class _History:
+    """Random steps, and what must hold between them."""
+
+    def __init__(self, folder: Path, rng: random.Random, options: dict[str, str]) -> None:
+        self.orders = Orders(folder, **options)
+        self.orders.round()  # barriers from here on are widened
+        self.rng = rng
+        self.at = dict.fromkeys(self.orders.writers, INTERVAL)
+        self.kills = self.checked = 0
+
+    def step(self, patch: pytest.MonkeyPatch) -> None:
+        steps: list[Callable[[], None]] = [self._write] * 5 + [self._complete] * 3
+        steps += [lambda: self._round(patch)] * 3 + [self._compact, self._expire, self._foreign]
+        self.rng.choice(steps)()
+
+    def check(self) -> None:
+        """All barriers that both tables have, and are kept."""
+        try:
+            newest, _ = self.orders.as_of()
+        except NotFoundError:
+            return
+        for barrier in range(INTERVAL, newest + 1, INTERVAL):
+            try:
+                found = self.orders.as_of(barrier)[1]
+            except NotFoundError:
+                continue
+            assert found == self.orders.expected(barrier), barrier
+            self.checked += 1
+
+    def finish(self) -> None:
+        newest = max(self.at.values()) + INTERVAL
+        for writer in self.orders.writers.values():
+            writer.complete(newest)
+        while self.orders.frontiers().get(WIDENER, 0) < newest:
+            self.orders.round()
+        assert self.orders.as_of() == (newest, self.orders.expected(newest))
+
+    def _write(self) -> None:
+        who, ids = (
+            self.rng.choice(list(self.at)),
+            self.rng.sample(range(12), self.rng.randint(1, 6)),
+        )
+        values: dict[int, Any]
+        if who == "dim":
+            values = {
+                id % 5: self.rng.choice([None, (self.rng.choice("OPQR"), self.rng.randint(0, 3))])
+                for id in ids
+            }
+        elif who == "cust":
+            values = {id: self.rng.randint(0, 5) for id in ids}
+        else:
+            values = {id: self.rng.randint(0, 99) for id in ids}
+        all = self.rng.random() < 0.5
+        self.orders.write(who, values, self.at[who], all=all)
+        if all:
+            self.at[who] += INTERVAL
+
+    def _complete(self) -> None:
+        who = min(self.at, key=lambda who: (self.at[who], self.rng.random()))
+        self.at[who] += INTERVAL * self.rng.randint(0, 2)
+        self.orders.writers[who].complete(self.at[who])
+        self.at[who] += INTERVAL
+
+    def _round(self, patch: pytest.MonkeyPatch) -> None:
+        left, real = self.rng.choice([None, None, 0, 1]), append_messages
+
+        def commit(*given: Any, **named: Any) -> Any:
+            nonlocal left
+            if left == 0:
+                raise Killed
+            left = None if left is None else left - 1
+            return real(*given, **named)
+
+        with patch.context() as here:
+            here.setattr(widen_at_barrier, "append_messages", commit)
+            try:
+                self.orders.round()
+            except Killed:
+                self.kills += 1
+
+    def _compact(self) -> None:
+        self.rng.choice([self.orders.fact, self.orders.dim]).compact(full=self.rng.random() < 0.5)
+
+    def _expire(self) -> None:
+        self.rng.choice([self.orders.fact, self.orders.dim]).expire_snapshots(1, 3)
+
+    def _foreign(self) -> None:
+        """A reader of another kind, in between."""
+        self.orders.fact.scan().to_arrow()
+
+
+@pytest.mark.parametrize("scan_share", [0.0, 100.0])
+@pytest.mark.parametrize("options", [{}, {"index.cust": "db.by_cust"}], ids=["plain", "index"])
+def test_each_barrier_has_the_columns_of_the_dim_as_of_it(
+    tmp_path: Path,
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
+    scan_share: float,
+    options: dict[str, str],
+    tally: Note,
+) -> None:
+    """The rows of all writers, and the widened columns, at every barrier; with wideners that are killed."""
+    monkeypatch.setattr(widen_changes, "SCAN_SHARE", scan_share)
+    history = _History(tmp_path, rng, {"widetable.widen-piece-rows": "2", **options})
+    for _ in range(_STEPS):
+        history.step(monkeypatch)
+        if rng.random() < 0.3:
+            history.check()
+    history.finish()
+    history.check()
+    assert not history.orders.fact.audit().findings
+    assert history.checked
+    tally(barriers=history.checked, kills=history.kills)
+
+
+def test_the_pure_choice_takes_none_where_none_is_new(orders: Orders) -> None:
+    state = barrier_views(orders.fact).newest()
+    schema = orders.fact.schema
+    (option,) = widen_options(schema.options)
+    assert next_widened(state, FACT, schema, option, Available([(10, 50)])) is None
+    orders.writers["cust"].complete(40)
+    orders.writers["amount"].complete(30)
+    state = barrier_views(orders.fact).newest()
+    assert next_widened(state, FACT, schema, option, Available([(10, 50)])) == 30
+    assert next_widened(state, FACT, schema, option, Available([(10, 20)])) == 20
+    assert next_widened(state, FACT, schema, option, Available([])) is None
+
+
+def test_a_revision_of_the_dim_takes_the_fact_back_with_it(tmp_path: Path) -> None:
+    """And refuses where that would lose rows from outside."""
+    orders = Orders(tmp_path)
+    orders.catalog.create_table("db.crm", DIM_SCHEMA, primary_key=["id"], options=COMMON)
+    crm = orders.catalog.writer("db.crm", "crm")
+    orders.catalog.topology().register("customers", sources=["db.crm"], sinks={DIM: None})
+    orders.writers["dim"] = orders.catalog.writer(DIM, "customers")
+    orders.round()
+    for barrier, city in ((10, "Oslo"), (20, "Bergen")):
+        crm.complete(barrier)
+        orders.write("dim", {7: (city, 1)}, barrier)
+        orders.write("cust", {1: 7}, barrier)
+        orders.writers["amount"].complete(barrier)
+        orders.round()
+    with pytest.raises(InvalidError, match="orders, whose rows from outside"):
+        orders.catalog.revise(DIM, to=10)
+    for who in ("cust", "amount"):
+        orders.writers[who].leave()
+    assert {t.table for t in orders.catalog.revise(DIM, to=10).tables} == {DIM, FACT}
+    assert orders.as_of() == (10, {1: (7, None, "Oslo", 1)})
+    orders.writers["dim"] = orders.catalog.writer(DIM, "customers")
+    orders.write("dim", {7: ("Paris", 1)}, 20)
+    orders.round()
+    assert orders.as_of() == (20, {1: (7, None, "Paris", 1)})
+    assert not orders.fact.audit().findings

@@ -1,0 +1,246 @@
+"""Widening in a table under barriers: its columns are those of the dim at each barrier, exactly (0052).
+
+    writers   ── label T ──►  fact as of T  ─┐
+                                             ├─ compared ─► what differs, label T; the last commit completes T
+    the dim   ── complete to T ─► dim as of T┘
+
+The widener is a derived writer of the fact, which waits for it: `widen-<fact>-<fk>`. It takes a barrier that the others
+have completed and that the dim has, by the rule that jobs go by (`next_barrier`), and reads both
+as of it, whatever came later. It looks at what was written in (P, T], P the barrier before, and at the facts whose
+foreign key leads to such a row of the dim; at all facts in the first round, and where P is not known any more.
+
+Records of later barriers do not matter, as each column has one writer; but what takes a row away does: a row that is
+gone by now would come back, so it is left as it is. Its columns are right again if it is written once more.
+
+Raises NotFoundError for a dim that is not there and barriers that have expired, InvalidError for one that does not fit
+or is under other barriers, ConflictError where others were faster, and what reading and writing raises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from widetable.arguments import LARGEST
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_state import BarrierState
+from widetable.commit.barrier_step import Act, BarrierStep
+from widetable.commit.commit_identity import Identity
+from widetable.derive.touched_rows import rows_not_in, written
+from widetable.derive.widen_changes import (
+    DoneBarrier,
+    ReadBarrier,
+    asked_facts,
+    later_files,
+    lookup_as_of,
+)
+from widetable.derive.widen_progress import (
+    PIECES,
+    Pair,
+    Widening,
+    digest_of,
+    keep_snapshots,
+    last_round,
+    user_of,
+    widening_of,
+)
+from widetable.derive.widen_rows import asked_columns, differing, pieces
+from widetable.derive.widen_schema import check_one_interval, wanted_columns
+from widetable.derive.widening import MILLIS, ROWS, WidenRound
+from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
+from widetable.errors import ConflictError
+from widetable.operations.barrier_scan import active_revision, barrier_views
+from widetable.operations.barrier_writer import let_leave, value_ids
+from widetable.operations.held_lease import held_lease
+from widetable.operations.neighbour import name_of, neighbour
+from widetable.operations.newest_snapshot import held
+from widetable.operations.open_table import OpenTable
+from widetable.operations.table_commit import append_messages, discard
+from widetable.read.barrier_view import BarrierViews
+from widetable.read.next_barrier import Available, next_barrier
+from widetable.schema import TableSchema
+
+_TRIES: Final = 8
+
+
+def let_wideners_leave(fact: OpenTable) -> None:
+    """A table under barriers waits no more for those whose options it has not any more."""
+    if fact.schema.typed_options.get(BARRIER_INTERVAL) is None:
+        return
+    options = widen_options(fact.schema.options)
+    wanted = {option.writer_of(name_of(fact)) for option in options}
+    for writer, member in barrier_views(fact).newest().members.items():
+        if member.run == WIDENER_RUN and writer not in wanted:
+            let_leave(fact, writer)
+
+
+class _BarrierRound(NamedTuple):
+    """pair: snapshots by which the round is known again; done: that of the round before, and its barrier; None where
+    nobody knows them. after: up to which barrier the widener's records are in, 0 for none.
+    """
+
+    widening: Widening
+    number: int
+    pair: Pair
+    done: Pair | None
+    before: DoneBarrier | None
+    after: int
+    fact: ReadBarrier
+    dim: ReadBarrier
+
+    @property
+    def barrier(self) -> int:
+        return self.fact.view.barrier
+
+
+def widen_to_barrier(fact: OpenTable, option: WidenOption) -> WidenRound | None:
+    """Bring the columns to the next barrier. None: there is none yet, or another widener is at it or was faster."""
+    dim = neighbour(fact, option.table, f"option {option.key!r}")
+    widening = widening_of(fact, dim, option)
+    check_one_interval(option, name_of(fact), fact.schema.typed_options, dim.schema)
+    lease = f"{fact._paths.service_dir}/widetable-widen-lease-{option.column}"
+    with held_lease(fact._state(), path=lease) as is_ours:
+        if not is_ours:
+            return None
+        wanted_columns(option, fact.schema.arrow_schema(), dim.schema)
+        of = _next_round(widening)
+        if of is None:
+            return None
+        with (
+            held(fact._state(), of.fact.view.first_id),
+            held(dim._state(), of.dim.view.first_id),
+        ):
+            found = _widened(of)
+        if found is not None:
+            keep_snapshots(widening, Pair(*(read.first_kept for read in (of.fact, of.dim))))
+        return found
+
+
+def next_widened(
+    state: BarrierState, fact: str, schema: TableSchema, option: WidenOption, dim: Available
+) -> int | None:
+    """The barrier that a widener takes next, of a fact in this state. Pure. dim: the barriers that it has. A widener
+    that gives the foreign key is waited for, others are not: they would wait for each other.
+    """
+    own, interval = state.members[option.writer_of(fact)], state.interval
+    wideners = widen_options(schema.options)
+    aside = {one.writer_of(fact) for one in wideners if option.column not in one.columns}
+    others = [one.frontier for writer, one in state.members.items() if writer not in aside]
+    least = max(own.frontier + interval, own.last)
+    newest = min(others, default=LARGEST)
+    of_fact = Available([(least, newest)] if least <= newest else [])
+    return next_barrier([of_fact, dim], interval, is_first=own.at is None)
+
+
+def _next_round(of: Widening) -> _BarrierRound | None:
+    """Joins the fact where that does not wait for it."""
+    fact, dim, option, _ = of
+    base = fact._committer.snapshots.latest()
+    revision = active_revision(fact)
+    of_fact, of_dim = barrier_views(fact, revision), barrier_views(dim, revision)
+    state = of_fact.newest()
+    name = name_of(fact)
+    own = state.members.get(option.writer_of(name))
+    if own is None:
+        _join(of, state)
+        return None
+    available = _available(of_dim, own.frontier)
+    barrier = next_widened(state, name, fact.schema, option, available)
+    if barrier is None:
+        return None
+    number, done = last_round(of, base)
+    before = None
+    if done is not None and own.at is not None:
+        before = DoneBarrier(own.at, done.fact_id)
+    read = ReadBarrier(fact, of_fact, of_fact.ahead(barrier, ()))
+    looked_up = ReadBarrier(dim, of_dim, of_dim.view(barrier))
+    pair = Pair(of_fact.ids[-1], looked_up.view.end.id)
+    return _BarrierRound(of, number + 1, pair, done, before, own.at or 0, read, looked_up)
+
+
+def _available(dim: BarrierViews, after: int) -> Available:
+    """Barriers of the dim behind that one; that they are exact, too."""
+    first, newest = after + dim.interval, dim.newest().frontier
+    spans = [(first, newest)] if first <= newest else []
+    return Available(spans, None if dim.exact.has_all else dim.exact.between(after, newest))
+
+
+def _join(of: Widening, state: BarrierState) -> None:
+    writer = of.option.writer_of(name_of(of.fact))
+    step = BarrierStep(Act.JOIN, writer, WIDENER_RUN, revision=state.revision, is_derived=True)
+    append_messages(of.fact, [], Identity.unnamed(writer), barrier=step)
+
+
+def _widened(of: _BarrierRound) -> WidenRound | None:
+    began_seconds = time.monotonic()
+    rows = commits = 0
+    fact = of.widening.fact
+    for piece, is_last in pieces(fact, _differing(of)):
+        properties = {}
+        if is_last:
+            millis = int(1000 * (time.monotonic() - began_seconds))
+            properties = {ROWS: str(rows + piece.num_rows), MILLIS: str(millis)}
+        digest = digest_of(of.widening, of.pair, of.done, is_last=is_last)
+        by = Identity(user_of(of.widening.option), of.number * PIECES + commits, digest)
+        count = _committed(of, piece, by, properties, is_last=is_last)
+        if count is None:
+            return None
+        rows += count
+        commits += 1
+    return WidenRound(*of.pair, rows, commits)
+
+
+def _differing(of: _BarrierRound) -> Iterator[pa.Table]:
+    fact, dim, option, _ = of.widening
+    columns = list(option.columns.values())
+    with closing(lookup_as_of(dim, of.dim.view, columns)) as view:
+        asked = [*asked_columns(fact.schema, option), option.column]
+        facts = asked_facts(of.fact, of.dim, option, of.before, asked)
+        yield from differing(fact.schema, option, of.number, facts, view)
+
+
+def _committed(
+    of: _BarrierRound, piece: pa.Table, by: Identity, properties: dict[str, str], *, is_last: bool
+) -> int | None:
+    """How many rows; None: the commit was in already."""
+    fact, span = of.widening.fact, (of.after, of.barrier)
+    step = BarrierStep(
+        Act.WRITE_ALL if is_last else Act.WRITE,
+        of.widening.option.writer_of(name_of(fact)),
+        WIDENER_RUN,
+        barrier=of.barrier,
+        columns=value_ids(fact.schema, piece.column_names),
+        span=span if is_last else None,
+        revision=of.fact.views.newest().revision,
+        is_member=True,
+        is_derived=True,
+    )
+    for tries_left in reversed(range(_TRIES)):
+        left = rows_not_in(fact, piece, later_files(fact, of.barrier), retracted=True)
+        messages = written(fact, left)
+        try:
+            done = append_messages(
+                fact,
+                messages,
+                by,
+                properties=properties,
+                read_snapshot_id=of.pair.fact_id,
+                barrier=step,
+            )
+        except ConflictError:
+            discard(fact, messages)
+            if not tries_left:
+                raise
+            continue
+        except BaseException:
+            discard(fact, messages)
+            raise
+        if not done.committed:
+            discard(fact, messages)
+            return None
+        return int(left.num_rows)
+    raise AssertionError("the last try returns or raises")

@@ -1,0 +1,163 @@
+"""Which rows of a fact may have other widened columns at a barrier than at one before, as they are at it.
+
+    touched   facts with records of (P, T]; and of barriers up to P, which other clients have written since
+    followed  facts whose foreign key leads to a row of the dim with records of (P, T]: by the index on the foreign key,
+              which knows the newest rows, with all that was written after T; else by a scan
+
+All facts where P is None, where records have expired, and where one scan is cheaper than lookups. Candidates too many
+cost time only. Raises what lookups and scans raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable.commit.barrier_state import is_foreign_commit
+from widetable.commit.touched_keys import TouchedFiles, distinct_keys
+from widetable.derive.row_changes import whole_keys
+from widetable.derive.widen_candidates import (
+    KEYS_AT_ONCE,
+    SCAN_SHARE,
+    followed_by_index,
+    nullable_keys,
+)
+from widetable.derived_options import WidenOption
+from widetable.errors import NotFoundError
+from widetable.format.bucket_id import BucketId
+from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.manifest_entry import ADD
+from widetable.kernels.arrow_buffers import one_array
+from widetable.operations.asked_keys import asked_keys
+from widetable.operations.barrier_scan import barrier_changes, scan_of_view, state_of_view
+from widetable.operations.lookup_keys import key_rows
+from widetable.operations.lookup_view import LookupView
+from widetable.operations.open_table import OpenTable
+from widetable.read.barrier_changes import BarrierChanges
+from widetable.read.barrier_view import BarrierView, BarrierViews
+
+
+class DoneBarrier(NamedTuple):
+    """The barrier that the columns are those of, and the newest snapshot of the fact that its round knew."""
+
+    barrier: int
+    snapshot_id: int
+
+
+class ReadBarrier(NamedTuple):
+    """A table as of a barrier, by the snapshots that `views` knows."""
+
+    table: OpenTable
+    views: BarrierViews
+    view: BarrierView
+
+    @property
+    def first_kept(self) -> int:
+        """The first snapshot that is needed to go on from the barrier."""
+        return self.views.floor_id(self.view.barrier) or self.view.first_id
+
+    def commits(self, after: int, until: int | None) -> list[int]:
+        """Whose records belong to barriers after one up to another, None: to all after it."""
+        return BarrierChanges(self.table._state(), self.views).commits(after, until)
+
+    def late_commits(self, done: DoneBarrier) -> list[int]:
+        """Whose records belong to a barrier that is done, and came later: of clients that know of none."""
+        load, ids = self.table._committer.snapshots.load, self.views.ids
+        later = (load(id) for id in ids if id > done.snapshot_id)
+        labels = ((one.id, self.views.label(one.id)) for one in later if is_foreign_commit(one))
+        return [id for id, label in labels if label is not None and label <= done.barrier]
+
+
+def asked_facts(
+    fact: ReadBarrier,
+    dim: ReadBarrier,
+    option: WidenOption,
+    done: DoneBarrier | None,
+    columns: Sequence[str],
+) -> Iterator[pa.Table]:
+    """Each once, piece by piece. columns: those of the key and the foreign key among them."""
+    table, wanted = fact.table, list(dict.fromkeys(columns))
+    keys = None if done is None else _keys(fact, dim, option, done)
+    if keys is None:
+        for batch in scan_of_view(table, fact.view, wanted, None, table.schema).to_batches():
+            yield pa.Table.from_batches([batch])
+        return
+    with closing(lookup_as_of(table, fact.view, wanted)) as view:
+        for start in range(0, keys.num_rows, KEYS_AT_ONCE):
+            rows = view.lookup(keys.slice(start, KEYS_AT_ONCE))
+            yield rows.filter(rows.column(table.schema.primary_keys[0]).is_valid())
+
+
+def lookup_as_of(table: OpenTable, view: BarrierView, columns: Sequence[str]) -> LookupView:
+    """By key, with the columns of now; to be closed."""
+    at = state_of_view(table, view, table.schema)
+    return LookupView(at, table._committer.live_files, columns)
+
+
+def later_files(table: OpenTable, barrier: int) -> TouchedFiles:
+    """What was written of later barriers, up to now."""
+    return _files(table, barrier_changes(table).commits(barrier))
+
+
+def _keys(
+    fact: ReadBarrier, dim: ReadBarrier, option: WidenOption, done: DoneBarrier
+) -> pa.Table | None:
+    """Keys of candidates; None: scan all."""
+    barrier, table = fact.view.barrier, fact.table
+    try:
+        ids = sorted([*fact.commits(done.barrier, barrier), *fact.late_commits(done)])
+        changed = _keys_in(dim.table, _files(dim.table, dim.commits(done.barrier, barrier)))
+    except NotFoundError:  # records that have expired
+        return None
+    splits = scan_of_view(table, fact.view, [], None, table.schema).splits()
+    limit = SCAN_SHARE * sum(split.rows for split in splits)
+    touched = _keys_in(table, _files(table, ids))
+    if touched.num_rows > limit:
+        return None
+    found = [touched]
+    if changed.num_rows:
+        found.append(_followed(fact, option, changed, ids[-1] if ids else fact.views.ids[-1]))
+    keys = pa.concat_tables(found)
+    if keys.num_rows > limit:
+        return None
+    given = key_rows(keys, table.schema)
+    firsts = np.unique(asked_keys(given, table.schema).places, return_index=True)[1]
+    return pa.Table.from_batches([given.take(pa.array(firsts))])
+
+
+def _followed(fact: ReadBarrier, option: WidenOption, changed: pa.Table, last_id: int) -> pa.Table:
+    """Keys of the facts that refer to these rows of the dim. last_id: of the records up to the barrier."""
+    table = fact.table
+    by_index = followed_by_index(table, option, changed, last_id)
+    if by_index is not None:  # but of facts that later records have taken elsewhere
+        later = _keys_in(table, later_files(table, fact.view.barrier))
+        return pa.concat_tables([by_index.select(later.schema.names), later])
+    field = table.schema.arrow_schema([option.column]).field(0)
+    leads_there = pc.field(option.column).isin(one_array(changed.column(0)).cast(field.type))
+    keys = list(table.schema.primary_keys)
+    rows = scan_of_view(table, fact.view, keys, leads_there, table.schema).to_arrow()
+    return rows.cast(nullable_keys(table))
+
+
+def _files(table: OpenTable, ids: Sequence[int]) -> TouchedFiles:
+    committer = table._committer
+    found: dict[BucketId, list[DataFileMeta]] = {}
+    for id in ids:
+        for entry in committer.live_files.delta_entries(committer.snapshots.load(id)):
+            if entry.kind == ADD:
+                found.setdefault(BucketId(entry.partition, entry.bucket), []).append(entry.file)
+    return found
+
+
+def _keys_in(table: OpenTable, files: TouchedFiles) -> pa.Table:
+    state = table._state()
+    batches = [
+        whole_keys(distinct_keys(state, {bucket: members}), bucket, state.schema)
+        for bucket, members in files.items()
+    ]
+    return pa.Table.from_batches(batches, nullable_keys(table))

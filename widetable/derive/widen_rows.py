@@ -1,0 +1,91 @@
+"""The rows that a widener writes: those of a fact table whose widened columns are others than the dim has.
+
+In: facts that may have others, piece by piece, and the dim by key. Out: the key, columns that every writer must carry,
+the widened ones with their number, cut to what one commit takes. Raises what reading both raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import options as opt
+from widetable.derive.row_difference import equal_rows
+from widetable.derived_options import WidenOption
+from widetable.kernels.arrow_buffers import one_array
+from widetable.operations.lookup_view import LookupView
+from widetable.operations.open_table import OpenTable
+from widetable.schema import TableSchema
+
+
+def asked_columns(schema: TableSchema, option: WidenOption) -> list[str]:
+    """Of a fact, to know what is to be written of it; the foreign key comes besides."""
+    return [*carried_columns(schema, option), *option.columns, option.sequence]
+
+
+def differing(
+    schema: TableSchema,
+    option: WidenOption,
+    number: int,
+    candidates: Iterable[pa.Table],
+    dim: LookupView,
+) -> Iterator[pa.Table]:
+    """What is to be written, empty first: the last piece may have no rows. candidates: `asked_columns` and the foreign
+    key. dim: gives the widened columns. number: of the round.
+    """
+    carried = carried_columns(schema, option)
+    names = [*carried, *option.columns, option.sequence]
+    yield _nullable(schema, names).empty_table()
+    for rows in candidates:
+        found = dim.lookup(one_array(rows.column(option.column)))
+        same = equal_rows(rows.select(list(option.columns)), found)
+        numbers = _numbers(number, rows.column(option.sequence))
+        arrays = [*rows.select(carried).columns, *found.columns, numbers]
+        written = pa.Table.from_arrays(arrays, schema=_nullable(schema, names))
+        yield written.filter(pa.array(~same))
+
+
+def carried_columns(schema: TableSchema, option: WidenOption) -> list[str]:
+    """The key, and what no batch may lack, with the rest of its sequence group."""
+    required = {*schema.required_names, *schema.sequence_fields}
+    groups = [group.columns for group in schema.sequence_groups]
+    names = (*schema.primary_keys, *required, *chain(*(g for g in groups if required & set(g))))
+    return [name for name in dict.fromkeys(names) if name not in option.columns]
+
+
+def pieces(fact: OpenTable, tables: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
+    """Joined and cut to what one commit takes, one at least; with whether it is the last."""
+    before = None
+    for piece in _pieces(fact.schema.typed_options.get(opt.WIDEN_PIECE_ROWS), tables):
+        if before is not None:
+            yield before, False
+        before = piece
+    if before is not None:
+        yield before, True
+
+
+def _pieces(most: int, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        while count > most:
+            joined = pa.concat_tables(waiting)
+            yield joined.slice(0, most)
+            waiting, count = [joined.slice(most)], count - most
+    yield pa.concat_tables(waiting)
+
+
+def _numbers(number: int, before: pa.ChunkedArray) -> pa.ChunkedArray:
+    """That of the round; higher for rows with a higher one, which somebody wrote while they were not widened, or a
+    widener that nobody remembers (decision 0005): theirs would win for good.
+    """
+    return pc.max_element_wise(pa.scalar(number, pa.int64()), pc.add(before, 1))
+
+
+def _nullable(schema: TableSchema, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([schema.arrow_schema([name]).field(0).with_nullable(True) for name in names])
