@@ -33,7 +33,7 @@ from widetable.meta.asked_session import AskedSessions
 from widetable.meta.job_claim import WriterClaim
 from widetable.meta.meta_service import linked
 from widetable.meta.revision import RevisionResult, revise
-from widetable.meta.topology import Topology
+from widetable.meta.topology import SCOPES, TABLES, TOPOLOGY, Topology
 from widetable.new_schema import arrow_schema, new_schema
 from widetable.operations.barrier_writer import BarrierWriter
 from widetable.operations.branches import branch_names
@@ -190,6 +190,7 @@ class Catalog:
         *,
         consistency: str | None = None,
         as_of: int | None = None,
+        scope: str = TABLES,
     ) -> Session:
         """Read several tables at one barrier: `with catalog.session([..]) as s: s.table(name).scan()`. tables:
         `db.name` of tables under barriers of one interval, None for all that the warehouse has.
@@ -198,7 +199,8 @@ class Catalog:
         which stays until the session is closed; `ReadCommitted`, the same, and what writers of tables with
         `widetable.barrier-stage` have written and are about to publish: it may go again, which
         `Session.fell_back_from` tells; `ReadUncommitted`, the newest snapshot of each table. as_of: a barrier that is
-        wanted instead of the newest one.
+        wanted instead of the newest one. scope: `tables`; or `topology`, with all tables that jobs connect with these:
+        the barrier is complete in all of them.
 
         With `uri` the service says which barrier it is, but for `ReadUncommitted`, which has none. Raises StorageError
         where no instance answers, InvalidError for the service of another warehouse. A session that is open does not
@@ -207,6 +209,8 @@ class Catalog:
         given = self._consistency if consistency is None else consistency
         chosen = one_of(given, CONSISTENCIES, "consistency")
         barrier = None if as_of is None else whole_number(as_of, "as_of")
+        if one_of(scope, SCOPES, "scope") == TOPOLOGY and tables is not None:
+            tables = self.topology().connected(tables)
         if self._service is None or chosen == READ_UNCOMMITTED:
             opened = self._opened(tables)
             last = self._shown.last(chosen, opened)

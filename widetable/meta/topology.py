@@ -16,6 +16,7 @@ import contextlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from widetable.arguments import flag, label, mapping, names, refused, text, whole_number
@@ -63,6 +64,11 @@ from widetable.operations.barrier_scan import barrier_views
 from widetable.operations.barrier_writer import LONGEST_NAME_BYTES
 from widetable.operations.common_barrier import common_barrier
 from widetable.operations.open_table import OpenTable
+
+# What a session's barrier is complete in.
+TABLES: Final = "tables"
+TOPOLOGY: Final = "topology"
+SCOPES: Final = (TABLES, TOPOLOGY)
 
 
 class Topology:
@@ -294,6 +300,14 @@ class Topology:
     def downstream(self, table: str) -> list[str]:
         """The tables that are made of it, directly or not, those that are made first in front."""
         return self._graph_with(table).downstream(table)
+
+    @looked_again
+    def connected(self, tables: Sequence[str]) -> list[str]:
+        """These, and then all that jobs connect with them, however far."""
+        given, found = names(tables, "tables"), self._read()
+        graph = JobGraph(_running(_live(found)), (table.name for table in found))
+        near = (one for one in graph.components() if not set(given).isdisjoint(one))
+        return list(dict.fromkeys((*given, *chain.from_iterable(near))))
 
     @looked_again
     def layers(self) -> list[list[str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from widetable.errors import ConflictError, NotFoundError
+from widetable.errors import ConflictError, InvalidError, NotFoundError
 
 
 def catalog_of(warehouse: Path) -> wt.Catalog:
@@ -118,3 +118,23 @@ def test_a_job_in_python_goes_on_where_a_revision_took_it(tmp_path: Path) -> Non
         assert session.barrier == 20
         assert session.table("db.b").scan().to_arrow()["id"].to_pylist() == [10]
     assert [f for name in "abc" for f in catalog.table(f"db.{name}").audit().findings] == []
+
+
+def test_a_session_of_the_topology_waits_for_all_that_is_made_of_its_tables(tmp_path: Path) -> None:
+    catalog, writers = jobs_in_python(tmp_path)
+    catalog.create_table(
+        "db.alone",
+        {"id": "BIGINT"},
+        primary_key=["id"],
+        options=catalog.table("db.a").schema.options,
+    )
+    for name, barriers in {"root": (10, 20, 30), "q": (10, 20, 30), "r": (10,)}.items():
+        for barrier in barriers:
+            writers[name].complete(barrier)
+    with catalog.session(["db.b"]) as session:
+        assert (session.barrier, list(session.snapshot_ids())) == (30, ["db.b"])
+    with catalog.session(["db.b"], scope="topology") as session:
+        assert (session.barrier, list(session.snapshot_ids())) == (10, ["db.b", "db.a", "db.c"])
+    assert catalog.topology().connected(["db.alone"]) == ["db.alone"]
+    with pytest.raises(InvalidError, match="tables, topology"):
+        catalog.session(["db.b"], scope="all")
