@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from widetable.commit.barrier_state import BarrierState
 from widetable.commit.clock import Clock
+from widetable.commit.lease import holder
 from widetable.commit.lease_term import Force
 from widetable.commit.writer_registration import (
     DERIVED,
@@ -28,12 +29,15 @@ from widetable.operations.open_table import OpenTable
 
 @dataclass(frozen=True)
 class JobsOfTable:
-    """state: of its barriers. notes: registrations, in force or not. wideners: that its options declare."""
+    """state: of its barriers. notes: registrations, in force or not. wideners: that its options declare; is_maintained:
+    whether somebody has the lease of those who run them.
+    """
 
     name: str
     state: BarrierState
     notes: tuple[RegisteredJob, ...]
     wideners: tuple[Job, ...] = ()
+    is_maintained: bool = False
 
     def live(self) -> list[Job]:
         """Each with what it is to this table: the others among its sinks are left out."""
@@ -51,8 +55,9 @@ class JobsOfTable:
         return [*registered, *self.wideners, *unregistered]
 
     def alive(self) -> set[str]:
-        """Jobs whose registration is in force: their process renews it."""
-        return {note.job.name for note in self.notes if note.force is Force.IN_FORCE}
+        """Jobs whose registration is in force: their process renews it; and wideners that somebody runs."""
+        wideners = {job.name for job in self.wideners if self.is_maintained}
+        return wideners | {n.job.name for n in self.notes if n.force is Force.IN_FORCE}
 
     def _here(self, job: Job) -> Job:
         sinks = tuple(sink for sink in job.sinks if sink.table == self.name)
@@ -64,7 +69,9 @@ def jobs_of(name: str, table: OpenTable, clock: Clock) -> JobsOfTable:
     # Registrations first: who leaves does so before it takes its registration away.
     notes = tuple(registrations(table._file_io, table._paths, clock))
     state, options = barrier_views(table).newest(), widen_options(table.schema.options)
-    return JobsOfTable(name, state, notes, tuple(_widener(name, option) for option in options))
+    wideners = tuple(_widener(name, option) for option in options)
+    is_maintained = bool(wideners) and holder(table._file_io, table._paths, clock) is not None
+    return JobsOfTable(name, state, notes, wideners, is_maintained)
 
 
 def _widener(fact: str, option: WidenOption) -> Job:

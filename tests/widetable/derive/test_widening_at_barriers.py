@@ -23,6 +23,7 @@ from tests.widetable.derive.orders import (
     WIDENER,
     Orders,
 )
+from widetable.connector import Upkeep
 from widetable.derive import widen_at_barrier, widen_changes
 from widetable.derive.widen_at_barrier import next_widened
 from widetable.derived_options import widen_options
@@ -229,6 +230,22 @@ def test_the_topology_knows_of_the_widener(orders: Orders) -> None:
     assert (job.sources, job.kind) == ((DIM,), "derived")
     with pytest.raises(ConflictError, match=WIDENER):
         topology.register("back", sources=[FACT], sinks={DIM: None})
+
+
+def test_a_widener_is_alive_while_somebody_maintains_the_table(tmp_path: Path) -> None:
+    orders = Orders(tmp_path, **{"write-only": "true"})
+    orders.round()
+
+    def is_alive() -> bool:
+        tables = orders.catalog.topology().tables()
+        writers = {writer.name: writer for table in tables for writer in table.writers}
+        return writers[WIDENER].alive
+
+    assert not is_alive()
+    with orders.fact.maintainer(Upkeep(expire=False)) as maintainer:
+        maintainer.round()
+        assert is_alive()
+    assert not is_alive()
 
 
 def test_a_dim_under_other_barriers_or_none_is_refused(tmp_path: Path) -> None:
