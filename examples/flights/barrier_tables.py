@@ -1,6 +1,6 @@
 """The two tables of the third layer, which are under barriers: flights, and the counts that a job makes of them.
 
-`nyc.flights_wide` is not under barriers: a table that widens its rows or has an index cannot be. So the streams of
+`nyc.flights_wide` is not under barriers, where changes wait for the slowest stream of a table. So the streams of
 flights fill a table beside it, in the same way, with the columns that `nyc.carrier_hourly` is made of. Both tables hold
 the flights of the first months only.
 
