@@ -67,6 +67,13 @@ class LiveFiles:
         self._cache = cache
         self._counted = counted
 
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_cache"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """With the cache of the process that it comes to."""
+        self.__dict__.update(state, _cache=MANIFEST_CACHE)
+
     def uncounted(self) -> LiveFiles:
         """The same for an audit, which reports itself where files and rows are not as many as recorded."""
         types, cache = self._partition_types, self._cache

@@ -126,10 +126,14 @@ def _reads(
         check_key_has_partition(table.schema)
         span = f"in which rows snapshots {first.id} and {last.id} differ"
         read = partial(_difference, table, first, last, schema)
-        return ChangeReads(span, schema, read, read, lambda: None)
+        return ChangeReads(span, schema, read, read, _no_splits)
     span = f"after snapshot {first.id} up to {last.id}"
     ids = snapshot_range(table, first.id, last.id)
     return _reads_of(table, ids, span, columns, mode, commit_columns=commit_columns)
+
+
+def _no_splits() -> None:
+    """It takes a read to know them."""
 
 
 def _barrier_reads(
@@ -163,7 +167,7 @@ def _reads_of(
         change_schema(table, columns, commit_columns=commit_columns),
         partial(read, columns, commit_columns=commit_columns),
         partial(read, ()),
-        lambda: change_splits(table, ids, mode),
+        partial(change_splits, table, ids, mode),
     )
 
 

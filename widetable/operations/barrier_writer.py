@@ -30,6 +30,7 @@ from widetable.commit.committer import CommitResult
 from widetable.commit.writer_registration import WriterRegistration
 from widetable.errors import ConflictError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
+from widetable.not_pickled import not_pickled
 from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_commit import append_messages
@@ -49,6 +50,7 @@ class BarrierWriter:
     """Made by `Catalog.writer`. One thread uses it; it holds nothing open."""
 
     __module__ = "widetable"
+    __reduce_ex__ = not_pickled
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ import pyarrow as pa
 from widetable.arguments import epoch_millis, seconds
 from widetable.commit.clock import Clock, SystemClock
 from widetable.errors import NotFoundError
+from widetable.not_pickled import not_pickled
 from widetable.operations.changes import change_source
 from widetable.operations.open_table import OpenTable
 from widetable.operations.stream_progress import StreamProgress
@@ -90,6 +91,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
     """
 
     __module__ = "widetable"
+    __reduce_ex__ = not_pickled
 
     def __init__(
         self,

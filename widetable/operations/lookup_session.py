@@ -21,6 +21,7 @@ from widetable.commit.read_lease import ReadLease, hold
 from widetable.errors import InvalidError
 from widetable.forked_child import SharedByThreads
 from widetable.format.snapshot import Snapshot
+from widetable.not_pickled import not_pickled
 from widetable.operations.chosen_state import chosen_state
 from widetable.operations.lookup_call import LookupCall, answer, taken_along
 from widetable.operations.lookup_keys import key_rows
@@ -35,6 +36,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
     """
 
     __module__ = "widetable"
+    __reduce_ex__ = not_pickled
 
     def __init__(
         self, table: OpenTable, columns: Sequence[str] | None, snapshot_id: int | None

@@ -38,6 +38,7 @@ from widetable.errors import DamagedError, NotFoundError, StorageError, Widetabl
 from widetable.format.human_units import duration_text
 from widetable.lsm.bucket_plan import Scope
 from widetable.merge.record_expiry import look_interval_millis
+from widetable.not_pickled import not_pickled
 from widetable.operations.cleaner import Cleaner
 from widetable.operations.compaction import Compacted, answered, compact_all
 from widetable.operations.held_lease import held_lease
@@ -169,6 +170,8 @@ class Maintainer:
     compact: how a table is compacted; by default in this process. derive: brings what is made of the table up to date
     with its newest snapshot.
     """
+
+    __reduce_ex__ = not_pickled
 
     def __init__(
         self,

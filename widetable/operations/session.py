@@ -25,6 +25,7 @@ from widetable.commit.barrier_table import one_interval
 from widetable.commit.read_lease import ReadLease, hold
 from widetable.commit.staged_commit import StagedCommit, staged_commits
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+from widetable.not_pickled import not_pickled
 from widetable.operations.barrier_scan import (
     active_revision,
     barrier_views,
@@ -50,6 +51,7 @@ class SessionTable:
     """A table of a session. It is read as the session says, whatever is committed meanwhile."""
 
     __module__ = "widetable"
+    __reduce_ex__ = not_pickled
 
     def __init__(
         self,
@@ -109,6 +111,7 @@ class Session:
     """Made by `Catalog.session`; a context manager. What it reads stays until it is closed."""
 
     __module__ = "widetable"
+    __reduce_ex__ = not_pickled
 
     def __init__(
         self,
