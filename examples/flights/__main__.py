@@ -164,7 +164,7 @@ def _fill(
             console.progress,
         )
         console.step(
-            f"four more fill {FLIGHTS_NAME} and count its flights; both are read meanwhile"
+            f"five more fill {FLIGHTS_NAME} and the tables around it; they are read meanwhile"
         )
         looks = run_third_layer(spark, workspace, console.progress)
     finally:

@@ -1,4 +1,5 @@
-"""The files of the third layer: the records of the first months out of the three streams of flights, narrow.
+"""The files of the third layer: the records of the first months out of the three streams of flights, narrow, and those
+of all aircraft.
 
 They come by links, as in `arrivals`, one file of each stream at a time, so that what is read can be told from how far
 the streams are: no file comes before barriers of the files before it were read (`BarrierFiles.bring_next`).
@@ -14,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from examples.flights.barrier_tables import COUNTED_GROUPS, of_first_months
+from examples.flights.barrier_tables import AIRCRAFT, BARRIER_STREAMS, of_first_months
 from examples.flights.inputs import cut
 from examples.flights.wide_table import SCHEDULE
 from examples.flights.workspace import Workspace
@@ -28,11 +29,13 @@ MOST_AHEAD = 3
 def store_counted_streams(streams: Mapping[str, Sequence[pa.Table]], workspace: Workspace) -> None:
     """Write the files. streams: those of the wide table, by name, each in order of arrival."""
     months = pa.concat_tables(streams[SCHEDULE.name])["month"]
-    for group in COUNTED_GROUPS:
+    for group in BARRIER_STREAMS:
         records = pa.concat_tables(streams[group.name]).select(group.written_schema.names)
+        if group is not AIRCRAFT:
+            records = of_first_months(records, months)
         folder = workspace.counted_stream(group.name)
         folder.mkdir(parents=True)
-        for number, table in enumerate(cut(of_first_months(records, months), FILE_COUNT)):
+        for number, table in enumerate(cut(records, FILE_COUNT)):
             pq.write_table(table, folder / f"{group.name}-{number:03d}.parquet")
 
 
@@ -43,7 +46,7 @@ class BarrierFiles:
         self.came: list[float] = []
         self._pause_seconds = pause_seconds
         self._folders: list[tuple[list[Path], Path]] = []
-        for group in COUNTED_GROUPS:
+        for group in BARRIER_STREAMS:
             arrived = workspace.counted_arrived(group.name)
             arrived.mkdir(parents=True)
             files = sorted(workspace.counted_stream(group.name).iterdir())

@@ -1,7 +1,8 @@
-"""What readers of the third layer see while its streams run: both tables at one barrier, and the newest rows of each.
+"""What readers of the third layer see while its streams run: its tables at one barrier, and the newest rows of each.
 
-A `BarrierLook` opens a session over both tables, reads both, and keeps their totals. At a barrier they must be equal;
-newest rows are those of two moments, so they need not be. `Looks` takes them; threads may share it.
+A `BarrierLook` opens a session over all three, reads them, and keeps the totals of flights and counts, and how many
+flights are not as their aircraft. At a barrier the totals must be equal and no flight astray; newest rows are those of
+several moments, so they need not be. `Looks` takes them; threads may share it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import widetable as wt
 from examples.flights.barrier_tables import (
     BARRIER_TABLES,
     COUNTS_NAME,
+    FLIGHTS_LOOKED_AT,
     FLIGHTS_NAME,
-    FLIGHTS_READ,
+    PLANES_NAME,
     Totals,
+    astray,
     totals_of_counts,
     totals_of_flights,
 )
@@ -29,17 +32,19 @@ AT_BARRIER, UNCOMMITTED = "RepeatableRead", "ReadUncommitted"
 @dataclass(frozen=True)
 class BarrierLook:
     """at: when the session was opened, epoch seconds. barrier: None for newest rows. flights: counted over the flights
-    themselves; counts: summed up over what the job made of them.
+    themselves; counts: summed up over what the job made of them. astray: flights that have not the maker of their
+    aircraft.
     """
 
     at: float
     barrier: int | None
     flights: Totals
     counts: Totals
+    astray: int = 0
 
     @property
     def agrees(self) -> bool:
-        return self.flights == self.counts
+        return self.flights == self.counts and not self.astray
 
     @property
     def difference(self) -> int:
@@ -62,7 +67,7 @@ class Looks:
         return self.at_barriers[-1].barrier or 0 if self.at_barriers else 0
 
     def at_barrier(self) -> bool:
-        """Read both tables at their newest common barrier; False where there is none, or it was read already."""
+        """Read the tables at their newest common barrier; False where there is none, or it was read already."""
         try:
             session = self._catalog.session(list(BARRIER_TABLES), consistency=AT_BARRIER)
         except wt.NotFoundError:  # not yet
@@ -74,7 +79,7 @@ class Looks:
             return True
 
     def uncommitted(self) -> None:
-        """Read the newest rows of both."""
+        """Read the newest rows of each."""
         with (
             self._lock,
             self._catalog.session(list(BARRIER_TABLES), consistency=UNCOMMITTED) as session,
@@ -84,6 +89,8 @@ class Looks:
 
 def _look(session: wt.Session) -> BarrierLook:
     at = time.time()
-    flights = session.table(FLIGHTS_NAME).scan(list(FLIGHTS_READ)).to_arrow()
+    flights = session.table(FLIGHTS_NAME).scan(list(FLIGHTS_LOOKED_AT)).to_arrow()
     counts = session.table(COUNTS_NAME).scan(list(SUMS)).to_arrow()
-    return BarrierLook(at, session.barrier, totals_of_flights(flights), totals_of_counts(counts))
+    planes = session.table(PLANES_NAME).scan(["tailnum", "manufacturer"]).to_arrow()
+    totals = totals_of_flights(flights), totals_of_counts(counts)
+    return BarrierLook(at, session.barrier, *totals, astray(flights, planes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 
 from examples.flights.barrier_looks import BarrierLook
-from examples.flights.barrier_tables import COUNTS_NAME, FLIGHTS_NAME, MONTH_COUNT
+from examples.flights.barrier_tables import COUNTS_NAME, FLIGHTS_NAME, MONTH_COUNT, PLANES_NAME
 from examples.flights.charts import Series, Spec, curve_chart
 from examples.flights.third_layer import LayerLooks
 
@@ -20,6 +20,7 @@ def barrier_values(looks: LayerLooks) -> dict[str, str]:
     return {
         "barrier_flights_name": escape(FLIGHTS_NAME),
         "barrier_counts_name": escape(COUNTS_NAME),
+        "barrier_planes_name": escape(PLANES_NAME),
         "barrier_months": str(MONTH_COUNT),
         "looks_sentence": escape(looks_sentence(looks)),
     }
@@ -67,15 +68,18 @@ def looks_sentence(looks: LayerLooks) -> str:
     """How often what was read agreed."""
     agreed = sum(look.agrees for look in looks.at_barriers)
     most = max((abs(look.difference) for look in looks.newest), default=0)
+    away = max((look.astray for look in looks.newest), default=0)
     return (
         f"{len(looks.at_barriers)} barriers were read while the streams ran, and both tables agreed at {agreed} of "
         f"them. Their newest rows, which are not of one moment, were read {len(looks.newest)} times and disagreed "
-        f"{len(looks.disagreements)} times, by up to {most:,} flights."
+        f"{len(looks.disagreements)} times, by up to {most:,} flights. At each barrier the flights had the makers of "
+        f"{PLANES_NAME}, but {sum(look.astray for look in looks.at_barriers)}; of newest rows up to {away:,} had not."
     )
 
 
 def look_text(look: BarrierLook) -> str:
     """What both tables said."""
     return (
-        f"barrier {look.barrier}: {look.flights} in {FLIGHTS_NAME}; {look.counts} in {COUNTS_NAME}"
+        f"barrier {look.barrier}: {look.flights} in {FLIGHTS_NAME}; {look.counts} in {COUNTS_NAME}; "
+        f"{look.astray} flights not as in {PLANES_NAME}"
     )

@@ -9,6 +9,7 @@ from examples.flights.barrier_tables import (
     BARRIER_TABLES,
     COUNTS_NAME,
     FLIGHTS_NAME,
+    PLANES_NAME,
     create_barrier_tables,
 )
 from examples.flights.carrier_hourly import (
@@ -30,7 +31,7 @@ from examples.flights.workspace import Workspace
 @dataclass(frozen=True)
 class DemoTables:
     """wide: of flights. hourly: of the second layer. departures: with the weather that was looked up.
-    barrier_flights, barrier_counts: of the third layer.
+    barrier_flights, barrier_counts, barrier_planes: of the third layer.
     """
 
     wide: wt.Table
@@ -40,6 +41,7 @@ class DemoTables:
     hourly: wt.Table
     barrier_flights: wt.Table
     barrier_counts: wt.Table
+    barrier_planes: wt.Table
 
     def of(self, name: str) -> wt.Table:
         """By its name in the catalog. Raises KeyError."""
@@ -55,6 +57,7 @@ class DemoTables:
             HOURLY_NAME: self.hourly,
             FLIGHTS_NAME: self.barrier_flights,
             COUNTS_NAME: self.barrier_counts,
+            PLANES_NAME: self.barrier_planes,
         }
 
 

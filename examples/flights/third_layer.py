@@ -1,13 +1,14 @@
-"""The third layer: three streams fill a table under barriers, a job counts its flights, and both are read meanwhile.
+"""The third layer: streams fill tables under barriers, a job counts flights, and all is read meanwhile.
 
     schedule, departure, arrival ─► nyc.flights_at_barriers ─► job ─► nyc.hourly_at_barriers
+    aircraft ─► nyc.planes_at_barriers ──────┘ widened
 
 The streams are roots: what Spark takes belongs to the barrier that the clock is in, and while a stream has nothing to
-write it says so at each tick. The job takes whole barriers and keeps flights and delays by month, carrier and hour from
-the changes (`widetable_spark.etl`). While all this runs a reader opens sessions over both tables: one for each barrier
-that both have come to, and others for the newest rows. What the newest rows say is looked at once more by the job
-itself, before it writes a batch: then the flights of the batch are in the one table, and their counts surely not in
-the other. Out: a `LayerLooks`.
+write it says so at each tick. A maintainer widens flights by their aircraft, barrier by barrier. The job takes whole
+barriers and keeps flights and delays by month, carrier and hour from the changes (`widetable_spark.etl`). While all
+this runs a reader opens sessions over the tables: one for each barrier that all have come to, and others for the newest
+rows. What the newest rows say is looked at once more by the job itself, before it writes a batch: then the flights of
+the batch are in the one table, and their counts surely not in the other. Out: a `LayerLooks`.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ import widetable_spark
 from examples.flights.barrier_files import FILE_COUNT, BarrierFiles
 from examples.flights.barrier_looks import BarrierLook, Looks
 from examples.flights.barrier_tables import (
-    COUNTED_GROUPS,
+    BARRIER_STREAMS,
     COUNTS_NAME,
     FLIGHTS_NAME,
     FLIGHTS_READ,
 )
 from examples.flights.carrier_hourly import ROW_KIND
 from examples.flights.column_group import ColumnGroup
+from examples.flights.maintainer import DemoMaintainer
 from examples.flights.micro_batch import files_taken, last_batch
 from examples.flights.workspace import Workspace
 
@@ -40,6 +42,7 @@ JOB = "hourly-at-barriers"
 _TRIGGER = "250 milliseconds"
 _POLL_SECONDS = 0.3
 _MAX_FAILED_STARTS = 5
+_MAINTENANCE_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -73,19 +76,21 @@ def run_third_layer(
     looks, files = Looks(workspace), BarrierFiles(workspace)
     files.bring_next(barriers_read=0)
     job, shares = _CountingJob(spark, workspace, looks), dict[str, float]()
+    flights = wt.Catalog(str(workspace.warehouse)).table(FLIGHTS_NAME)
     try:
-        roots = {each.name: _start_root(spark, workspace, each) for each in COUNTED_GROUPS}
-        job.start()
-        while not _are_at_end(workspace, roots, looks):
-            time.sleep(_POLL_SECONDS)
-            _check(roots.values())
-            job.check()
-            looks.at_barrier()
-            looks.uncommitted()
-            files.bring_next(len(looks.at_barriers))
-            before, shares = shares, {n: files_taken(q) / FILE_COUNT for n, q in roots.items()}
-            if shares != before:
-                on_progress(shares)
+        with DemoMaintainer(flights, _MAINTENANCE_PAUSE_SECONDS):
+            roots = {each.name: _start_root(spark, workspace, each) for each in BARRIER_STREAMS}
+            job.start()
+            while not _are_at_end(workspace, roots, looks):
+                time.sleep(_POLL_SECONDS)
+                _check(roots.values())
+                job.check()
+                looks.at_barrier()
+                looks.uncommitted()
+                files.bring_next(len(looks.at_barriers))
+                before, shares = shares, {n: files_taken(q) / FILE_COUNT for n, q in roots.items()}
+                if shares != before:
+                    on_progress(shares)
     finally:
         for query in spark.streams.active:
             query.stop()
@@ -120,7 +125,7 @@ def _start_root(spark: SparkSession, workspace: Workspace, group: ColumnGroup) -
     schema = spark.read.parquet(str(workspace.counted_stream(group.name))).schema
     files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     rows = files.parquet(str(workspace.counted_arrived(group.name)))
-    sink = etl.sink(FLIGHTS_NAME, [field.name for field in group.fields])
+    sink = etl.sink(group.table, [field.name for field in group.fields])
     return _start(rows, "append", sink, workspace, name)
 
 

@@ -20,7 +20,7 @@ import widetable as wt
 from examples.flights.barrier_files import FILE_COUNT, store_counted_streams
 from examples.flights.barrier_looks import Looks
 from examples.flights.barrier_tables import (
-    COUNTED_GROUPS,
+    BARRIER_STREAMS,
     COUNTS_NAME,
     COUNTS_SCHEMA,
     FLIGHTS_NAME,
@@ -119,8 +119,8 @@ def fill_barrier_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]
     catalog, looks, began = wt.Catalog(str(workspace.warehouse)), Looks(workspace), time.time()
     flights, counts = catalog.table(FLIGHTS_NAME), catalog.table(COUNTS_NAME)
     roots = {
-        group.name: catalog.writer(FLIGHTS_NAME, group.name, [field.name for field in group.fields])
-        for group in COUNTED_GROUPS
+        group.name: catalog.writer(group.table, group.name, [field.name for field in group.fields])
+        for group in BARRIER_STREAMS
     }
     job = catalog.writer(COUNTS_NAME, "counts")
     for number in range(FILE_COUNT):
@@ -129,6 +129,7 @@ def fill_barrier_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]
             file = workspace.counted_stream(name) / f"{name}-{number:03d}.parquet"
             root.write(pq.read_table(file), barrier=barrier, complete=True)
         looks.uncommitted()
+        flights.maintain(once=True)
         deltas = deltas_of(flights.changes(before, barrier, mode="barrier"))
         rows = changed_rows(deltas, counts.lookup(deltas.select(HOURLY_KEY)))
         job.write(rows.select([*COUNTS_SCHEMA.names, ROW_KIND]), barrier=barrier, complete=True)

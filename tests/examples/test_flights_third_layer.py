@@ -13,6 +13,7 @@ from examples.flights.barrier_tables import (
     INTERVAL_MILLIS,
     MONTH_COUNT,
     Totals,
+    astray,
     create_barrier_tables,
     of_first_months,
     totals_of_flights,
@@ -35,7 +36,7 @@ def test_both_tables_agree_at_every_barrier_and_their_newest_rows_do_not(
     streams: dict[str, list[pa.Table]], tmp_path: Path
 ) -> None:
     workspace = Workspace(tmp_path)
-    flights, counts = create_barrier_tables(workspace)
+    flights, counts, _ = create_barrier_tables(workspace)
     looks = fill_barrier_tables(workspace, streams)
     barriers = [(number + 1) * INTERVAL_MILLIS for number in range(FILE_COUNT)]
     assert [look.barrier for look in looks.at_barriers] == barriers
@@ -44,6 +45,7 @@ def test_both_tables_agree_at_every_barrier_and_their_newest_rows_do_not(
     assert sums == sorted(sums)
     assert sums[0] < sums[-1] == flights.scan().count() < FLIGHT_COUNT
     assert len(looks.disagreements) > FILE_COUNT / 2
+    assert max(look.astray for look in looks.newest) > 0
     assert looks.passed
     assert not flights.audit().findings
     assert not counts.audit().findings
@@ -52,15 +54,29 @@ def test_both_tables_agree_at_every_barrier_and_their_newest_rows_do_not(
 def test_totals_count_what_flights_say() -> None:
     key = ("2013-01", 0, "UA", 1)
     rows = [
-        (*key, 7, 815, 8, 820, 9, 12),
-        (*key, 7, 815, 8, None, None, None),  # cancelled
-        (*key, 7, 815, None, None, 9, -2),  # its departure is not known
-        (*key, None, None, 8, 820, 9, 100),  # its schedule is not known: it does not count yet
+        (*key, 7, 815, "N1", 8, 820, 9, 12, "BOEING"),
+        (*key, 7, 815, "N2", 8, None, None, None, None),  # cancelled
+        (*key, 7, 815, None, None, None, 9, -2, None),  # its departure is not known
+        (
+            *key,
+            None,
+            None,
+            None,
+            8,
+            820,
+            9,
+            100,
+            "BOEING",
+        ),  # its schedule is not known: it does not count yet
     ]
     columns = list(zip(*rows, strict=True))
     table = pa.table([pa.array(c) for c in columns], FLIGHTS_SCHEMA.names)
     assert totals_of_flights(table) == Totals(3, 2, 10, 1)
     assert totals_of_flights(table.slice(0, 0)) == Totals(0, 0, 0, 0)
+    makers = {"tailnum": ["N2", "N1"], "manufacturer": pa.array([None, "BOEING"], pa.string())}
+    assert astray(table, pa.table(makers)) == 1, "the one without a tail number"
+    assert astray(table, pa.table({**makers, "manufacturer": ["AIRBUS", "AIRBUS"]})) == 3
+    assert astray(table.slice(0, 0), pa.table(makers)) == 0
 
 
 def test_the_tables_hold_the_first_months_of_whatever_there_is() -> None:
@@ -84,5 +100,5 @@ def test_a_file_waits_for_barriers_of_the_files_before_it(
     for read in range(FILE_COUNT):
         files.bring_next(barriers_read=read)
     assert len(files.came) == FILE_COUNT
-    for name in ("schedule", "departure", "arrival"):
+    for name in ("schedule", "departure", "arrival", "planes"):
         assert len(list(workspace.counted_arrived(name).iterdir())) == FILE_COUNT
