@@ -22,6 +22,8 @@ from widetable.schema import TableSchema
 WIDEN_SEQUENCE: Final = "_widen_"
 # The run of all of them: two that are at it do no harm, their rounds have the same numbers.
 WIDENER_RUN: Final = "widener"
+# Their names as writers begin so.
+WIDENER_OF: Final = "widen-"
 _AROUND_NAME_BYTES: Final = 64
 _TABLE: Final = re.compile(r"^\s*[^\s().,/]+\.[^\s().,/]+\s*$")
 _AS: Final = re.compile(r"\s+as\s+", re.IGNORECASE)
@@ -61,7 +63,7 @@ class WidenOption(NamedTuple):
         """The name of the widener among the writers of a table under barriers, and of its consumer in the dimension.
         fact: its `db.name`.
         """
-        return f"widen-{fact}-{self.column}"
+        return f"{WIDENER_OF}{fact}-{self.column}"
 
 
 def index_options(options: Mapping[str, str]) -> list[IndexOption]:

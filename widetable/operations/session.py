@@ -36,7 +36,7 @@ from widetable.operations.common_barrier import common_barrier
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_read import lookup, scan
-from widetable.read.barrier_view import BarrierView
+from widetable.read.barrier_view import BarrierView, waiting_for
 from widetable.read.scan import TableScan
 from widetable.read.staged_view import StagedBarriers, newest_staged
 
@@ -283,8 +283,9 @@ def _newest_common(tables: Mapping[str, StagedBarriers]) -> int:
     found = newest_staged(tables.values(), common_barrier([one.views for one in tables.values()]))
     if found:
         return found
+    behind = state.behind(state.frontier + state.interval)
     if not state.frontier:
-        missing = ", ".join(state.behind(state.interval)) or "any writer"
+        missing = ", ".join(behind) or "any writer"
         reason = f"none that is complete in {slowest}; missing: {missing}"
     else:
         reason = f"none up to {state.frontier} that each job which makes them came to"
@@ -292,5 +293,5 @@ def _newest_common(tables: Mapping[str, StagedBarriers]) -> int:
         f"a barrier of {', '.join(tables)}",
         found=reason,
         expected="a barrier that all have completed",
-        action="Wait for these writers, let those that have ended leave, or read without the table.",
+        action=f"{waiting_for(behind)}, or read without the table.",
     )

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,11 +32,19 @@ from widetable.commit.barrier_state import BARRIERS, BarrierState, check_barrier
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.level0_labels import Level0Labels
 from widetable.commit.live_files import LiveFiles
+from widetable.derived_options import WIDENER_OF
 from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ADD, Identity, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, Snapshot
 from widetable.read.exact_barriers import ExactBarriers
 from widetable.schema import TableSchema
+
+
+def waiting_for(writers: Iterable[str]) -> str:
+    """What a reader may do about writers that are missing."""
+    is_widener = any(writer.startswith(WIDENER_OF) for writer in writers)
+    how = f" (who maintains the table runs those called {WIDENER_OF}..)" if is_widener else ""
+    return f"Wait for these writers{how}, let those that have ended leave"
 
 
 @dataclass(frozen=True)
@@ -232,7 +240,8 @@ class BarrierViews:
             self._check_revision(barrier)
             self.exact.check(barrier)
             return
-        missing = ", ".join(f"{w} (at {at})" for w, at in state.behind(barrier).items())
+        behind = state.behind(barrier)
+        missing = ", ".join(f"{w} (at {at})" for w, at in behind.items())
         up_to, earlier = f"up to {state.frontier}", f"{state.frontier} or an earlier barrier"
         if not state.frontier:
             up_to, earlier = "up to none", "a barrier that all its writers have completed"
@@ -240,7 +249,7 @@ class BarrierViews:
             f"barrier {barrier} of {self._path}",
             found=f"a table that is complete {up_to}; missing: {missing or 'any writer'}",
             expected=earlier,
-            action="Wait for these writers, let those that have ended leave, or read an earlier barrier.",
+            action=f"{waiting_for(behind)}, or read an earlier barrier.",
         )
 
     def _check_revision(self, barrier: int) -> None:
