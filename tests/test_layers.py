@@ -21,7 +21,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # ARCHITECTURE.md, "Packages": a later stage may import an earlier one, never the reverse.
 STAGES = (
-    ("errors", "row_kind", "arguments", "derived_value", "forked_child", "worker_thread"),
+    (
+        "errors",
+        "row_kind",
+        "arguments",
+        "derived_value",
+        "forked_child",
+        "not_pickled",
+        "worker_thread",
+    ),
     (
         "types",
         "option",

@@ -29,6 +29,7 @@ from widetable.errors import InvalidError, NotFoundError
 from widetable.format.partition_value import check_partition_types
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
+from widetable.merge.widened_rules import check_widened
 from widetable.meta.asked_session import AskedSessions
 from widetable.meta.job_claim import WriterClaim
 from widetable.meta.meta_service import linked
@@ -138,6 +139,7 @@ class Catalog:
         check_record_expiry(new)
         check_barriers(new)
         check_derived(new)
+        check_widened(new)
         check_partition_types(new)
         store = self._schemas(root, new)
         made = not store.ids() and store.publish(new)

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.errors import InvalidError
 from widetable.field_options import DERIVED_OPTION
 from widetable.paths import check_name, table_root
@@ -142,16 +141,6 @@ def _check_widen(schema: TableSchema, widen: WidenOption) -> None:
             widen.key,
             "columns that are not a sequence group of their own",
             f"fields.{widen.sequence}.sequence-group = {listed}",
-        )
-    unordered = set(schema.required_names).difference(
-        schema.primary_keys, *(group.columns for group in schema.sequence_groups)
-    )
-    is_at_barriers = schema.typed_options.get(BARRIER_INTERVAL) is not None
-    if is_at_barriers and unordered and not schema.sequence_fields:
-        raise _wrong(
-            widen.key,
-            f"the column {min(unordered)!r} NOT NULL, which nothing orders, and {BARRIER_INTERVAL.key}",
-            "a nullable column, one of a sequence group, or a sequence.field",
         )
     if widen.column in widen.columns:
         raise _wrong(

@@ -40,6 +40,7 @@ from widetable.commit.barrier_state import (
     Member,
     check_barrier,
 )
+from widetable.derived_options import WIDENER_OF, WIDENER_RUN
 from widetable.errors import ConflictError, InvalidError
 
 MOST_WRITERS: Final = 1024
@@ -115,6 +116,7 @@ def _stepped(state: BarrierState, asked: BarrierStep) -> _Stepped:
     if asked.barrier is not None:
         check_barrier(asked.barrier, state.interval)
     if asked.act is not Act.REVISE:
+        check_name(asked.writer, asked.run)
         _check_revision(state, asked)
     return _STEPS[asked.act](state, asked)
 
@@ -228,6 +230,17 @@ def _check_span(member: Member, span: tuple[int, int], writer: str) -> None:
             found=f"records after barrier {span[0]} of its sources; the table has its records up to {member.at}",
             expected=f"those after {member.at}",
             action="Stop all of its queries but one; one whose checkpoint is old starts with a new checkpoint.",
+        )
+
+
+def check_name(writer: str, run: str) -> None:
+    """Refuse a name that is kept for wideners."""
+    if writer.startswith(WIDENER_OF) and run != WIDENER_RUN:
+        raise InvalidError(
+            f"writer {writer!r}",
+            found=f"a name that begins with {WIDENER_OF}",
+            expected="another one: so are the wideners of tables called",
+            action="Choose another name.",
         )
 
 

@@ -29,8 +29,8 @@ from widetable.derive.join_difference import JoinDifference
 from widetable.derive.join_progress import last_round
 from widetable.derive.joined_plan import JoinDefinition, KeyWay, definition_of
 from widetable.derive.row_difference import equal_rows
-from widetable.derive.touched_rows import rows_not_in, untouched_rows
-from widetable.derive.widen_changes import later_files, lookup_as_of
+from widetable.derive.touched_rows import untouched_rows
+from widetable.derive.widen_changes import lookup_as_of, not_deleted
 from widetable.derive.widen_progress import last_round as last_widened
 from widetable.derive.widen_progress import user_of, widening_of
 from widetable.derive.widening import DIM, FACT
@@ -172,10 +172,9 @@ def _audit_widened_at_barrier(
             held(dim._state(), of_dim.first_id),
             closing(lookup_as_of(dim, of_dim, list(option.columns.values()))) as view,
         ):
-            later = later_files(fact, own.at)
             for batch in scan_of_view(fact, of_fact, names, None, fact.schema).to_batches():
                 rows = pa.Table.from_batches([batch])
-                rows = rows_not_in(fact, rows, later, retracted=True)
+                rows = not_deleted(fact, rows, own.at)[0]
                 found = view.lookup(one_array(rows.column(option.column)))
                 wrong = pa.array(~equal_rows(rows.select(list(option.columns)), found))
                 findings.checked("widened", rows.num_rows)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.commit.commit_identity import Identity
@@ -33,17 +34,16 @@ def untouched_rows(
     """
     committer, state = table._committer, table._state()
     until_id = until_id or committer.snapshots.latest_id() or read_id
-    return rows_not_in(
-        table, rows, touched_files(state, committer.live_files, read_id, until_id, but_user)
-    )
-
-
-def rows_not_in(
-    table: OpenTable, rows: pa.Table, files: TouchedFiles, *, retracted: bool = False
-) -> pa.Table:
-    """The rows whose keys are in none of these files; retracted: in none of their retractions."""
+    files = touched_files(state, committer.live_files, read_id, until_id, but_user)
     if not files or not rows.num_rows:
         return rows
+    return rows.filter(pa.array(~are_in(table, rows, files)))
+
+
+def are_in(
+    table: OpenTable, rows: pa.Table, files: TouchedFiles, *, retracted: bool = False
+) -> npt.NDArray[np.bool_]:
+    """Which rows have their keys in one of these files; retracted: in a retraction."""
     state = table._state()
     schema = state.schema
     asked = asked_keys(key_rows(rows.select(list(schema.primary_keys)), schema), schema)
@@ -52,7 +52,7 @@ def rows_not_in(
         keys = asked.keys.slice(int(first), int(end - first))
         near = touched_near(state, files, bucket)
         is_touched[first + touched_among(state, keys, near, retracted=retracted)] = True
-    return rows.filter(pa.array(~is_touched[asked.places]))
+    return is_touched[asked.places]
 
 
 def append_untouched(

@@ -9,8 +9,8 @@ have completed and that the dim has, by the rule that jobs go by (`next_barrier`
 as of it, whatever came later. It looks at what was written in (P, T], P the barrier before, and at the facts whose
 foreign key leads to such a row of the dim; at all facts in the first round, and where P is not known any more.
 
-Records of later barriers do not matter, as each column has one writer; but what takes a row away does: a row that is
-gone by now would come back, so it is left as it is. Its columns are right again if it is written once more.
+Records of later barriers do not matter, as each column has one writer; but one that deletes a row does: it would come
+back, so it is left as it is. Its columns are right again if it is written once more.
 
 Raises NotFoundError for a dim that is not there and barriers that have expired, InvalidError for one that does not fit
 or is under other barriers, ConflictError where others were faster, and what reading and writing raises.
@@ -30,13 +30,13 @@ from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_state import BarrierState
 from widetable.commit.barrier_step import Act, BarrierStep
 from widetable.commit.commit_identity import Identity
-from widetable.derive.touched_rows import rows_not_in, written
+from widetable.derive.touched_rows import written
 from widetable.derive.widen_changes import (
     DoneBarrier,
     ReadBarrier,
     asked_facts,
-    later_files,
     lookup_as_of,
+    not_deleted,
 )
 from widetable.derive.widen_progress import (
     PIECES,
@@ -220,7 +220,7 @@ def _committed(
         is_derived=True,
     )
     for tries_left in reversed(range(_TRIES)):
-        left = rows_not_in(fact, piece, later_files(fact, of.barrier), retracted=True)
+        left, known_id = not_deleted(fact, piece, of.barrier)
         messages = written(fact, left)
         try:
             done = append_messages(
@@ -228,7 +228,7 @@ def _committed(
                 messages,
                 by,
                 properties=properties,
-                read_snapshot_id=of.pair.fact_id,
+                read_snapshot_id=known_id,
                 barrier=step,
             )
         except ConflictError:

@@ -18,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable import options as opt
 from widetable.commit.barrier_state import is_foreign_commit
 from widetable.commit.touched_keys import TouchedFiles, distinct_keys
 from widetable.derive.row_changes import whole_keys
+from widetable.derive.touched_rows import are_in
 from widetable.derive.widen_candidates import (
     KEYS_AT_ONCE,
     SCAN_SHARE,
@@ -38,6 +40,7 @@ from widetable.operations.barrier_scan import barrier_changes, scan_of_view, sta
 from widetable.operations.lookup_keys import key_rows
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
+from widetable.operations.table_at import view_at
 from widetable.read.barrier_changes import BarrierChanges
 from widetable.read.barrier_view import BarrierView, BarrierViews
 
@@ -97,6 +100,32 @@ def lookup_as_of(table: OpenTable, view: BarrierView, columns: Sequence[str]) ->
     """By key, with the columns of now; to be closed."""
     at = state_of_view(table, view, table.schema)
     return LookupView(at, table._committer.live_files, columns)
+
+
+def not_deleted(table: OpenTable, rows: pa.Table, barrier: int) -> tuple[pa.Table, int | None]:
+    """The rows that no record of a later barrier has deleted, and the snapshot up to which that is known; None where
+    records delete no rows. A retraction need not delete: it may take something off a sum, or come too late. It did
+    where the row is not there at the snapshot that it came with.
+    """
+    if not table.schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP):
+        return rows, None
+    changes = barrier_changes(table)
+    for id in changes.commits(barrier):
+        files = _files(table, [id])
+        retracts = any(file.delete_row_count != 0 for members in files.values() for file in members)
+        if not retracts or not rows.num_rows:
+            continue
+        is_retracted = are_in(table, rows, files, retracted=True)
+        if not is_retracted.any():
+            continue
+        key = list(table.schema.primary_keys)
+        with closing(view_at(table, id, key[:1])) as view:
+            asked = rows.filter(pa.array(is_retracted)).select(key)
+            is_gone = one_array(view.lookup(asked).column(0)).is_null()
+        is_deleted = is_retracted.copy()
+        is_deleted[is_retracted] = is_gone.to_numpy(zero_copy_only=False)
+        rows = rows.filter(pa.array(~is_deleted))
+    return rows, changes.newest_id
 
 
 def later_files(table: OpenTable, barrier: int) -> TouchedFiles:

@@ -7,7 +7,6 @@ the widened ones with their number, cut to what one commit takes. Raises what re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +15,7 @@ from widetable import options as opt
 from widetable.derive.row_difference import equal_rows
 from widetable.derived_options import WidenOption
 from widetable.kernels.arrow_buffers import one_array
+from widetable.merge.widened_rules import carried_columns
 from widetable.operations.lookup_view import LookupView
 from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
@@ -46,14 +46,6 @@ def differing(
         arrays = [*rows.select(carried).columns, *found.columns, numbers]
         written = pa.Table.from_arrays(arrays, schema=_nullable(schema, names))
         yield written.filter(pa.array(~same))
-
-
-def carried_columns(schema: TableSchema, option: WidenOption) -> list[str]:
-    """The key, and what no batch may lack, with the rest of its sequence group."""
-    required = {*schema.required_names, *schema.sequence_fields}
-    groups = [group.columns for group in schema.sequence_groups]
-    names = (*schema.primary_keys, *required, *chain(*(g for g in groups if required & set(g))))
-    return [name for name in dict.fromkeys(names) if name not in option.columns]
 
 
 def pieces(fact: OpenTable, tables: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_table import one_interval
 from widetable.derived_options import WidenOption, widen_options
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, NotFoundError
 from widetable.options import TableOptions
 from widetable.schema import TableSchema
 
@@ -91,6 +91,14 @@ def wanted_columns(widen: WidenOption, fields: pa.Schema, dim: TableSchema) -> l
             f"{widen.column!r} of type {types[widen.column]}",
             f"{key_type}, the type of {key[0]!r} of {widen.table}",
         )
+    for theirs in widen.columns.values():
+        if theirs not in dim.by_name:
+            raise NotFoundError(
+                f"option {widen.key!r}",
+                found=f"the column {theirs!r}, which {widen.table} does not have",
+                expected=f"some of {', '.join(dim.names)}",
+                action="Correct the option, or bring the column back.",
+            )
     wanted = [
         pa.field(own, dim.arrow_schema([theirs]).field(0).type)
         for own, theirs in widen.columns.items()

@@ -28,10 +28,18 @@ def check_waited_for(writer: str, table: JobsOfTable) -> None:
 
 
 def check_ended(job: str, tables: Sequence[JobsOfTable], *, force: bool) -> None:
-    """Refuse to let a job go that runs in another process than this one."""
+    """Refuse to let a job go that runs in another process than this one, and a widener."""
     if force:
         return
     for table in tables:
+        if any(widener.name == job for widener in table.wideners):
+            raise ConflictError(
+                f"job {job!r}",
+                found=f"the widener of {table.name}, whose options name it",
+                expected="a job that has ended",
+                action="Remove the table's option: it leaves with that. With force barriers are complete without its "
+                "columns until the next round of a maintainer brings it back.",
+            )
         for note in table.notes:
             is_renewed = note.force is Force.IN_FORCE and note.job.state == RUNNING
             if note.job.name == job and is_renewed and not note.is_own:

@@ -33,6 +33,7 @@ from widetable.commit.writer_registration import (
     JobSink,
     write_registration,
 )
+from widetable.derived_options import WIDENER_OF
 from widetable.errors import NotFoundError
 from widetable.meta.barrier_floor import check_consumer, keep_common_barriers, renew_consumer
 from widetable.meta.barrier_times import KeptBarriers
@@ -95,6 +96,8 @@ class Topology:
         besides the key, None for all; the first is the lead. What the job said before is replaced.
         """
         name = label(job, "job", LONGEST_NAME_BYTES)
+        if name.startswith(WIDENER_OF):
+            raise refused(job, "job", f"a name that does not begin with {WIDENER_OF}, as wideners'")
         given = {
             table: None if columns is None else names(columns, "sinks")
             for table, columns in mapping(sinks, "sinks").items()
@@ -157,7 +160,8 @@ class Topology:
         tables = [
             table
             for table in found
-            if name in table.state.members or any(note.job.name == name for note in table.notes)
+            if name in table.state.members
+            or any(job.name == name for job in (*(n.job for n in table.notes), *table.wideners))
         ]
         if not tables:
             raise _no_job(name, _live(found))

@@ -22,12 +22,13 @@ from functools import partial
 from typing import Any, Final
 
 from widetable.arguments import LARGEST, flag, label, names, whole_number
-from widetable.commit.barrier_step import Act, BarrierStep
+from widetable.commit.barrier_step import Act, BarrierStep, check_name
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
 from widetable.commit.writer_registration import WriterRegistration
+from widetable.derived_options import check_not_derived
 from widetable.errors import ConflictError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
 from widetable.not_pickled import not_pickled
@@ -67,9 +68,11 @@ class BarrierWriter:
         self._table = table
         self._name = label(name, "writer", LONGEST_NAME_BYTES)
         self._named = None if columns is None else schema.chosen(names(columns, "columns"))
+        check_not_derived(schema, self._named or ())
         self._field_ids = value_ids(schema, schema.names if self._named is None else self._named)
         self._run = str(uuid.uuid4())
         self._revision = newest_revision(table)
+        check_name(self._name, self._run)
         self._register = register
         self._registration: WriterRegistration | None = None
         self._has_joined = False

@@ -22,6 +22,7 @@ from widetable.errors import InvalidError, WidetableError
 from widetable.field_options import FIELD_OPTION
 from widetable.merge.engine import engine_of
 from widetable.merge.record_expiry import check_record_expiry
+from widetable.merge.widened_rules import check_widened
 from widetable.operations.column_change import ColumnChange, changed_columns
 from widetable.operations.column_path import Path, parsed, path_of, printed
 from widetable.operations.function_change import check_functions
@@ -78,6 +79,7 @@ def changed_schema(
     check_record_expiry(new)
     check_barriers(new)
     check_derived(new)
+    check_widened(new)
     _check_orders(schema, new)
     _check_groups(schema, new)
     check_functions(schema, new)

@@ -122,6 +122,7 @@ def write_by(
     source = row_source(data, look.schema)
     if columns is not None:
         there = [name for name in source.columns or () if name in look.schema.by_name]
+        check_not_derived(look.schema, there)
         _check_columns(
             there, columns(look.schema) | {row_kind}
         )  # one that is not there is refused as in any table

@@ -47,6 +47,11 @@ class BarrierChanges:
         ids = self._views.ids
         return not ids or ids[0] == 1 or not self._views.state(ids[0]).highest
 
+    @property
+    def newest_id(self) -> int:
+        """Of the snapshots that are known; 0 without."""
+        return self._views.ids[-1] if self._views.ids else 0
+
     def snapshot_ids(self, start: int, end: int) -> list[int]:
         """Whose changes are those after the barrier `start` (0: all) up to `end`, in their order."""
         self._views.check(end)

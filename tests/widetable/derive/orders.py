@@ -20,7 +20,13 @@ COMMON = {
 }
 DIM_SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("level", pa.int32())])
 FACT_SCHEMA = pa.schema(
-    [("id", pa.int64()), ("cust", pa.int64()), ("ts", pa.int64()), ("amount", pa.int64())]
+    [
+        ("id", pa.int64()),
+        ("cust", pa.int64()),
+        ("ts", pa.int64()),
+        ("amount", pa.int64()),
+        ("paid", pa.int64()),
+    ]
 )
 
 
@@ -43,7 +49,7 @@ class Orders:
         )
         self.writers = {
             "cust": self.catalog.writer(FACT, "orders", ["cust", "ts"]),
-            "amount": self.catalog.writer(FACT, "payments", ["amount"]),
+            "amount": self.catalog.writer(FACT, "payments", ["amount", "paid"]),
             "dim": self.catalog.writer(DIM, "customers"),
         }
         self.said: dict[str, list[tuple[int, int, Any]]] = {name: [] for name in self.writers}
@@ -58,8 +64,8 @@ class Orders:
             rows["_row_kind"] = ["-D" if value is None else "+U" for value in values.values()]
         else:
             rows[who] = pa.array(list(values.values()), pa.int64())
-        if who == "cust":
-            rows["ts"] = [barrier] * len(values)
+        if who != "dim":
+            rows["ts" if who == "cust" else "paid"] = [barrier] * len(values)
         self.writers[who].write(rows, barrier=barrier, complete=all)
         self.said[who] += [(barrier, id, value) for id, value in values.items()]
 

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import widetable as wt
 from tests.barrier_tables import commit_without_barriers
 from tests.tallies import Note
 from tests.widetable.derive.orders import (
@@ -18,7 +17,6 @@ from tests.widetable.derive.orders import (
     DIM,
     DIM_SCHEMA,
     FACT,
-    FACT_SCHEMA,
     INTERVAL,
     WIDENER,
     Orders,
@@ -127,6 +125,38 @@ def test_rows_that_later_records_delete_stay_deleted(
         orders.writers[who].complete(20)
     orders.round()
     assert orders.as_of(20) == (20, {3: (7, None, "Oslo", 1)})
+    assert not orders.fact.audit().findings
+
+
+@pytest.mark.parametrize("removes", [False, True], ids=["never", "too late"])
+def test_a_retraction_that_deletes_nothing_leaves_the_columns_right(
+    tmp_path: Path, removes: bool
+) -> None:
+    """It takes something off a sum, or comes too late to count."""
+    options = {
+        "fields.amount.aggregate-function": "sum",
+        "fields.paid.sequence-group": "amount",
+        "fields.ts.sequence-group": "cust",
+    }
+    if removes:
+        options["partial-update.remove-record-on-sequence-group"] = "ts"
+    orders = Orders(tmp_path, **options)
+    orders.round()
+    orders.write("dim", {7: ("Oslo", 1)}, 10)
+    orders.write("cust", {1: 7}, 10)
+    orders.write("amount", {1: 5}, 10)
+    orders.round()
+    orders.write("dim", {7: ("Bergen", 2)}, 20)
+    orders.writers["cust"].complete(20)
+    orders.writers["amount"].complete(20)
+    late = {"id": [1], "ts": [1], "cust": pa.array([7], pa.int64()), "_row_kind": ["-D"]}
+    off = {"id": [1], "amount": [2], "paid": [30], "_row_kind": ["-U"]}
+    if removes:
+        orders.writers["cust"].write(late, barrier=30)
+    else:
+        orders.writers["amount"].write(off, barrier=30)
+    orders.round()
+    assert orders.as_of(20)[1] == {1: (7, 5, "Bergen", 2)}
     assert not orders.fact.audit().findings
 
 
@@ -248,28 +278,6 @@ def test_a_widener_is_alive_while_somebody_maintains_the_table(tmp_path: Path) -
         maintainer.round()
         assert is_alive()
     assert not is_alive()
-
-
-def test_a_dim_under_other_barriers_or_none_is_refused(tmp_path: Path) -> None:
-    catalog = wt.Catalog(tmp_path)
-    for interval in (None, "20 ms"):
-        options = {**COMMON, "widetable.barrier-interval": interval or "1 ms"}
-        if interval is None:
-            del options["widetable.barrier-interval"]
-        name = f"db.dim_{(interval or 'none')[:2]}"
-        catalog.create_table(name, DIM_SCHEMA, primary_key=["id"], options=options)
-        widened = {**COMMON, "merge-engine": "partial-update", "widen.cust": f"{name}(city)"}
-        with pytest.raises(InvalidError, match="barrier-interval"):
-            catalog.create_table(FACT, FACT_SCHEMA, primary_key=["id"], options=widened)
-
-
-def test_a_column_that_every_row_must_carry_is_ordered(tmp_path: Path) -> None:
-    catalog = wt.Catalog(tmp_path)
-    catalog.create_table(DIM, DIM_SCHEMA, primary_key=["id"], options=COMMON)
-    schema = pa.schema([*FACT_SCHEMA, pa.field("must", pa.int64(), nullable=False)])
-    options = {**COMMON, "merge-engine": "partial-update", "widen.cust": f"{DIM}(city)"}
-    with pytest.raises(InvalidError, match="'must' NOT NULL"):
-        catalog.create_table(FACT, schema, primary_key=["id"], options=options)
 
 
 class _History:

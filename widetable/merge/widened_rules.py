@@ -1,0 +1,91 @@
+"""What merging must not do to the columns that a widener writes, and to those that it has to carry along. Pure.
+
+    widened    replaced by its last record: no aggregate function but last_value, nulls allowed, no circle in the table
+    carried    what no record may lack besides the key, with the values that the row has: no aggregate function, which
+               would count them again; under barriers none at all, as later records of these columns may be there
+
+Raises InvalidError that names the option.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.derived_options import WidenOption, widen_options
+from widetable.errors import InvalidError
+from widetable.merge.aggregate_rules import aggregate_function
+from widetable.schema import TableSchema
+
+_REPLACES = "last_value"
+
+
+def check_widened(schema: TableSchema) -> None:
+    """Of all options of a table."""
+    options = widen_options(schema.options)
+    for widen in options:
+        _check_columns(schema, widen)
+        _check_carried(schema, widen)
+        _check_no_circle(widen, options)
+
+
+def carried_columns(schema: TableSchema, option: WidenOption) -> list[str]:
+    """The key, and what no batch may lack, with the rest of its sequence group."""
+    required = {*schema.required_names, *schema.sequence_fields}
+    groups = [group.columns for group in schema.sequence_groups]
+    names = (*schema.primary_keys, *required, *chain(*(g for g in groups if required & set(g))))
+    return [name for name in dict.fromkeys(names) if name not in option.columns]
+
+
+def _check_columns(schema: TableSchema, widen: WidenOption) -> None:
+    for name in (*widen.columns, widen.sequence):
+        if not schema.field(name).type.nullable:
+            raise _wrong(widen, f"the column {name!r} NOT NULL, which it widens", "a nullable one")
+        function = aggregate_function(schema, name)
+        if function is not None and function.function != _REPLACES:
+            raise _wrong(
+                widen,
+                f"the function {function.function!r} of the column {name!r}, which it widens",
+                f"none, or {_REPLACES!r}",
+            )
+
+
+def _check_carried(schema: TableSchema, widen: WidenOption) -> None:
+    is_at_barriers = schema.typed_options.get(BARRIER_INTERVAL) is not None
+    for name in carried_columns(schema, widen):
+        if name in schema.primary_keys or name in schema.sequence_fields:
+            continue
+        if is_at_barriers:
+            raise _wrong(
+                widen,
+                f"a column NOT NULL that each record carries ({name!r}), and {BARRIER_INTERVAL.key}",
+                "nullable columns besides the key",
+            )
+        function = aggregate_function(schema, name)
+        if function is not None:
+            raise _wrong(
+                widen,
+                f"the function {function.function!r} of {name!r}, which each record carries, as one is NOT NULL",
+                "nullable columns besides the key, or no function",
+            )
+
+
+def _check_no_circle(widen: WidenOption, options: list[WidenOption]) -> None:
+    """Each waits for the one that gives its foreign key."""
+    path = [widen]
+    while True:
+        before = next((one for one in options if path[-1].column in one.columns), None)
+        if before is None or before in path[1:]:
+            return
+        if before is widen:
+            keys = ", ".join(repr(one.key) for one in path)
+            raise _wrong(
+                widen, f"a circle: each of {keys} gives the foreign key of another", "none"
+            )
+        path.append(before)
+
+
+def _wrong(widen: WidenOption, found: str, expected: str) -> InvalidError:
+    return InvalidError(
+        f"option {widen.key!r}", found=found, expected=expected, action="Correct the table."
+    )
