@@ -55,6 +55,7 @@ class Ground:
         options["merge-engine"] = "partial-update"
         self.catalog.create_table("db.under_barriers", SCHEMA, primary_key=["k"], options=options)
         self.writer = self.catalog.writer("db.under_barriers", "usual", ["s"])
+        self.writer.complete(1000)
         self.topology = self.catalog.topology()
         self.topology.register("job", sinks={"db.under_barriers": ["d"]})
         self.catalog.create_table("db.derived", SCHEMA, primary_key=["k"], options=options)
@@ -119,8 +120,10 @@ class Ground:
             "Topology.delays": ({"barrier": None}, self.topology.delays),
             "Topology.upstream": ({"table": "db.under_barriers"}, self.topology.upstream),
             "Topology.downstream": ({"table": "db.under_barriers"}, self.topology.downstream),
+            "Topology.connected": ({"tables": ["db.under_barriers"]}, self.topology.connected),
             "Session.table": ({"name": "db.under_barriers"}, self._barrier_session),
             "SessionTable.scan": ({}, self._scan_in_session),
+            "SessionTable.lookup": ({"keys": [1]}, self._look_up_in_session),
             "BarrierWriter.write": ({"data": ROWS}, self.writer.write),
             "BarrierWriter.complete": ({}, self.writer.complete),
             "Table.write": (
@@ -242,6 +245,10 @@ class Ground:
     def _scan_in_session(self, **given: Any) -> None:
         with self.catalog.session(["db.under_barriers"], consistency="ReadUncommitted") as session:
             session.table("db.under_barriers").scan(**given).to_arrow()
+
+    def _look_up_in_session(self, **given: Any) -> None:
+        with self.catalog.session(["db.under_barriers"]) as session:
+            session.table("db.under_barriers").lookup(**given)
 
     def _follow(self, **given: Any) -> None:
         with self.table.follow(**given) as follower:
