@@ -52,7 +52,7 @@ from widetable.derive.widen_rows import asked_columns, differing, pieces
 from widetable.derive.widen_schema import check_one_interval, wanted_columns
 from widetable.derive.widening import MILLIS, ROWS, WidenRound
 from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
-from widetable.errors import ConflictError
+from widetable.errors import ConflictError, InvalidError
 from widetable.operations.barrier_scan import active_revision, barrier_views
 from widetable.operations.barrier_writer import let_leave, value_ids
 from widetable.operations.held_lease import held_lease
@@ -231,14 +231,14 @@ def _committed(
                 read_snapshot_id=known_id,
                 barrier=step,
             )
-        except ConflictError:
+        except (
+            ConflictError,
+            InvalidError,
+        ) as refused:  # of others it is not known whether it is in
             discard(fact, messages)
-            if not tries_left:
+            if isinstance(refused, InvalidError) or not tries_left:
                 raise
             continue
-        except BaseException:
-            discard(fact, messages)
-            raise
         if not done.committed:
             discard(fact, messages)
             return None

@@ -30,6 +30,10 @@ FACT_SCHEMA = pa.schema(
 )
 
 
+class Killed(BaseException):
+    """At a step."""
+
+
 class Orders:
     """A fact with two writers, of cust and of amount, and a dim with one; what each writer has said, by barrier."""
 
