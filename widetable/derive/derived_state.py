@@ -15,9 +15,9 @@ from widetable.derive.delta_join import joining_of
 from widetable.derive.index_progress import source_of
 from widetable.derive.index_table import find_index
 from widetable.derive.joined_plan import JoinDefinition, definition_of
+from widetable.derive.widen_commits import MILLIS, ROWS
 from widetable.derive.widen_progress import PIECES, last_round, user_of, widening_of
 from widetable.derive.widen_schema import check_one_interval, wanted_columns
-from widetable.derive.widening import MILLIS, ROWS
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
 from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.format.snapshot import COMMIT_KIND_COMPACT

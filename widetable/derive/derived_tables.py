@@ -23,7 +23,14 @@ from widetable.derive.index_table import feed_index
 from widetable.derive.widen_at_barrier import let_wideners_leave, widen_to_barrier
 from widetable.derive.widening import widen_round
 from widetable.derived_options import IndexOption, WidenOption, index_options, widen_options
-from widetable.errors import ConflictError, NotFoundError, StorageError, WidetableError
+from widetable.errors import (
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    WidetableError,
+)
 from widetable.format.human_units import duration_text
 from widetable.operations.maintenance import INTERVAL_MILLIS, Derived
 from widetable.operations.maintenance_rule import wait_millis
@@ -67,7 +74,8 @@ class DerivedTables:
         if latest_id == self._nothing_at and not is_old:
             return Derived()
         makings = dict(_makings(self._table, self._table.schema))
-        with contextlib.suppress(ConflictError, NotFoundError):  # somebody else was faster
+        # Somebody else was faster; or a table whose options cannot name others, which its makings say.
+        with contextlib.suppress(ConflictError, NotFoundError, UnsupportedError, InvalidError):
             let_wideners_leave(self._table)
         if not makings:
             self._nothing_at, self._looked_at_seconds = latest_id, time.monotonic()

@@ -18,9 +18,9 @@ or is under other barriers, ConflictError where others were faster, and what rea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -38,19 +38,16 @@ from widetable.derive.widen_changes import (
     lookup_as_of,
     not_deleted,
 )
+from widetable.derive.widen_commits import NumberedRound, WidenRound, commit_pieces
 from widetable.derive.widen_progress import (
-    PIECES,
     Pair,
     Widening,
-    digest_of,
     keep_snapshots,
     last_round,
-    user_of,
     widening_of,
 )
-from widetable.derive.widen_rows import asked_columns, differing, pieces
+from widetable.derive.widen_rows import asked_columns, differing
 from widetable.derive.widen_schema import check_one_interval, wanted_columns
-from widetable.derive.widening import MILLIS, ROWS, WidenRound
 from widetable.derived_options import WIDENER_RUN, WidenOption, widen_options
 from widetable.errors import ConflictError, InvalidError
 from widetable.operations.barrier_scan import active_revision, barrier_views
@@ -79,14 +76,11 @@ def let_wideners_leave(fact: OpenTable) -> None:
 
 
 class _BarrierRound(NamedTuple):
-    """pair: snapshots by which the round is known again; done: that of the round before, and its barrier; None where
-    nobody knows them. after: up to which barrier the widener's records are in, 0 for none.
+    """before: the barrier that the columns are those of, None where nobody knows. after: up to which barrier the
+    widener's records are in, 0 for none.
     """
 
-    widening: Widening
-    number: int
-    pair: Pair
-    done: Pair | None
+    numbered: NumberedRound
     before: DoneBarrier | None
     after: int
     fact: ReadBarrier
@@ -114,7 +108,7 @@ def widen_to_barrier(fact: OpenTable, option: WidenOption) -> WidenRound | None:
             held(fact._state(), of.fact.view.first_id),
             held(dim._state(), of.dim.view.first_id),
         ):
-            found = _widened(of)
+            found = commit_pieces(of.numbered, _differing(of), {}, partial(_committed, of))
         if found is not None:
             keep_snapshots(widening, Pair(*(read.first_kept for read in (of.fact, of.dim))))
         return found
@@ -159,7 +153,8 @@ def _next_round(of: Widening) -> _BarrierRound | None:
     read = ReadBarrier(fact, of_fact, of_fact.ahead(barrier, ()))
     looked_up = ReadBarrier(dim, of_dim, of_dim.view(barrier))
     pair = Pair(of_fact.ids[-1], looked_up.view.end.id)
-    return _BarrierRound(of, number + 1, pair, done, before, own.at or 0, read, looked_up)
+    numbered = NumberedRound(of, number + 1, pair, done)
+    return _BarrierRound(numbered, before, own.at or 0, read, looked_up)
 
 
 def _available(dim: BarrierViews, after: int) -> Available:
@@ -175,42 +170,23 @@ def _join(of: Widening, state: BarrierState) -> None:
     append_messages(of.fact, [], Identity.unnamed(writer), barrier=step)
 
 
-def _widened(of: _BarrierRound) -> WidenRound | None:
-    began_seconds = time.monotonic()
-    rows = commits = 0
-    fact = of.widening.fact
-    for piece, is_last in pieces(fact, _differing(of)):
-        properties = {}
-        if is_last:
-            millis = int(1000 * (time.monotonic() - began_seconds))
-            properties = {ROWS: str(rows + piece.num_rows), MILLIS: str(millis)}
-        digest = digest_of(of.widening, of.pair, of.done, is_last=is_last)
-        by = Identity(user_of(of.widening.option), of.number * PIECES + commits, digest)
-        count = _committed(of, piece, by, properties, is_last=is_last)
-        if count is None:
-            return None
-        rows += count
-        commits += 1
-    return WidenRound(*of.pair, rows, commits)
-
-
 def _differing(of: _BarrierRound) -> Iterator[pa.Table]:
-    fact, dim, option, _ = of.widening
+    fact, dim, option, _ = of.numbered.widening
     columns = list(option.columns.values())
     with closing(lookup_as_of(dim, of.dim.view, columns)) as view:
         asked = [*asked_columns(fact.schema, option), option.column]
         facts = asked_facts(of.fact, of.dim, option, of.before, asked)
-        yield from differing(fact.schema, option, of.number, facts, view)
+        yield from differing(fact.schema, option, of.numbered.number, facts, view)
 
 
 def _committed(
-    of: _BarrierRound, piece: pa.Table, by: Identity, properties: dict[str, str], *, is_last: bool
+    of: _BarrierRound, piece: pa.Table, by: Identity, properties: dict[str, str], is_last: bool
 ) -> int | None:
     """How many rows; None: the commit was in already."""
-    fact, span = of.widening.fact, (of.after, of.barrier)
+    (fact, _, option, _), span = of.numbered.widening, (of.after, of.barrier)
     step = BarrierStep(
         Act.WRITE_ALL if is_last else Act.WRITE,
-        of.widening.option.writer_of(name_of(fact)),
+        option.writer_of(name_of(fact)),
         WIDENER_RUN,
         barrier=of.barrier,
         columns=value_ids(fact.schema, piece.column_names),

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from widetable.commit.touched_keys import distinct_keys, touched_files
+from widetable.commit.touched_keys import TouchedFiles, distinct_keys, touched_files
 from widetable.derive.index_lookup import IndexView
 from widetable.derive.index_progress import source_of
 from widetable.derive.index_table import find_index
@@ -93,12 +93,17 @@ def _keys(
 
 def _touched(fact: OpenTable, after_id: int, until_id: int) -> pa.Table:
     committer, state = fact._committer, fact._state()
-    files = touched_files(state, committer.live_files, after_id, until_id)
+    return keys_in(fact, touched_files(state, committer.live_files, after_id, until_id))
+
+
+def keys_in(table: OpenTable, files: TouchedFiles) -> pa.Table:
+    """The keys in files, those of a bucket once, with the columns of their partition."""
+    state = table._state()
     batches = [
         whole_keys(distinct_keys(state, {bucket: members}), bucket, state.schema)
         for bucket, members in files.items()
     ]
-    return pa.Table.from_batches(batches, nullable_keys(fact))
+    return pa.Table.from_batches(batches, nullable_keys(table))
 
 
 def nullable_keys(table: OpenTable) -> pa.Schema:

@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 
 from widetable import options as opt
 from widetable.commit.barrier_state import is_foreign_commit
-from widetable.commit.touched_keys import TouchedFiles, distinct_keys
-from widetable.derive.row_changes import whole_keys
+from widetable.commit.touched_keys import TouchedFiles
 from widetable.derive.touched_rows import are_in
 from widetable.derive.widen_candidates import (
     KEYS_AT_ONCE,
     SCAN_SHARE,
     followed_by_index,
+    keys_in,
     nullable_keys,
 )
 from widetable.derived_options import WidenOption
@@ -140,12 +140,12 @@ def _keys(
     barrier, table = fact.view.barrier, fact.table
     try:
         ids = sorted([*fact.commits(done.barrier, barrier), *fact.late_commits(done)])
-        changed = _keys_in(dim.table, _files(dim.table, dim.commits(done.barrier, barrier)))
+        changed = keys_in(dim.table, _files(dim.table, dim.commits(done.barrier, barrier)))
     except NotFoundError:  # records that have expired
         return None
     splits = scan_of_view(table, fact.view, [], None, table.schema).splits()
     limit = SCAN_SHARE * sum(split.rows for split in splits)
-    touched = _keys_in(table, _files(table, ids))
+    touched = keys_in(table, _files(table, ids))
     if touched.num_rows > limit:
         return None
     found = [touched]
@@ -164,7 +164,7 @@ def _followed(fact: ReadBarrier, option: WidenOption, changed: pa.Table, last_id
     table = fact.table
     by_index = followed_by_index(table, option, changed, last_id)
     if by_index is not None:  # but of facts that later records have taken elsewhere
-        later = _keys_in(table, later_files(table, fact.view.barrier))
+        later = keys_in(table, later_files(table, fact.view.barrier))
         return pa.concat_tables([by_index.select(later.schema.names), later])
     field = table.schema.arrow_schema([option.column]).field(0)
     leads_there = pc.field(option.column).isin(one_array(changed.column(0)).cast(field.type))
@@ -181,12 +181,3 @@ def _files(table: OpenTable, ids: Sequence[int]) -> TouchedFiles:
             if entry.kind == ADD:
                 found.setdefault(BucketId(entry.partition, entry.bucket), []).append(entry.file)
     return found
-
-
-def _keys_in(table: OpenTable, files: TouchedFiles) -> pa.Table:
-    state = table._state()
-    batches = [
-        whole_keys(distinct_keys(state, {bucket: members}), bucket, state.schema)
-        for bucket, members in files.items()
-    ]
-    return pa.Table.from_batches(batches, nullable_keys(table))

@@ -22,10 +22,8 @@ were faster again and again, and what reading and writing raises.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -34,17 +32,15 @@ from widetable.commit.committed import last_of, users_of
 from widetable.commit.touched_keys import touched_files
 from widetable.derive.touched_rows import append_untouched
 from widetable.derive.widen_candidates import candidates
+from widetable.derive.widen_commits import NumberedRound, WidenRound, commit_pieces
 from widetable.derive.widen_progress import (
-    PIECES,
     Pair,
-    Widening,
-    digest_of,
     keep_snapshots,
     last_round,
     user_of,
     widening_of,
 )
-from widetable.derive.widen_rows import asked_columns, differing, pieces
+from widetable.derive.widen_rows import asked_columns, differing
 from widetable.derive.widen_schema import wanted_columns
 from widetable.derived_options import WidenOption
 from widetable.errors import ConflictError, InvalidError
@@ -54,25 +50,7 @@ from widetable.operations.newest_snapshot import held
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import view_at
 
-FACT, DIM, ROWS, MILLIS = "widen.fact", "widen.dim", "widen.rows", "widen.millis"
-
-
-class WidenRound(NamedTuple):
-    """fact_id, dim_id: the snapshots that were compared. rows: that were written, in so many commits."""
-
-    fact_id: int
-    dim_id: int
-    rows: int
-    commits: int
-
-
-class _Round(NamedTuple):
-    """pair: what it compares; done: what the columns are those of, None where nobody knows."""
-
-    widening: Widening
-    number: int
-    pair: Pair
-    done: Pair | None
+FACT, DIM = "widen.fact", "widen.dim"
 
 
 def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
@@ -95,7 +73,7 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
             option, fact.schema.arrow_schema(), dim.schema
         )  # either may have been altered
         with held(fact._state(), pair.fact_id), held(dim._state(), dim_id):
-            found = _widened(_Round(widening, number + 1, pair, done))
+            found = _widened(NumberedRound(widening, number + 1, pair, done))
             if found is not None:
                 keep_snapshots(widening, pair)
             return found
@@ -108,26 +86,18 @@ def _is_idle(fact: OpenTable, option: WidenOption, done: Pair, pair: Pair) -> bo
     )
 
 
-def _widened(of: _Round) -> WidenRound | None:
-    began_seconds = time.monotonic()
-    rows = commits = 0
-    for piece, is_last in pieces(of.widening.fact, _differing(of)):
-        properties = {}
-        if is_last:
-            millis = int(1000 * (time.monotonic() - began_seconds))
-            properties = {FACT: str(of.pair.fact_id), DIM: str(of.pair.dim_id)}
-            properties |= {ROWS: str(rows + piece.num_rows), MILLIS: str(millis)}
-        digest = digest_of(of.widening, of.pair, of.done, is_last=is_last)
-        by = Identity(user_of(of.widening.option), of.number * PIECES + commits, digest)
-        written = _committed(of, piece, by, properties)
-        if written is None:
-            return None
-        rows += written
-        commits += 1
-    return WidenRound(*of.pair, rows, commits)
+def _widened(of: NumberedRound) -> WidenRound | None:
+    ends_with = {FACT: str(of.pair.fact_id), DIM: str(of.pair.dim_id)}
+
+    def commit(
+        piece: pa.Table, by: Identity, properties: dict[str, str], is_last: bool
+    ) -> int | None:
+        return _committed(of, piece, by, properties)
+
+    return commit_pieces(of, _differing(of), ends_with, commit)
 
 
-def _differing(of: _Round) -> Iterator[pa.Table]:
+def _differing(of: NumberedRound) -> Iterator[pa.Table]:
     fact, dim, option, _ = of.widening
     asked = asked_columns(fact.schema, option)
     with closing(view_at(dim, of.pair.dim_id, list(option.columns.values()))) as view:
@@ -135,7 +105,9 @@ def _differing(of: _Round) -> Iterator[pa.Table]:
         yield from differing(fact.schema, option, of.number, found, view)
 
 
-def _committed(of: _Round, piece: pa.Table, by: Identity, properties: dict[str, str]) -> int | None:
+def _committed(
+    of: NumberedRound, piece: pa.Table, by: Identity, properties: dict[str, str]
+) -> int | None:
     """How many rows; None: another widener was faster."""
     fact = of.widening.fact
     try:
