@@ -224,7 +224,8 @@ def test_a_query_that_stops_between_its_tables_stays_until_it_has_finished(
 def test_a_query_without_a_batch_is_dropped_where_it_was_followed(
     jobs: SparkSession, tmp_path: Path
 ) -> None:
-    catalog, before = catalog_of(tmp_path), listeners(jobs)
+    """No tick of the clock comes meanwhile: at its first one a query joins, and speaks for its job."""
+    catalog, before = catalog_of(tmp_path, "1 d"), listeners(jobs)
     for is_followed in (False, True):
         etl = widetable_spark.etl(jobs, tmp_path, "idle", drop_when_stopped=True)
         sink = etl.sink("d.x")
