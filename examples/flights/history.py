@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 import widetable as wt
 from examples.flights.carrier_hourly import ROW_KIND
+from examples.flights.freshness import NO_BATCH
 from examples.flights.pipeline import PipelineRun
-from examples.flights.second_layer import COMMIT_USER
 from examples.flights.tables import DemoTables
 from examples.flights.weather_first import LOOKUP
 from examples.flights.wide_table import COLUMN_GROUPS, PARTITION, WIDENER, WIDENER_USER
@@ -122,10 +122,11 @@ def read_history(tables: DemoTables, run: PipelineRun, months: Sequence[str]) ->
 
 
 def _commits(table: wt.Table, run: PipelineRun) -> tuple[DemoCommit, ...]:
+    """Without those by which a stream says that nothing is to come."""
     writers = {stream.query_id: stream.group for stream in run.streams}
     writers |= {
         run.lookup.query_id: LOOKUP,
-        COMMIT_USER: SECOND_LAYER,
+        run.layer.query_id: SECOND_LAYER,
         WIDENER_USER: WIDENER.name,
     }
     return tuple(
@@ -138,6 +139,7 @@ def _commits(table: wt.Table, run: PipelineRun) -> tuple[DemoCommit, ...]:
             retry_count=int(snapshot.properties.get("widetable.retries", "0")),
         )
         for snapshot in table.snapshots()
+        if snapshot.commit_identifier != NO_BATCH or snapshot.commit_kind == "COMPACT"
     )
 
 

@@ -1,12 +1,18 @@
 """Seven streaming queries: three fill one wide table at the same time, two the tables of aircraft and weather, one
 looks the weather of departures up, and one keeps a table from the changes of the wide one.
 
+    schedule, departure, arrival ─► nyc.flights_wide ─► second layer ─► nyc.carrier_hourly
+    aircraft ─► nyc.planes ──────────────┘ widened
+
 In: a Spark session, the files of the streams, the empty tables. Files come while the queries run (`arrivals`); each of
-the first five takes one per micro-batch and writes its own columns with `format("widetable")`. No query knows of the
-others: there is no lock, and each has its own checkpoint. A maintainer compacts and widens the wide table meanwhile,
-and so tells its changes; the second layer reads them, fails once in the middle and goes on. Departures are let in to
-the query that looks the weather up when the weather of their hours is known (`weather_first`). Out: a `PipelineRun`
-with what each query did. A query that fails ends the demo with its own error.
+the first five takes one per micro-batch and writes its own columns. No query knows of the others: there is no lock, and
+each has its own checkpoint. Streams into tables under barriers are jobs (`widetable_spark.etl`): what Spark takes
+belongs to the barrier that the clock is in, and while a stream has nothing to write it says so at each tick. A
+maintainer compacts and widens the wide table meanwhile, barrier by barrier, and so emits its changes; the second layer
+reads them, fails once in the middle and goes on. Departures are let in to the query that looks the weather up when the
+weather of their hours is known (`weather_first`). While all this runs a reader looks at the three tables that are under
+barriers (`barrier_looks`). Out: a `PipelineRun` with what each query did. A query that fails ends the demo with its own
+error.
 """
 
 from __future__ import annotations
@@ -15,11 +21,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import widetable as wt
+import widetable_spark
 from examples.flights.arrivals import Arrivals
+from examples.flights.barrier_looks import BARRIER_TABLES, Looks, LooksTaken
 from examples.flights.column_group import ColumnGroup
 from examples.flights.departure_weather import with_weather
 from examples.flights.dimensions import WEATHER
@@ -75,8 +86,8 @@ class StreamRun:
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """All queries and the maintainer. startup_seconds: from the call until the first batch began. lookup: the query
-    that looks the weather up.
+    """All queries, the maintainer and the reader. startup_seconds: from the call until the first batch began. lookup:
+    the query that looks the weather up.
     """
 
     startup_seconds: float
@@ -84,6 +95,7 @@ class PipelineRun:
     lookup: StreamRun
     compactions: tuple[CompactionRound, ...]
     layer: LayerRun
+    looks: LooksTaken
 
     @property
     def started(self) -> float:
@@ -115,38 +127,41 @@ def run_pipeline(
     record_count: int,
     on_progress: OnProgress,
 ) -> PipelineRun:
-    """Run all queries to the end of their files, the second layer to the end of the changes.
+    """Run all queries to the end of their files, and until the last barrier was read that has any of them.
 
     The steady arrival of files begins when the first file of every stream has gone all the way. In the middle the
     second layer fails once; at the end the maintainer runs until nothing is left to do, and everything is compacted
     once more, fully. record_count: of all streams.
     """
     called = time.time()
-    wide = tables.wide
-    maintainer = DemoMaintainer(wide, COMPACTION_PAUSE_SECONDS)
-    layer = SecondLayer(spark, workspace, wide, tables.hourly)
-    let_in = WeatherFirst(workspace)
+    maintainer = DemoMaintainer(tables.wide, COMPACTION_PAUSE_SECONDS)
+    looks, let_in = Looks(workspace), WeatherFirst(workspace)
+    layer = SecondLayer(spark, workspace, tables.hourly, looks)
     queries: dict[str, StreamingQuery] = {}
 
-    def watch(shares: dict[str, float]) -> None:
+    def watch(shares: dict[str, float]) -> bool:
+        """Whether there is nothing to wait for."""
         on_progress(shares)
         of_streams = [shares[group.name] for group in STREAMS]
         let_in.let_in(len(arrivals.times[DEPARTURE.name]), files_taken(queries[WEATHER.name]))
-        if not arrivals.has_begun and all(of_streams) and layer.has_read(_last_change(wide)):
+        looks.look()
+        all_was_read = looks.barrier >= _last_barrier(tables)
+        if not arrivals.has_begun and all(of_streams) and all_was_read:
             arrivals.begin()
         if sum(of_streams) >= len(of_streams) / 2:
             layer.fail_once()
         layer.check()
+        return all_was_read
 
     try:
         with Arrivals(workspace, record_count) as arrivals, maintainer:
-            layer.start()
             for group in STREAMS:
                 queries[group.name] = _start_stream(spark, workspace, tables.of(group.table), group)
             queries[LOOKUP] = _start_lookup(spark, workspace, tables)
+            layer.start()
             _wait_for(queries, {**arrivals.counts, LOOKUP: let_in.count}, watch)
+            layer_run = layer.finish()
         maintainer.compact_fully()
-        layer_run = layer.finish(_last_change(wide))
     finally:
         for query in spark.streams.active:
             query.stop()
@@ -162,6 +177,7 @@ def run_pipeline(
         lookup=lookup,
         compactions=tuple(maintainer.rounds),
         layer=layer_run,
+        looks=looks.taken,
     )
 
 
@@ -170,13 +186,17 @@ def _start_stream(
 ) -> StreamingQuery:
     records = _records(spark, workspace, group, group.name)
     written = records.select(group.written_schema.names)
-    return _start_query(written, workspace, table, group.name)
+    if group.table not in BARRIER_TABLES:
+        return _start_query(_to_table(written, table), workspace, group.name)
+    etl = widetable_spark.etl(spark, workspace.warehouse, group.name)
+    sink = etl.sink(group.table, [field.name for field in group.fields])
+    return _start_query(written.writeStream.foreachBatch(sink), workspace, group.name)
 
 
 def _start_lookup(spark: SparkSession, workspace: Workspace, tables: DemoTables) -> StreamingQuery:
     departures = _records(spark, workspace, DEPARTURE, LOOKUP)
     found = with_weather(departures, tables.weather)
-    return _start_query(found, workspace, tables.departures, LOOKUP)
+    return _start_query(_to_table(found, tables.departures), workspace, LOOKUP)
 
 
 def _records(spark: SparkSession, workspace: Workspace, group: ColumnGroup, name: str) -> DataFrame:
@@ -186,14 +206,15 @@ def _records(spark: SparkSession, workspace: Workspace, group: ColumnGroup, name
     return files.parquet(str(workspace.arrived(name)))
 
 
-def _start_query(
-    rows: DataFrame, workspace: Workspace, table: wt.Table, name: str
-) -> StreamingQuery:
-    rows.sparkSession.sparkContext.setLocalProperty("spark.scheduler.pool", name)  # a fair share
+def _to_table(rows: DataFrame, table: wt.Table) -> DataStreamWriter:
+    return rows.writeStream.format("widetable").option("path", table.path)
+
+
+def _start_query(stream: DataStreamWriter, workspace: Workspace, name: str) -> StreamingQuery:
+    context = SparkContext.getOrCreate()
+    context.setLocalProperty("spark.scheduler.pool", name)  # a fair share
     return (
-        rows.writeStream.format("widetable")
-        .option("path", str(table.path))
-        .option("checkpointLocation", str(workspace.checkpoint(name).resolve()))
+        stream.option("checkpointLocation", str(workspace.checkpoint(name).resolve()))
         .queryName(name)
         .trigger(processingTime=_TRIGGER)
         .start()
@@ -201,23 +222,26 @@ def _start_query(
 
 
 def _wait_for(
-    queries: dict[str, StreamingQuery], file_counts: dict[str, int], watch: OnProgress
+    queries: dict[str, StreamingQuery],
+    file_counts: dict[str, int],
+    watch: Callable[[dict[str, float]], bool],
 ) -> None:
     """Wait until all queries have come to the end of their files, and stop them."""
-    shares = dict.fromkeys(queries, 0.0)
-    while any(share < 1 for share in shares.values()):
+    shares, is_over = dict.fromkeys(queries, 0.0), False
+    while not is_over or any(share < 1 for share in shares.values()):
         time.sleep(_POLL_SECONDS)
         for name, query in queries.items():
             failure = query.exception()
             if failure is not None:
                 raise failure
             shares[name] = files_taken(query) / file_counts[name]
-        watch(shares)
+        is_over = watch(shares)
     for query in queries.values():
         query.stop()
 
 
-def _last_change(table: wt.Table) -> int:
-    """The newest snapshot that has a changelog; 0 when none has."""
-    told = [snapshot.id for snapshot in table.snapshots() if snapshot.changelog_record_count]
-    return max(told, default=0)
+def _last_barrier(tables: DemoTables) -> int:
+    """The latest that any stream has records of."""
+    found = [table.inspect.barriers() for table in (tables.wide, tables.planes)]
+    roots = [writers.filter(pc.field("kind") == "root") for writers in found]
+    return max(pc.max(writers["last_barrier"]).as_py() or 0 for writers in roots)

@@ -15,6 +15,7 @@ from string import Template
 from typing import Any
 
 from examples.flights.arrivals import RECORDS_PER_SECOND
+from examples.flights.barrier_looks import LooksTaken
 from examples.flights.barrier_report import barrier_charts, barrier_tile, barrier_values, look_text
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import Event, Series, Spec, bar_chart, curve_chart, lane_chart
@@ -26,7 +27,6 @@ from examples.flights.join_report import join_values
 from examples.flights.layer_report import layer_charts, layer_values, seconds_text
 from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import CarrierTable
-from examples.flights.third_layer import LayerLooks
 from examples.flights.verdict import DemoVerdict
 from examples.flights.weather_first import LOOKUP
 from examples.flights.wide_table import LABEL, STREAMS, TABLE_NAME, WIDENER
@@ -52,7 +52,6 @@ class DemoFindings:
     run: PipelineRun
     history: History
     freshness: Freshness
-    looks: LayerLooks
     widened: Widened
     verdict: DemoVerdict
     carriers: CarrierTable
@@ -63,7 +62,7 @@ class DemoFindings:
     @property
     def passed(self) -> bool:
         """Whether all that the demo says holds."""
-        return self.verdict.passed and self.looks.passed
+        return self.verdict.passed and self.run.looks.passed
 
     @property
     def change_count(self) -> int:
@@ -87,14 +86,14 @@ def render_report(findings: DemoFindings, library: str) -> str:
             f"them at the same time, each its own columns, with no join. The columns of the aircraft followed "
             f"the tail number in storage, from a table that a fourth query kept; a fifth kept the weather, in "
             f"which a sixth looked departures up. A seventh read what changed and kept "
-            f"<code>{escape(HOURLY_NAME)}</code> from it. Then four more kept two tables that were read at "
-            f"one moment meanwhile."
+            f"<code>{escape(HOURLY_NAME)}</code> from it. Flights, aircraft and counts were read at one moment "
+            f"meanwhile, again and again."
         ),
         "tiles": _tiles(findings),
-        "differences": _differences(verdict, findings.looks),
+        "differences": _differences(verdict, run.looks),
         **layer_values(run, history, findings.freshness, verdict.laws),
         **join_values(findings.widened, run.lookup, verdict),
-        **barrier_values(findings.looks),
+        **barrier_values(run.looks),
         "pace": f"{RECORDS_PER_SECOND:,}",
         "sampled_count": str(len(history.fill)),
         "retry_sentence": _retry_sentence(findings),
@@ -129,7 +128,7 @@ def _charts(findings: DemoFindings) -> dict[str, Spec]:
         "fill_chart": _fill_chart(history),
         "commit_chart": _commit_chart(findings),
         **layer_charts(run, history, findings.freshness, findings.carriers, COLORS),
-        **barrier_charts(findings.looks),
+        **barrier_charts(run.looks, run.started, _SECONDS),
         "file_chart": _file_chart(history),
         "level_chart": _level_chart(history, levels),
         "before_chart": _bucket_chart(history.buckets_before, history, levels),
@@ -162,7 +161,7 @@ def _tiles(findings: DemoFindings) -> str:
             f"flight or aircraft to widened columns, median; {verdict.widened_cell_count:,} cells",
         ),
         ("", f"{findings.change_count:,}", "changes told, with the row before and after"),
-        barrier_tile(findings.looks),
+        barrier_tile(findings.run.looks),
         (
             "bad" if broken_count else "good",
             f"{broken_count:,}",
@@ -175,7 +174,7 @@ def _tiles(findings: DemoFindings) -> str:
     )
 
 
-def _differences(verdict: DemoVerdict, looks: LayerLooks) -> str:
+def _differences(verdict: DemoVerdict, looks: LooksTaken) -> str:
     parts = [
         *(
             (

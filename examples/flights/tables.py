@@ -5,13 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import widetable as wt
-from examples.flights.barrier_tables import (
-    BARRIER_TABLES,
-    COUNTS_NAME,
-    FLIGHTS_NAME,
-    PLANES_NAME,
-    create_barrier_tables,
-)
 from examples.flights.carrier_hourly import (
     HOURLY_KEY,
     HOURLY_NAME,
@@ -30,18 +23,13 @@ from examples.flights.workspace import Workspace
 
 @dataclass(frozen=True)
 class DemoTables:
-    """wide: of flights. hourly: of the second layer. departures: with the weather that was looked up.
-    barrier_flights, barrier_counts, barrier_planes: of the third layer.
-    """
+    """wide: of flights. hourly: of the second layer. departures: with the weather that was looked up."""
 
     wide: wt.Table
     planes: wt.Table
     weather: wt.Table
     departures: wt.Table
     hourly: wt.Table
-    barrier_flights: wt.Table
-    barrier_counts: wt.Table
-    barrier_planes: wt.Table
 
     def of(self, name: str) -> wt.Table:
         """By its name in the catalog. Raises KeyError."""
@@ -55,14 +43,13 @@ class DemoTables:
             WEATHER.table: self.weather,
             DEPARTURES_NAME: self.departures,
             HOURLY_NAME: self.hourly,
-            FLIGHTS_NAME: self.barrier_flights,
-            COUNTS_NAME: self.barrier_counts,
-            PLANES_NAME: self.barrier_planes,
         }
 
 
 def create_tables(workspace: Workspace) -> DemoTables:
-    """New and empty; the dimension before the table that is widened from it."""
+    """New and empty; the dimension before the table that is widened from it. From their beginning barriers of that one
+    wait for the widener.
+    """
     catalog = wt.Catalog(str(workspace.warehouse))
     planes, weather = (
         catalog.create_table(
@@ -86,20 +73,15 @@ def create_tables(workspace: Workspace) -> DemoTables:
         primary_key=list(KEY),
         options=DEPARTURES_OPTIONS,
     )
-    hourly = create_hourly_table(workspace)
-    barrier_tables = create_barrier_tables(workspace)
-    return DemoTables(wide, planes, weather, departures, hourly, *barrier_tables)
-
-
-def create_hourly_table(workspace: Workspace) -> wt.Table:
-    """A new, empty `nyc.carrier_hourly`."""
-    return wt.Catalog(str(workspace.warehouse)).create_table(
+    hourly = catalog.create_table(
         HOURLY_NAME, HOURLY_SCHEMA, primary_key=list(HOURLY_KEY), options=HOURLY_OPTIONS
     )
+    wide.maintain(once=True)
+    return DemoTables(wide, planes, weather, departures, hourly)
 
 
 def open_tables(workspace: Workspace) -> DemoTables:
     """As a run left them. Raises NotFoundError."""
     catalog = wt.Catalog(str(workspace.warehouse))
-    names = (TABLE_NAME, PLANES.table, WEATHER.table, DEPARTURES_NAME, HOURLY_NAME, *BARRIER_TABLES)
+    names = (TABLE_NAME, PLANES.table, WEATHER.table, DEPARTURES_NAME, HOURLY_NAME)
     return DemoTables(*(catalog.table(name) for name in names))

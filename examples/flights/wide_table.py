@@ -8,6 +8,9 @@ one loses whenever it arrives.
 The last group has no stream: option `widen.tailnum` makes columns that follow the tail number into
 `nyc.planes`, and the maintainer is their only writer. The index finds the flights of an aircraft that changed.
 
+The table is under barriers, as `nyc.planes` and `nyc.carrier_hourly` are: the three are read at one moment. Each stream
+is a job; what Spark takes belongs to the barrier that the clock is in.
+
 Types: `time_hour` is an instant (UTC, microseconds). Clock times are local HHMM numbers as in the
 data set, delays and durations are minutes, distances miles, temperatures °F, wind in mph, pressure
 in millibar.
@@ -18,7 +21,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from examples.flights.column_group import ColumnGroup
-from examples.flights.dimensions import DIMENSIONS, PLANES
+from examples.flights.dimensions import BARRIERS, DIMENSIONS, PLANES
 
 TABLE_NAME = "nyc.flights_wide"
 INDEX_NAME = "nyc.flights_by_tailnum"
@@ -99,10 +102,11 @@ STREAM_SCHEMA = pa.schema([*KEY_FIELDS, *(field for group in GROUPS for field in
 TABLE_SCHEMA = pa.schema([*STREAM_SCHEMA, *WIDENER.values])
 
 TABLE_OPTIONS: dict[str, str] = {
+    **BARRIERS,
     "bucket": "1",
     "merge-engine": "partial-update",
     "write-only": "true",
-    # The changes of the table, with the whole row before and after; made by compactions.
+    # The changes of the table, with the whole row before and after; made by compactions, barrier by barrier.
     "changelog-producer": "lookup",
     # A record that comes twice, or too late to win, changes nothing and is not told.
     "changelog-producer.row-deduplicate": "true",

@@ -37,14 +37,6 @@ class Workspace:
         """The folder that a streaming query watches, by its name: the files that have come so far."""
         return self.root / "input" / "arrived" / group
 
-    def counted_stream(self, group: str) -> Path:
-        """The folder with all files of a stream of the third layer."""
-        return self.root / "input" / "counted" / group
-
-    def counted_arrived(self, group: str) -> Path:
-        """The folder that its query watches."""
-        return self.root / "input" / "counted-arrived" / group
-
     @property
     def warehouse(self) -> Path:
         return self.root / "warehouse"

@@ -1,60 +1,44 @@
 """The demo's pipeline without Spark, one step after the other: for tests of what comes after it.
 
-Every stream writes its files in turn, the wide table is maintained now and then, and the second layer
-reads the changes with `Table.changes`. Departures are looked up when the weather of their hours is known. What
+Every stream writes its files in turn, a barrier each; then the wide table is maintained, the second layer reads the
+changes of the barrier, and all is looked at. Departures are looked up when the weather of their hours is known. What
 comes from Spark in the demo, the sum of signed changes and the hour of a departure, DuckDB computes here.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
-from collections.abc import Iterator
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import widetable as wt
-from examples.flights.barrier_files import FILE_COUNT, store_counted_streams
-from examples.flights.barrier_looks import Looks
-from examples.flights.barrier_tables import (
-    BARRIER_STREAMS,
-    COUNTS_NAME,
-    COUNTS_SCHEMA,
-    FLIGHTS_NAME,
-    INTERVAL_MILLIS,
-)
-from examples.flights.carrier_hourly import (
-    DELTA_SCHEMA,
-    HOURLY_KEY,
-    ROW_KIND,
-    SUMS,
-    changed_rows,
-)
+from examples.flights.barrier_looks import BARRIER_TABLES, Looks
+from examples.flights.carrier_hourly import HOURLY_NAME, HOURLY_SCHEMA, READ_COLUMNS, ROW_KIND
 from examples.flights.dataset import Dataset
 from examples.flights.dimensions import WEATHER, dimension_options
 from examples.flights.facts import FACT_SCHEMA
 from examples.flights.maintainer import CompactionRound
 from examples.flights.micro_batch import MicroBatch
 from examples.flights.pipeline import PipelineRun, StreamRun
-from examples.flights.second_layer import LayerRun, add_once
+from examples.flights.second_layer import JOB, LayerRun
 from examples.flights.tables import DemoTables, create_tables
-from examples.flights.third_layer import LayerLooks
 from examples.flights.weather_first import LOOKUP, weather_needed
 from examples.flights.wide_table import DEPARTURE, STREAMS
 from examples.flights.workspace import Workspace
 
-_DELTAS = f"""
-    SELECT * FROM (
-        SELECT month, carrier, sched_dep_time // 100 AS hour, sum(sign) AS flights,
-               coalesce(sum(sign) FILTER (arr_delay IS NOT NULL), 0) AS delay_count,
-               coalesce(sum(sign * arr_delay), 0) AS delay_sum,
-               coalesce(sum(sign) FILTER (dep_seq IS NOT NULL AND dep_time IS NULL), 0) AS cancelled_count
-        FROM (SELECT *, CASE WHEN _row_kind IN ('+I', '+U') THEN 1 ELSE -1 END AS sign FROM changes)
-        WHERE sched_dep_time IS NOT NULL GROUP BY ALL)
-    WHERE {" OR ".join(f"{name} <> 0" for name in SUMS)}
+INTERVAL_MILLIS = 1_000
+_HOURLY = f"""
+    SELECT *, delay_sum::DOUBLE / nullif(delay_count, 0) AS mean_delay,
+           cancelled_count::DOUBLE / nullif(flights, 0) AS cancelled_share,
+           CASE WHEN flights = 0 THEN '-D' ELSE '+U' END AS {ROW_KIND}
+    FROM (SELECT month, carrier, sched_dep_time // 100 AS hour, sum(sign) AS flights,
+                 coalesce(sum(sign) FILTER (arr_delay IS NOT NULL), 0) AS delay_count,
+                 coalesce(sum(sign * arr_delay), 0) AS delay_sum,
+                 coalesce(sum(sign) FILTER (dep_seq IS NOT NULL AND dep_time IS NULL), 0) AS cancelled_count
+          FROM (SELECT *, CASE WHEN {ROW_KIND} IN ('+I', '+U') THEN 1 ELSE -1 END AS sign FROM changes)
+          WHERE sched_dep_time IS NOT NULL GROUP BY ALL HAVING max(barrier) = ?)
 """
 _DEPARTURES = """
     SELECT month, time_hour, carrier, flight, dep_seq, origin, date_trunc('hour', time_hour + to_minutes(
@@ -83,79 +67,107 @@ def join_by_dictionaries(dataset: Dataset) -> pa.Table:
 
 
 def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> PipelineRun:
-    """Make all tables and fill them; what a run of the queries would have told."""
-    tables = create_tables(workspace)
-    wide, hourly = tables.wide, tables.hourly
-    groups = {group.name: group for group in STREAMS}
-    batches: dict[str, list[MicroBatch]] = {name: [] for name in groups}
-    layer: list[MicroBatch] = []
-    rounds: list[CompactionRound] = []
-    started = time.time()
-    for step, (name, number) in enumerate(_turns(streams)):
-        begun = time.time()
-        records = streams[name][number].select(groups[name].written_schema.names)
-        tables.of(groups[name].table).write(records, f"id-{name}", number)
-        batches[name].append(MicroBatch(number, begun, time.time(), records.num_rows, ""))
-        if step % 5 == 4:
-            _maintain(wide, rounds)
-            _count_changes(wide, hourly, layer)
-    while _maintain(wide, rounds):
+    """Make all tables and fill them; what a run of the queries would have said."""
+    tables, rounds, started = create_tables(workspace), list[CompactionRound](), time.time()
+    looks, roots = Looks(workspace), _Roots(workspace, tables)
+    layer = _Layer(workspace, tables.wide)
+    for number in range(max(map(len, streams.values()))):
+        barrier = (number + 1) * INTERVAL_MILLIS
+        for name, files in streams.items():
+            if number < len(files):
+                roots.write(name, number, files[number], barrier)
+        roots.complete(barrier)
+        looks.uncommitted()
+        _maintain(tables.wide, rounds)
+        layer.count_to(barrier)
+        looks.at_barrier()
+    while _maintain(tables.wide, rounds):
         pass
-    _note(rounds, time.time(), wide.compact(full=True).snapshot_id, full=True)
-    _count_changes(wide, hourly, layer)
-    runs = [_stream_run(name, done) for name, done in batches.items()]
+    _note(rounds, time.time(), tables.wide.compact(full=True).snapshot_id, full=True)
+    runs = [_stream_run(name, done) for name, done in roots.batches.items()]
     return PipelineRun(
         startup_seconds=time.time() - started,
         streams=tuple(runs),
         lookup=_stream_run(LOOKUP, _look_up(workspace, tables, streams)),
         compactions=tuple(rounds),
-        layer=LayerRun(tuple(layer), None),
+        layer=LayerRun(_id(JOB), tuple(layer.batches), None),
+        looks=looks.taken,
     )
 
 
-def fill_barrier_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> LayerLooks:
-    """Those of the third layer, a barrier for each file; looks at both before and after its flights are counted."""
-    store_counted_streams(streams, workspace)
-    catalog, looks, began = wt.Catalog(str(workspace.warehouse)), Looks(workspace), time.time()
-    flights, counts = catalog.table(FLIGHTS_NAME), catalog.table(COUNTS_NAME)
-    roots = {
-        group.name: catalog.writer(group.table, group.name, [field.name for field in group.fields])
-        for group in BARRIER_STREAMS
-    }
-    job = catalog.writer(COUNTS_NAME, "counts")
-    for number in range(FILE_COUNT):
-        before, barrier = number * INTERVAL_MILLIS, (number + 1) * INTERVAL_MILLIS
-        for name, root in roots.items():
-            file = workspace.counted_stream(name) / f"{name}-{number:03d}.parquet"
-            root.write(pq.read_table(file), barrier=barrier, complete=True)
-        looks.uncommitted()
-        flights.maintain(once=True)
-        deltas = deltas_of(flights.changes(before, barrier, mode="barrier"))
-        rows = changed_rows(deltas, counts.lookup(deltas.select(HOURLY_KEY)))
-        job.write(rows.select([*COUNTS_SCHEMA.names, ROW_KIND]), barrier=barrier, complete=True)
-        looks.at_barrier()
-    return LayerLooks(began, tuple(looks.at_barriers), tuple(looks.newest))
+class _Roots:
+    """The five streams; those into tables under barriers say when they have all of one."""
+
+    def __init__(self, workspace: Workspace, tables: DemoTables) -> None:
+        self.batches: dict[str, list[MicroBatch]] = {group.name: [] for group in STREAMS}
+        self._groups = {group.name: group for group in STREAMS}
+        self._tables = tables
+        catalog = wt.Catalog(str(workspace.warehouse))
+        self._writers = {
+            group.name: catalog.writer(
+                group.table, _id(group.name), [field.name for field in group.fields]
+            )
+            for group in STREAMS
+            if group.table in BARRIER_TABLES
+        }
+
+    def write(self, name: str, number: int, records: pa.Table, barrier: int) -> None:
+        begun, group = time.time(), self._groups[name]
+        rows = records.select(group.written_schema.names)
+        if name in self._writers:
+            self._writers[name].write(rows, number, barrier=barrier, complete=True)
+        else:
+            self._tables.of(group.table).write(rows, _id(name), number)
+        self.batches[name].append(MicroBatch(number, begun, time.time(), rows.num_rows, ""))
+
+    def complete(self, barrier: int) -> None:
+        for writer in self._writers.values():
+            writer.complete(barrier)
 
 
-def deltas_of(changes: pa.Table) -> pa.Table:
-    """What `signed_deltas` computes, by DuckDB."""
+class _Layer:
+    """The second layer. It keeps all changes, where Spark keeps their sums."""
+
+    def __init__(self, workspace: Workspace, wide: wt.Table) -> None:
+        self.batches: list[MicroBatch] = []
+        self._wide = wide
+        self._writer = wt.Catalog(str(workspace.warehouse)).writer(HOURLY_NAME, _id(JOB))
+        self._changes: list[pa.Table] = []
+        self._barrier = 0
+
+    def count_to(self, barrier: int) -> None:
+        begun, number = time.time(), len(self.batches)
+        changes = self._wide.changes(
+            self._barrier, barrier, columns=list(READ_COLUMNS), mode="barrier"
+        )
+        column = pa.array([barrier] * changes.num_rows, pa.int64())
+        self._changes.append(changes.append_column("barrier", column))
+        rows = hourly_of(pa.concat_tables(self._changes), barrier)
+        self._writer.write(rows, number, barrier=barrier, complete=True)
+        self._writer.complete(barrier)
+        self._barrier = barrier
+        offset = json.dumps({"barrier": barrier})
+        self.batches.append(MicroBatch(number, begun, time.time(), changes.num_rows, offset))
+
+
+def hourly_of(changes: pa.Table, barrier: int) -> pa.Table:
+    """What `hourly_rows` computes, by DuckDB, of the keys that changed up to that barrier and not up to those before.
+
+    changes: with a column `barrier`, of all barriers.
+    """
+    schema = HOURLY_SCHEMA.append(pa.field(ROW_KIND, pa.string()))
     with duckdb.connect(":memory:") as database:
         database.register("changes", changes)
-        return database.sql(_DELTAS).to_arrow_table().cast(DELTA_SCHEMA)
+        found = database.sql(_HOURLY, params=[barrier]).to_arrow_table()
+        return found.select(schema.names).cast(schema)
 
 
-def _turns(streams: dict[str, list[pa.Table]]) -> Iterator[tuple[str, int]]:
-    """The streams' files in turn, as if all ran equally fast."""
-    counts = {name: len(files) for name, files in streams.items()}
-    for number in itertools.count():
-        names = [name for name, count in counts.items() if number < count]
-        if not names:
-            return
-        yield from ((name, number) for name in names)
+def _id(name: str) -> str:
+    return f"id-{name}"
 
 
 def _stream_run(name: str, done: list[MicroBatch]) -> StreamRun:
-    return StreamRun(name, f"id-{name}", tuple(done), tuple(batch.started - 1 for batch in done))
+    return StreamRun(name, _id(name), tuple(done), tuple(batch.started - 1 for batch in done))
 
 
 def _look_up(
@@ -179,7 +191,7 @@ def _look_up(
         on = {"origin": "origin", "dep_hour": "time_hour"}
         found = wt.lookup_join(_with_hour(records).to_batches(), known, on, WEATHER.value_names)
         rows = pa.Table.from_batches(found)
-        tables.departures.write(rows, f"id-{LOOKUP}", number)
+        tables.departures.write(rows, _id(LOOKUP), number)
         batches.append(MicroBatch(number, begun, time.time(), rows.num_rows, ""))
     return batches
 
@@ -204,13 +216,3 @@ def _note(
 ) -> None:
     if snapshot_id is not None:
         rounds.append(CompactionRound(begun, time.time() - begun, full, snapshot_id))
-
-
-def _count_changes(wide: wt.Table, hourly: wt.Table, layer: list[MicroBatch]) -> None:
-    begun = time.time()
-    start = json.loads(layer[-1].end_offset)["next_snapshot"] - 1 if layer else 0
-    end = wide.snapshots()[-1].id
-    changes = wide.changes(start, end)
-    add_once(hourly, len(layer), lambda: deltas_of(changes))
-    offset = json.dumps({"next_snapshot": end + 1})
-    layer.append(MicroBatch(len(layer), begun, time.time(), changes.num_rows, offset))

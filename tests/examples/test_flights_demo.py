@@ -12,14 +12,16 @@ import pyarrow.compute as pc
 import pytest
 
 import widetable as wt
-from examples.flights.barrier_files import FILE_COUNT, MOST_AHEAD
-from examples.flights.barrier_tables import BARRIER_TABLES, FLIGHTS_NAME, PLANES_NAME
+from examples.flights.barrier_looks import BARRIER_TABLES
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
+from examples.flights.dimensions import PLANES
+from examples.flights.freshness import NO_BATCH
 from examples.flights.inputs import FILE_COUNTS
-from examples.flights.second_layer import COMMIT_USER
-from examples.flights.wide_table import GROUPS, TABLE_NAME, TABLE_SCHEMA, WIDENER_USER
+from examples.flights.second_layer import JOB
+from examples.flights.wide_table import GROUPS, STREAMS, TABLE_NAME, TABLE_SCHEMA, WIDENER_USER
 from tests.patience import PATIENCE_SECONDS
+from widetable.format.snapshot import Snapshot
 
 ROOT = Path(__file__).parents[2]
 FLIGHT_COUNT = 2_000
@@ -49,8 +51,9 @@ def test_the_demo_fills_all_tables_and_finds_wrong_values(tmp_path: Path) -> Non
     _check_departures(departures)
     _check_hourly(hourly)
     _check_barriers(run.stdout, report, catalog)
-    _plant(hourly, "delay_sum", "carrier = 'UA' AND month = '2013-01'")
-    _plant(departures, "temp", "temp > 0")
+    catalog.topology().drop(JOB, force=True)  # its columns are another writer's now
+    _plant(catalog.writer(HOURLY_NAME, "vandal"), hourly, "delay_sum", "carrier = 'UA'")
+    _plant(departures, departures, "temp", "temp > 0")
     check = _demo("--check", "--root", str(tmp_path))
     assert check.returncode == 1, check.stdout + check.stderr
     assert f"{cells:,} cells compared: 0 different" in check.stdout
@@ -71,10 +74,16 @@ def _demo(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _check_wide(table: wt.Table) -> None:
     assert table.scan().to_arrow().num_rows == FLIGHT_COUNT
-    appends = [snapshot for snapshot in table.snapshots() if snapshot.commit_kind == "APPEND"]
+    appends = _of_batches(table)
     users = {snapshot.commit_user for snapshot in appends}
     assert len(users - {WIDENER_USER}) == len(GROUPS) == len(users) - 1
     assert len(appends) == len({(each.commit_user, each.commit_identifier) for each in appends})
+
+
+def _of_batches(table: wt.Table) -> list[Snapshot]:
+    """Appends; without those by which a job says how far it is."""
+    appends = [each for each in table.snapshots() if each.commit_kind == "APPEND"]
+    return [each for each in appends if each.commit_identifier != NO_BATCH]
 
 
 def _check_departures(departures: wt.Table) -> None:
@@ -89,14 +98,13 @@ def _check_departures(departures: wt.Table) -> None:
 
 def _check_hourly(hourly: wt.Table) -> None:
     assert pc.sum(hourly.scan(columns=["flights"]).to_arrow()["flights"]).as_py() == FLIGHT_COUNT
-    appends = [each for each in hourly.snapshots() if each.commit_kind == "APPEND"]
-    assert {each.commit_user for each in appends} == {COMMIT_USER}
-    # One batch that counts is enough: a slow start of Spark may find all of the wide table's changes there.
-    assert len(appends) == len({each.commit_identifier for each in appends}) > 0
+    appends = _of_batches(hourly)
+    assert len({each.commit_user for each in appends}) == 1
+    assert len(appends) == len({each.commit_identifier for each in appends}) > 1
 
 
 def _check_barriers(said: str, report: str, catalog: wt.Catalog) -> None:
-    """Tables agree at each barrier; a file comes only when barriers of those before it were read, so there are some."""
+    """Tables agree at each barrier. One is read with the first files before others come, another one with the last."""
     sentence = re.search(
         r"(\d+) barriers were read while the streams ran, and both tables agreed at (\d+) of them\. "
         r"Their newest rows, which are not of one moment, were read \d+ times and disagreed (\d+) times",
@@ -106,20 +114,22 @@ def _check_barriers(said: str, report: str, catalog: wt.Catalog) -> None:
     assert sentence[0] in report
     assert "Newest rows of each (ReadUncommitted)" in report
     read, agreed, disagreed = map(int, sentence.groups())
-    assert read == agreed > FILE_COUNT - MOST_AHEAD
+    assert read == agreed > 1
     assert disagreed > 0
     with catalog.session(list(BARRIER_TABLES)) as session:
-        flights, counts, _ = (session.table(name).scan().to_arrow() for name in BARRIER_TABLES)
+        flights, _, counts = (session.table(name).scan().to_arrow() for name in BARRIER_TABLES)
     assert pc.sum(counts["flights"]).as_py() == flights.num_rows == FLIGHT_COUNT
     jobs = {job.name: job for job in catalog.topology().jobs()}
     derived = {job.sources for job in jobs.values() if job.kind == "derived"}
-    assert derived == {(FLIGHTS_NAME,), (PLANES_NAME,)}
+    assert derived == {(TABLE_NAME,), (PLANES.table,)}
+    roots = {job.name for job in jobs.values() if job.kind == "root"}
+    assert roots == {group.name for group in STREAMS if group.table in BARRIER_TABLES}
 
 
-def _plant(table: wt.Table, column: str, where: str) -> None:
+def _plant(writer: wt.Table | wt.BarrierWriter, table: wt.Table, column: str, where: str) -> None:
     """One too many in one cell."""
     rows = table.scan(filter=where).to_arrow().slice(0, 1)
     index = rows.schema.get_field_index(column)
     field = rows.schema.field(index)
     wrong = pc.add(rows[column], pa.scalar(1, field.type))
-    table.write(rows.set_column(index, field, wrong))
+    writer.write(rows.set_column(index, field, wrong))

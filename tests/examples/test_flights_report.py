@@ -14,8 +14,7 @@ import vl_convert
 
 import widetable as wt
 from examples.flights.audit import Audit, Difference
-from examples.flights.barrier_looks import BarrierLook
-from examples.flights.barrier_tables import COUNTS_NAME, FLIGHTS_NAME, Totals
+from examples.flights.barrier_looks import BarrierLook, LooksTaken, Totals
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.charts import Series, curve_chart
 from examples.flights.departure_weather import DEPARTURES_NAME
@@ -37,7 +36,6 @@ from examples.flights.pipeline import PipelineRun, StreamRun
 from examples.flights.punctuality import CarrierTable, Punctuality
 from examples.flights.report import DemoFindings, render_report
 from examples.flights.second_layer import LayerRun, Restart
-from examples.flights.third_layer import LayerLooks
 from examples.flights.verdict import DemoVerdict
 from examples.flights.weather_first import LOOKUP
 from examples.flights.wide_table import COLUMN_GROUPS, GROUPS, STREAMS, TABLE_NAME
@@ -61,8 +59,7 @@ def _look(
     return BarrierLook(at, barrier, Totals(flights, 0, 0, 0), Totals(counted, 0, delays, 0))
 
 
-LOOKS = LayerLooks(
-    1_000.0,
+LOOKS = LooksTaken(
     (_look(1_002.0, 2_000, 500, 500), _look(1_004.0, 3_000, 1_100, 1_100)),
     (_look(1_001.0, None, 500, 0), _look(1_003.0, None, 1_100, 500), _look(1_005.0, None, 9, 9)),
 )
@@ -188,7 +185,7 @@ def test_the_page_draws_both_tables_at_barriers_and_how_far_newest_rows_are_apar
     assert "were read 3 times and disagreed 2 times, by up to 600 flights" in page
     assert '<div class="tile good"><b>0</b><span>of 2 barriers' in page
     charts = _charts(page)
-    for name in (FLIGHTS_NAME, COUNTS_NAME):
+    for name in (TABLE_NAME, HOURLY_NAME):
         points = [
             (each["x"], each["y"])
             for each in charts["barrier_chart"]["data"]["values"]
@@ -214,8 +211,9 @@ def test_the_page_draws_both_tables_at_barriers_and_how_far_newest_rows_are_apar
 def test_the_page_says_when_the_third_layer_does_not_show_what_it_must(
     at_barriers: tuple[BarrierLook, ...], newest: tuple[BarrierLook, ...], shown: str
 ) -> None:
-    looks = LayerLooks(LOOKS.began, at_barriers, newest)
-    findings = dataclasses.replace(_findings(RIGHT, LAYER_RIGHT), looks=looks)
+    findings = _findings(RIGHT, LAYER_RIGHT)
+    run = dataclasses.replace(findings.run, looks=LooksTaken(at_barriers, newest))
+    findings = dataclasses.replace(findings, run=run)
     assert not findings.passed
     page = render_report(findings, "")
     assert shown in page
@@ -256,7 +254,7 @@ def _findings(
     known = dict.fromkeys((group.name for group in COLUMN_GROUPS), 90)
     buckets = (Bucket("2013-01", {0: 3, 5: 1}, {0: 9, 5: 100}, 4_000),)
     batches = (MicroBatch(0, 1_000.0, 1_009.0, 110, ""),)
-    layer_batch = MicroBatch(0, 1_003.0, 1_003.5, 190, '{"next_snapshot": 6}')
+    layer_batch = MicroBatch(0, 1_003.0, 1_003.5, 190, '{"barrier": 6000}')
     return DemoFindings(
         profiles=[InputProfile(group.name, 2, 110, 5, 4, 3, 2) for group in STREAMS],
         run=PipelineRun(
@@ -266,7 +264,8 @@ def _findings(
             ),
             lookup=StreamRun(LOOKUP, "id-lookup", batches, (1_000.0,)),
             compactions=(CompactionRound(1_004.0, 0.5, full=False, snapshot_id=5),),
-            layer=LayerRun((layer_batch,), Restart(1_004.0, (0,))),
+            layer=LayerRun("id-layer", (layer_batch,), Restart(1_004.0, (0,))),
+            looks=LOOKS,
         ),
         history=History(
             commits=(
@@ -286,7 +285,6 @@ def _findings(
             buckets_after=buckets,
         ),
         freshness=Freshness(tuple(journeys)),
-        looks=LOOKS,
         widened=Widened(3, 250, (0.5, 1.5, 7.0)),
         verdict=DemoVerdict(
             {TABLE_NAME: audit, DEPARTURES_NAME: LOOKED_UP, HOURLY_NAME: layer_audit},

@@ -1,13 +1,10 @@
-"""The demo's second layer: sums that take back and add, batches that count once, and how fresh it all is; and what
-the tables around it hold that the same pipeline filled.
+"""What the demo's tables hold, and what they say of the run: the second layer, how fresh it all is, and that flights,
+aircraft and counts agree at every barrier while their newest rows do not.
 """
 
 from __future__ import annotations
 
-import functools
-import random
 from collections import Counter
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,39 +13,29 @@ import pytest
 
 import widetable as wt
 from examples.flights.audit import audit_hourly, expected_hourly
-from examples.flights.carrier_hourly import (
-    DELTA_SCHEMA,
-    HOURLY_KEY,
-    HOURLY_SCHEMA,
-    ROW_KIND,
-    SUMS,
-    changed_rows,
-)
+from examples.flights.barrier_looks import Totals, astray, totals_of_flights
+from examples.flights.carrier_hourly import HOURLY_KEY, HOURLY_SCHEMA, SUMS
 from examples.flights.dataset import read_dataset
-from examples.flights.freshness import STAGES, Freshness, Journey, level0_moves, measure_freshness
+from examples.flights.freshness import (
+    NO_BATCH,
+    STAGES,
+    Freshness,
+    Journey,
+    level0_moves,
+    measure_freshness,
+)
 from examples.flights.history import read_history
 from examples.flights.inputs import FILE_COUNTS, make_streams, store_streams
 from examples.flights.pipeline import PipelineRun
 from examples.flights.punctuality import read_carriers
-from examples.flights.second_layer import Added, add_once
-from examples.flights.tables import DemoTables, create_hourly_table, open_tables
+from examples.flights.tables import DemoTables, open_tables
 from examples.flights.verdict import judge
-from examples.flights.wide_table import (
-    TABLE_NAME,
-    TABLE_SCHEMA,
-    WIDENER_USER,
-)
+from examples.flights.wide_table import TABLE_NAME, WIDENER_USER
 from examples.flights.widened import read_widened
 from examples.flights.workspace import Workspace
-from tests.examples.plain_pipeline import (
-    deltas_of,
-    fill_barrier_tables,
-    fill_tables,
-    join_by_dictionaries,
-)
+from tests.examples.plain_pipeline import INTERVAL_MILLIS, fill_tables, join_by_dictionaries
 
 FLIGHT_COUNT = 1_500
-Row = dict[str, Any]
 
 
 class Filled(NamedTuple):
@@ -78,127 +65,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
     streams = make_streams(join_by_dictionaries(dataset), dataset)
     store_streams(streams, workspace)
     run = fill_tables(workspace, streams)
-    fill_barrier_tables(workspace, streams)
     return Filled(workspace, run, open_tables(workspace))
-
-
-def _deltas(*rows: tuple[Any, ...]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(DELTA_SCHEMA)
-    return pa.table(
-        [pa.array(c, f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], DELTA_SCHEMA
-    )
-
-
-def _present(*rows: tuple[Any, ...] | None) -> pa.Table:
-    """As `Table.lookup` gives them: a row per key, None for a key that is not there."""
-    texts = [dict(zip(HOURLY_SCHEMA.names, row or (), strict=False)) for row in rows]
-    nullable = pa.schema([field.with_nullable(True) for field in HOURLY_SCHEMA])
-    return pa.Table.from_pylist(texts, schema=nullable)
-
-
-UA_8 = ("2013-01", "UA", 8)
-
-
-@pytest.mark.parametrize(
-    ("delta", "present", "expected"),
-    [
-        ((2, 1, 9, 1), None, ("+I", 2, 1, 9, 1, 9.0, 0.5)),
-        ((1, 1, -4, 0), (3, 2, 10, 0), ("+U", 4, 3, 6, 0, 2.0, 0.0)),
-        ((0, -1, -7, 1), (3, 1, 7, 0), ("+U", 3, 0, 0, 1, None, 1 / 3)),
-        ((-3, -1, -7, -2), (3, 1, 7, 2), ("-D", 0, 0, 0, 0, None, None)),
-    ],
-    ids=["new", "more", "cancelled later", "last flight gone"],
-)
-def test_a_row_is_what_was_there_and_what_is_added(
-    delta: tuple[int, ...], present: tuple[int, ...] | None, expected: tuple[Any, ...]
-) -> None:
-    rows = changed_rows(
-        _deltas((*UA_8, *delta)), _present(None if present is None else (*UA_8, *present))
-    )
-    (row,) = rows.to_pylist()
-    assert tuple(row[name] for name in HOURLY_KEY) == UA_8
-    assert (row[ROW_KIND], *[row[name] for name in HOURLY_SCHEMA.names[3:]]) == expected
-
-
-def test_a_key_that_comes_and_goes_in_one_batch_is_never_written() -> None:
-    assert changed_rows(_deltas((*UA_8, 0, 0, 0, 0)), _present(None)).num_rows == 0
-    assert changed_rows(_deltas(), _present()).num_rows == 0
-
-
-@pytest.mark.parametrize(
-    ("delta", "present"),
-    [
-        ((-1, 0, 0, 0), None),
-        ((-1, 0, 0, 0), (1, 1, 5, 0)),
-        ((0, -2, -5, 0), (3, 1, 5, 0)),
-        ((0, -1, -4, 0), (3, 1, 5, 0)),
-        ((0, 0, 0, 1), (1, 0, 0, 1)),
-    ],
-    ids=["nothing there", "delays stay", "too many back", "minutes stay", "more than flights"],
-)
-def test_taking_back_what_was_never_added_is_an_error(
-    delta: tuple[int, ...], present: tuple[int, ...] | None
-) -> None:
-    there = _present(None if present is None else (*UA_8, *present))
-    with pytest.raises(ValueError, match=r"carrier_hourly \('2013-01', 'UA', 8\): sums that no"):
-        changed_rows(_deltas((*UA_8, *delta)), there)
-
-
-def _random_row(rng: random.Random, key: tuple[str, str, int]) -> Row:
-    """A row of the wide table; few hours, so that flights move between keys and keys become empty."""
-    row: Row = dict.fromkeys(TABLE_SCHEMA.names)
-    row["month"], row["carrier"], row["flight"] = key
-    row["sched_dep_time"] = rng.choice([None, 815, 859, 900])
-    row["dep_seq"] = rng.choice([None, 7])
-    row["dep_time"] = rng.choice([None, 901]) if row["dep_seq"] else None
-    row["arr_delay"] = rng.choice([None, -3, 0, 40])
-    return row
-
-
-def test_random_changes_in_any_batches_give_the_aggregate_of_the_last_rows(
-    rng: random.Random, tmp_path: Path
-) -> None:
-    workspace = Workspace(tmp_path)
-    hourly = create_hourly_table(workspace)
-    live: dict[tuple[str, str, int], Row] = {}
-    kinds = Counter[str]()
-    for batch_id in range(12):
-        changes: list[Row] = []
-        for _ in range(rng.choice([0, 1, 8])):
-            key = ("2013-01", rng.choice("AB"), rng.randrange(3))
-            before = live.pop(key, None)
-            after = None if before and rng.random() < 0.4 else _random_row(rng, key)
-            if before is not None:
-                changes.append({**before, ROW_KIND: "-U" if after else "-D"})
-            if after is not None:
-                changes.append({**after, ROW_KIND: "+U" if before else "+I"})
-                live[key] = after
-        table = _wide(changes, TABLE_SCHEMA.append(pa.field(ROW_KIND, pa.string())))
-        kinds.update(table[ROW_KIND].to_pylist())
-        assert add_once(hourly, batch_id, functools.partial(deltas_of, table)) is not Added.BEFORE
-    expected = expected_hourly(_wide(list(live.values()), TABLE_SCHEMA))
-    found = hourly.scan().to_arrow()
-    audit = audit_hourly(found, expected)
-    assert (audit.difference_count, audit.row_count) == (0, expected.num_rows), kinds
-
-
-def _wide(rows: list[Row], schema: pa.Schema) -> pa.Table:
-    nullable = pa.schema([field.with_nullable(True) for field in schema])
-    return pa.Table.from_pylist(rows, schema=nullable)
-
-
-def test_a_batch_that_is_in_is_not_added_again(tmp_path: Path) -> None:
-    hourly = create_hourly_table(Workspace(tmp_path))
-    once = _deltas((*UA_8, 2, 1, 9, 0))
-    assert add_once(hourly, 0, lambda: once) is Added.NOW
-    snapshots = len(hourly.snapshots())
-    again = add_once(hourly, 0, lambda: pytest.fail("read although the batch is in"))
-    assert again is Added.BEFORE
-    assert len(hourly.snapshots()) == snapshots
-    assert hourly.scan().to_arrow()["flights"].to_pylist() == [2]
-    assert add_once(hourly, 1, lambda: once) is Added.NOW
-    assert hourly.scan().to_arrow()["flights"].to_pylist() == [4]
-    assert add_once(hourly, 2, _deltas) is Added.NOTHING
 
 
 def test_all_tables_are_as_they_must_be_and_all_laws_hold(filled: Filled) -> None:
@@ -220,8 +87,7 @@ def test_all_tables_are_as_they_must_be_and_all_laws_hold(filled: Filled) -> Non
         "nyc.weather",
         "nyc.departure_weather",
         TABLE_NAME,
-        "nyc.flights_at_barriers",
-        "nyc.hourly_at_barriers",
+        "nyc.carrier_hourly",
     ],
 )
 def test_a_wrong_cell_of_any_table_fails_the_verdict(filled: Filled, name: str) -> None:
@@ -229,8 +95,7 @@ def test_a_wrong_cell_of_any_table_fails_the_verdict(filled: Filled, name: str) 
     column = {
         "nyc.planes": "model",
         TABLE_NAME: "plane_model",
-        "nyc.flights_at_barriers": "sched_seq",
-        "nyc.hourly_at_barriers": "delay_sum",
+        "nyc.carrier_hourly": "delay_sum",
     }.get(name, "temp")
     index = rows[name].schema.get_field_index(column)
     values = rows[name][column].to_pylist()
@@ -257,7 +122,7 @@ def test_flights_that_came_before_their_aircraft_were_widened_later(filled: Fill
     followed = sum(FILE_COUNTS[name] for name in ("schedule", "planes"))
     assert followed / 2 < len(widened.lags) <= followed
     assert 0 <= widened.lag(0) <= widened.lag(0.5) <= widened.lag(1)
-    first = next(each for each in commits if "widen.dim" in each.properties)
+    first = next(each for each in commits if each.properties["widetable.rows"] != "0")
     then = filled.wide.scan(["tailnum", "plane_model"], snapshot_id=first.id).to_arrow()
     now = filled.wide.scan(["tailnum", "plane_model"]).to_arrow()
     missing_then = pc.and_(pc.is_valid(then["tailnum"]), pc.is_null(then["plane_model"]))
@@ -311,7 +176,8 @@ def test_every_row_that_was_stored_is_told_and_counted_in_this_order(filled: Fil
     stored = {
         snapshot.id: int(snapshot.properties["widetable.rows"])
         for snapshot in filled.wide.snapshots()
-        if snapshot.commit_kind == "APPEND" and snapshot.commit_user != WIDENER_USER
+        if snapshot.commit_user in {stream.query_id for stream in filled.run.streams}
+        and snapshot.commit_identifier != NO_BATCH
     }
     journeys = Counter[int]()
     for journey in freshness.journeys:
@@ -367,3 +233,36 @@ def test_means_of_several_months_are_made_of_sums(filled: Filled) -> None:
     assert total.flights == of_carrier.num_rows
     assert total.mean_delay == pytest.approx(pc.mean(of_carrier["arr_delay"]).as_py())
     assert sum(cell.flights for cell in found.hours.values()) == FLIGHT_COUNT
+
+
+def test_tables_agree_at_every_barrier_and_their_newest_rows_do_not(filled: Filled) -> None:
+    looks = filled.run.looks
+    count = max(FILE_COUNTS[stream.group] for stream in filled.run.streams)
+    barriers = [(number + 1) * INTERVAL_MILLIS for number in range(count)]
+    assert [look.barrier for look in looks.at_barriers] == barriers
+    assert [look for look in looks.at_barriers if not look.agrees] == []
+    sums = [look.flights.flights for look in looks.at_barriers]
+    assert sums == sorted(sums)
+    assert sums[0] < sums[-1] == FLIGHT_COUNT
+    assert len(looks.disagreements) > count / 2
+    assert max(look.astray for look in looks.newest) > 0
+    assert looks.passed
+
+
+def test_totals_count_what_flights_say() -> None:
+    key = ("2013-01", 0, "UA", 1)
+    rows = [
+        (*key, 815, "N1", 8, 820, 12, "BOEING"),
+        (*key, 815, "N2", 8, None, None, None),  # cancelled
+        (*key, 815, None, None, None, -2, None),  # its departure is not known
+        (*key, None, None, 8, 820, 100, "BOEING"),  # its schedule is not: it does not count yet
+    ]
+    names = ["sched_dep_time", "tailnum", "dep_seq", "dep_time", "arr_delay", "plane_maker"]
+    columns = [pa.array(column) for column in zip(*rows, strict=True)]
+    table = pa.table(columns, ["month", "time_hour", "carrier", "flight", *names])
+    assert totals_of_flights(table) == Totals(3, 2, 10, 1)
+    assert totals_of_flights(table.slice(0, 0)) == Totals(0, 0, 0, 0)
+    makers = {"tailnum": ["N2", "N1"], "manufacturer": pa.array([None, "BOEING"], pa.string())}
+    assert astray(table, pa.table(makers)) == 1, "the one without a tail number"
+    assert astray(table, pa.table({**makers, "manufacturer": ["AIRBUS", "AIRBUS"]})) == 3
+    assert astray(table.slice(0, 0), pa.table(makers)) == 0

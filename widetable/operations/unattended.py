@@ -72,7 +72,7 @@ def unattended_warning(
 def warn_unattended(state: TableState, committer: Committer, new_files: int) -> None:
     """Say in the log, after an append of so many files, that nobody moves them up. A few small reads, seldom."""
     path = state.paths.root
-    if state.options.get(opt.CHANGELOG_PRODUCER) not in _MADE_BY_COMPACTION:
+    if not new_files or state.options.get(opt.CHANGELOG_PRODUCER) not in _MADE_BY_COMPACTION:
         return
     if not _SELDOM.is_due(path):
         return
@@ -91,11 +91,12 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
 
 
 def _waiting(committer: Committer, new_files: int) -> Waiting:
-    """By the last few snapshots: each commit leaves one file at least."""
+    """By the last few snapshots: each commit with records leaves one file at least; one of a barrier may have none."""
     latest_id = committer.snapshots.latest_id() or 0
     commits = 0
     for id in range(latest_id, max(latest_id - _LOOKS_BACK, 0), -1):
-        if committer.snapshots.load(id).commit_kind == COMMIT_KIND_COMPACT:
+        snapshot = committer.snapshots.load(id)
+        if snapshot.commit_kind == COMMIT_KIND_COMPACT:
             return Waiting(max(new_files, commits), commits, True)
-        commits += 1
+        commits += bool(snapshot.delta_record_count)
     return Waiting(max(new_files, commits), commits, False)

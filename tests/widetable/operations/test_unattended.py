@@ -83,3 +83,18 @@ def test_an_append_says_nothing_while_somebody_compacts(
         table.write(rows(1))
         assert table.inspect().warnings == ()
     assert caplog.records == []
+
+
+def test_barriers_without_rows_are_no_files_that_wait(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make(tmp_path, **LOOKUP, **{"widetable.barrier-interval": "1 s"})
+    writer = wt.Catalog(tmp_path).writer("db.t", "w")
+    with caplog.at_level(logging.WARNING, "widetable"):
+        for second in (1, 2, 3):
+            writer.complete(1_000 * second)
+        assert caplog.records == []
+        writer.write(rows(1), barrier=4_000, complete=True)
+    (reported,) = caplog.records
+    assert " 1 level-0 files that nobody moves up" in reported.getMessage()
+    assert " 1 level-0 files" in table.inspect().warnings[0]
