@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import widetable as wt
+from widetable.storage.file_io import FileIO
 
 FACT, DIM = "db.orders", "db.customers"
 WIDENER = f"widen-{FACT}-cust"
@@ -35,9 +36,11 @@ class Killed(BaseException):
 
 
 class Orders:
-    """A fact with two writers, of cust and of amount, and a dim with one; what each writer has said, by barrier."""
+    """A fact with two writers, of cust and of amount, and a dim with one; what each writer has said, by barrier.
+    storage: that the fact is maintained through.
+    """
 
-    def __init__(self, folder: Path, **options: str) -> None:
+    def __init__(self, folder: Path, *, storage: FileIO | None = None, **options: str) -> None:
         self.catalog = wt.Catalog(folder)
         self.dim = self.catalog.create_table(DIM, DIM_SCHEMA, primary_key=["id"], options=COMMON)
         self.fact = self.catalog.create_table(
@@ -51,6 +54,7 @@ class Orders:
                 **options,
             },
         )
+        self.maintained = wt.Catalog(folder, file_io=storage).table(FACT)
         self.writers = {
             "cust": self.catalog.writer(FACT, "orders", ["cust", "ts"]),
             "amount": self.catalog.writer(FACT, "payments", ["amount", "paid"]),
@@ -87,7 +91,7 @@ class Orders:
         return found
 
     def round(self) -> int:
-        return self.fact.maintain(once=True, expire=False).derived_rows
+        return self.maintained.maintain(once=True, expire=False).derived_rows
 
     def as_of(self, barrier: int | None = None) -> tuple[int, dict[int, tuple[Any, ...]]]:
         """A barrier that both have, and the rows of the fact as of it."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.faults import FaultyFileIO
 from tests.tallies import Note
-from tests.widetable.derive.orders import INTERVAL, WIDENER, Killed, Orders
+from tests.widetable.derive.orders import FACT, INTERVAL, WIDENER, Killed, Orders
 from widetable.derive import widen_at_barrier, widen_changes
-from widetable.errors import NotFoundError
+from widetable.errors import NotFoundError, StorageError
 from widetable.operations.table_commit import append_messages
+from widetable.storage.file_io import FileIO
+from widetable.storage.local import LocalFileIO
 
 _STEPS = 60
 
@@ -21,8 +25,14 @@ _STEPS = 60
 class _History:
     """Random steps, and what must hold between them."""
 
-    def __init__(self, folder: Path, rng: random.Random, options: dict[str, str]) -> None:
-        self.orders = Orders(folder, **options)
+    def __init__(
+        self,
+        folder: Path,
+        rng: random.Random,
+        options: dict[str, str],
+        storage: FileIO | None = None,
+    ) -> None:
+        self.orders = Orders(folder, storage=storage, **options)
         self.orders.round()  # barriers from here on are widened
         self.rng = rng
         self.at = dict.fromkeys(self.orders.writers, INTERVAL)
@@ -131,3 +141,65 @@ def test_each_barrier_has_the_columns_of_the_dim_as_of_it(
     assert not history.orders.fact.audit().findings
     assert history.checked
     tally(barriers=history.checked, kills=history.kills)
+
+
+def test_wideners_whose_storage_fails_leave_each_barrier_right(
+    tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch, tally: Note
+) -> None:
+    """Full disks and lost answers at any operation of a round; one that comes later goes through."""
+    storage = FaultyFileIO(LocalFileIO(fsync=False), seed=rng.randrange(2**32))
+    options = {"widetable.widen-piece-rows": "2", "index.cust": "db.by_cust"}
+    history, refused = _History(tmp_path, rng, options, storage), 0
+    for _ in range(_STEPS):
+        storage.rate = 0.01
+        try:
+            history.step(monkeypatch)
+        except StorageError:
+            refused += 1
+            for lease in tmp_path.rglob("*-lease*"):  # one may stay that would run out in a minute
+                lease.unlink(missing_ok=True)
+        storage.rate = 0.0
+        if rng.random() < 0.3:
+            history.check()
+    history.finish()
+    history.check()
+    assert not history.orders.fact.audit().findings
+    assert history.checked
+    assert refused
+    tally(barriers=history.checked, refused=refused)
+
+
+def test_many_wideners_at_once_do_the_work_of_one(tmp_path: Path, rng: random.Random) -> None:
+    history = _History(tmp_path, rng, {"widetable.widen-piece-rows": "3"})
+    orders, last = history.orders, 6 * INTERVAL
+    for barrier in range(INTERVAL, last, INTERVAL):
+        orders.write("cust", {id: rng.randint(0, 5) for id in range(12)}, barrier)
+        orders.write("amount", dict.fromkeys(rng.sample(range(12), 3), barrier), barrier)
+        orders.write("dim", {id: (rng.choice("OPQR"), barrier) for id in range(5)}, barrier)
+    begin, failures = threading.Barrier(16), list[BaseException]()
+
+    def maintain() -> None:
+        table = orders.catalog.table(FACT)
+        begin.wait()
+        for _ in range(3):
+            try:
+                table.maintain(once=True, expire=False)
+            except BaseException as error:  # noqa: BLE001
+                failures.append(error)
+
+    threads = [threading.Thread(target=maintain) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    history.at = dict.fromkeys(history.at, last)
+    history.finish()
+    history.check()
+    ends = [
+        int(each.properties["widetable.barrier"])
+        for each in orders.fact.snapshots()
+        if "widen.rows" in each.properties
+    ]
+    assert ends == sorted(set(ends)), "each barrier was completed once"
+    assert not orders.fact.audit().findings
