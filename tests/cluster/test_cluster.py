@@ -91,7 +91,7 @@ class Driver:
         """While it runs."""
 
         def is_over() -> bool:
-            time.sleep(0.2)
+            time.sleep(0.5)
             return condition() or self.process.poll() is not None
 
         wait_for(is_over)

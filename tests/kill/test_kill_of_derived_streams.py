@@ -129,9 +129,9 @@ def test_a_derived_job_that_is_killed_loses_and_doubles_nothing(
                 start_new_session=True,
                 stderr=err,
             )
-        with going_on(sources.go_on, 0.1):
+        with going_on(sources.go_on, 0.2):
             while program.poll() is None:
-                time.sleep(0.02)
+                time.sleep(0.2)  # the program is to have the machine
                 try:
                     barrier = check(sources)
                 except wt.NotFoundError:
