@@ -40,7 +40,7 @@ class Orders:
     storage: that the fact is maintained through.
     """
 
-    def __init__(self, folder: Path, *, storage: FileIO | None = None, **options: str) -> None:
+    def __init__(self, folder: Path, storage: FileIO | None = None, /, **options: str) -> None:
         self.catalog = wt.Catalog(folder)
         self.dim = self.catalog.create_table(DIM, DIM_SCHEMA, primary_key=["id"], options=COMMON)
         self.fact = self.catalog.create_table(

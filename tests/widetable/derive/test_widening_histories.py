@@ -32,7 +32,7 @@ class _History:
         options: dict[str, str],
         storage: FileIO | None = None,
     ) -> None:
-        self.orders = Orders(folder, storage=storage, **options)
+        self.orders = Orders(folder, storage, **options)
         self.orders.round()  # barriers from here on are widened
         self.rng = rng
         self.at = dict.fromkeys(self.orders.writers, INTERVAL)
