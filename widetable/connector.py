@@ -48,6 +48,7 @@ from widetable.derived_value import derived_value
 from widetable.forked_child import SharedByThreads
 from widetable.format.human_units import duration_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable.job_names import job_name
 from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.meta.job_claim import WriterClaim
@@ -160,6 +161,7 @@ __all__ = [
     "in_form",
     "instance",
     "interval_of",
+    "job_name",
     "keep_join",
     "label",
     "local_path",

@@ -1,4 +1,4 @@
-"""Names of the files that a job has in the directory `service` of a table (ours).
+"""Names of jobs, which are those of their writers, and of the files that one has in `service` of a table (ours).
 
     widetable-writer-<job>                    what it says of itself (`writer_registration`)
     widetable-barrier-plan-<job>-<barrier>    what it takes after a barrier (`barrier_plan`)
@@ -6,16 +6,19 @@
     widetable-staged-<job>                    what it is about to commit (`staged_commit`)
 
 A job's name is escaped; a longer one gives way to its digest, and what is escaped has no such beginning. Pure.
+`job_name` raises InvalidError.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from typing import Final
+from typing import Any, Final
 
+from widetable.arguments import label
 from widetable.escaped_text import escape
 
+_LONGEST_NAME_BYTES: Final = 200
 _WRITER: Final = "widetable-writer-"
 _PLAN: Final = "widetable-barrier-plan-"
 _STAGED: Final = "widetable-staged-"
@@ -24,6 +27,11 @@ _REVISION: Final = "%revision-"
 # Leaves room for a barrier, and for what clients put around a name while they write the file.
 _LONGEST_BYTES: Final = 160
 _DIGEST: Final = "%sha256-"
+
+
+def job_name(value: Any, what: str) -> str:
+    """A name that a job, or a writer, may have. what: it is of, for messages."""
+    return label(value, what, _LONGEST_NAME_BYTES)
 
 
 def registration_name(job: str) -> str:

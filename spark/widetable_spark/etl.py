@@ -29,11 +29,12 @@ from widetable.connector import (
     change_schema,
     flag,
     instance,
+    interval_of,
+    job_name,
     mapping,
     names,
     refused,
     schema_of_form,
-    text,
 )
 from widetable_spark.etl_job import EtlJob
 from widetable_spark.etl_sink import EtlSink, SinkTable
@@ -77,7 +78,7 @@ def etl(
             action="Run the job in the driver.",
         ) from error
     return Etl(
-        spark, warehouse, text(job, "job"), storage_options, drop_when_stopped=drop_when_stopped
+        spark, warehouse, job_name(job, "job"), storage_options, drop_when_stopped=drop_when_stopped
     )
 
 
@@ -106,6 +107,7 @@ class Etl:
         """
         opened = self._catalog.table(table)
         schema = opened.schema
+        interval_of(schema, opened.path)
         chosen = schema.chosen(None if columns is None else names(columns, "columns"))
         shape = spark_schema(schema_of_form(change_schema(schema, chosen), KIND))
         self._sources.append(table)

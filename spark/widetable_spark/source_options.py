@@ -21,6 +21,7 @@ from widetable.connector import (
     Start,
     StorageOptions,
     checked_storage_options,
+    job_name,
     locate_branch,
     one_of,
     parse_value,
@@ -346,7 +347,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         tag=_value(texts, TAG, str),
         barrier=_value(texts, BARRIER, int),
         barrier_job=_value(texts, BARRIER_JOB, str),
-        barrier_writer=_value(texts, BARRIER_WRITER, str),
+        barrier_writer=_writer(texts),
         commit_user=_value(texts, COMMIT_USER, str),
         checkpoint=texts.get(_CHECKPOINT),
         row_kind=_value(texts, ROW_KIND, str) or "_row_kind",
@@ -383,6 +384,11 @@ def created_path(options: Mapping[str, str]) -> str:
             action=HOW_TO_NAME,
         )
     return texts[PATH]
+
+
+def _writer(texts: Mapping[str, str]) -> str | None:
+    name = _value(texts, BARRIER_WRITER, str)
+    return None if name is None else job_name(name, f"option {BARRIER_WRITER!r}")
 
 
 def _stream(texts: Mapping[str, str]) -> StreamOptions:

@@ -366,7 +366,12 @@ def test_what_is_no_job_is_refused_by_name(jobs: SparkSession, tmp_path: Path) -
     with pytest.raises(InvalidError, match="noDataMicroBatches"):
         etl.sink(AMOUNT)
     jobs.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    with pytest.raises(InvalidError, match="job: found ' '"):
+        widetable_spark.etl(jobs, tmp_path, " ")
     other = widetable_spark.etl(jobs, tmp_path, "back")
+    plain = catalog.create_table("shop.plain", {"k": "BIGINT"}, primary_key=["k"])
+    with pytest.raises(InvalidError, match=f"{plain.path}: .*expected a table under barriers"):
+        other.changes("shop.plain")
     other.changes(AMOUNT)
     catalog.topology().running("amounts")
     with pytest.raises(wt.ConflictError, match="cycle"):

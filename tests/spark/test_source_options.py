@@ -119,3 +119,10 @@ def test_options_of_a_store_are_taken_and_shown_to_nobody() -> None:
     with pytest.raises(InvalidError, match=r"s3\.acess-key") as refused:
         parse_options({"path": "s3://b/t", "s3.acess-key": "hidden"})
     assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "w" * 201])
+def test_a_writer_has_a_name_that_writers_may_have(name: str) -> None:
+    assert parse_options({"path": "/t", "barrier.writer": "w"}).barrier_writer == "w"
+    with pytest.raises(InvalidError, match=r"option 'barrier\.writer'.*1 to 200 bytes"):
+        parse_options({"path": "/t", "barrier.writer": name})

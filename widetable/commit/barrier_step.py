@@ -127,7 +127,9 @@ def _join(state: BarrierState, asked: BarrierStep) -> _Stepped:
         return None
     if known is not None:
         if asked.is_member:
-            _check_run(known, asked)  # it has joined before: the name is another process's by now
+            check_run(
+                known, asked.writer, asked.run
+            )  # it has joined before: the name is another process's by now
         if asked.span is not None:
             _check_span(known, asked.span, asked.writer)
         kind = DERIVED if asked.is_derived else known.kind
@@ -167,7 +169,7 @@ def _complete(state: BarrierState, asked: BarrierStep) -> _Stepped:
 def _leave(state: BarrierState, asked: BarrierStep) -> _Stepped:
     if asked.writer not in state.members:
         return None
-    _check_run(state.members[asked.writer], asked)
+    check_run(state.members[asked.writer], asked.writer, asked.run)
     return state.without_member(asked.writer), None
 
 
@@ -198,7 +200,7 @@ def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, M
     """Who is none becomes one where the table is complete: no finished barrier opens again."""
     known = state.members.get(asked.writer)
     if known is not None:
-        _check_run(known, asked)
+        check_run(known, asked.writer, asked.run)
         return state, replace(known, kind=DERIVED) if asked.is_derived else known
     if asked.is_member:
         raise ConflictError(
@@ -255,10 +257,11 @@ def _check_revision(state: BarrierState, asked: BarrierStep) -> None:
         )
 
 
-def _check_run(known: Member, asked: BarrierStep) -> None:
-    if known.run != asked.run:
+def check_run(known: Member, writer: str, run: str) -> None:
+    """Refuse a process whose name another one has by now."""
+    if known.run != run:
         raise ConflictError(
-            f"writer {asked.writer!r}",
+            f"writer {writer!r}",
             found="another process that has taken its name since",
             expected="one process for each name",
             action="Stop this one, or make its writer anew, which stops the other.",

@@ -112,7 +112,7 @@ class CommitHistory:
             found=f"commit {last.identifier} of that user, in since snapshot {last.snapshot_id} of {at} UTC with "
             f"{digest}, and {ours} here",
             expected="an identifier above it, or proof that this commit is in: the digest that it was made with",
-            action="Use another commit user: a new checkpoint needs a new one, or an empty table. "
+            action="Go on above it, or use another commit user: a new checkpoint needs a new one, or an empty table. "
             "Give replay=True if you know that this commit is in.",
         )
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from widetable.arguments import flag, label, mapping, names, refused, text, whole_number
+from widetable.arguments import flag, mapping, names, refused, text, whole_number
 from widetable.commit.barrier_state import ROOT
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.clock import Clock, SystemClock
@@ -35,6 +35,7 @@ from widetable.commit.writer_registration import (
 )
 from widetable.derived_options import WIDENER_OF
 from widetable.errors import NotFoundError
+from widetable.job_names import job_name
 from widetable.meta.barrier_floor import check_consumer, keep_common_barriers, renew_consumer
 from widetable.meta.barrier_times import KeptBarriers
 from widetable.meta.column_claims import check_columns
@@ -62,7 +63,6 @@ from widetable.meta.table_progress import (
 )
 from widetable.meta.warehouse import Warehouse, tables_under_barriers
 from widetable.operations.barrier_scan import barrier_views
-from widetable.operations.barrier_writer import LONGEST_NAME_BYTES
 from widetable.operations.common_barrier import common_barrier
 from widetable.operations.open_table import OpenTable
 
@@ -95,7 +95,7 @@ class Topology:
         it runs. sources: tables, none for a job whose sources are outside. sinks: table to the columns that it writes
         besides the key, None for all; the first is the lead. What the job said before is replaced.
         """
-        name = label(job, "job", LONGEST_NAME_BYTES)
+        name = job_name(job, "job")
         if name.startswith(WIDENER_OF):
             raise refused(job, "job", f"a name that does not begin with {WIDENER_OF}, as wideners'")
         given = {
@@ -309,6 +309,8 @@ class Topology:
     def connected(self, tables: Sequence[str]) -> list[str]:
         """These, and then all that jobs connect with them, however far."""
         given, found = names(tables, "tables"), self._read()
+        for name in given:
+            _check_there(name, found)
         graph = JobGraph(_running(_live(found)), (table.name for table in found))
         near = (one for one in graph.components() if not set(given).isdisjoint(one))
         return list(dict.fromkeys((*given, *chain.from_iterable(near))))
@@ -321,15 +323,8 @@ class Topology:
 
     def _graph_with(self, table: str) -> JobGraph:
         tables = self._read()
-        there = [each.name for each in tables]
-        if text(table, "table") not in there:
-            raise NotFoundError(
-                f"table {table!a}",
-                found="no table under barriers",
-                expected=f"one of {', '.join(there) or 'none'}",
-                action="Correct the name.",
-            )
-        return JobGraph(_running(_live(tables)), there)
+        _check_there(text(table, "table"), tables)
+        return JobGraph(_running(_live(tables)), (each.name for each in tables))
 
     def _read(self) -> list[JobsOfTable]:
         opened = tables_under_barriers(self._warehouse)
@@ -409,6 +404,17 @@ def _live(tables: Sequence[JobsOfTable]) -> list[Job]:
 
 def _running(jobs: Sequence[Job]) -> list[Job]:
     return [job for job in jobs if job.state == RUNNING]
+
+
+def _check_there(table: str, tables: Sequence[JobsOfTable]) -> None:
+    there = [each.name for each in tables]
+    if table not in there:
+        raise NotFoundError(
+            f"table {table!a}",
+            found="no table under barriers",
+            expected=f"one of {', '.join(there) or 'none'}",
+            action="Correct the name.",
+        )
 
 
 def _no_job(name: str, jobs: Sequence[Job]) -> NotFoundError:

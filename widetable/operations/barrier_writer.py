@@ -21,16 +21,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from widetable.arguments import LARGEST, flag, label, names, whole_number
-from widetable.commit.barrier_step import Act, BarrierStep, check_name
+from widetable.arguments import LARGEST, flag, names, whole_number
+from widetable.commit.barrier_step import Act, BarrierStep, check_name, check_run
 from widetable.commit.barrier_table import interval_of
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import last_of, users_of
 from widetable.commit.committer import CommitResult
 from widetable.commit.writer_registration import WriterRegistration
 from widetable.derived_options import check_not_derived
-from widetable.errors import ConflictError, NotFoundError
+from widetable.errors import ConflictError, InvalidError, NotFoundError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
+from widetable.job_names import job_name
 from widetable.not_pickled import not_pickled
 from widetable.operations.barrier_scan import barrier_views, newest_revision
 from widetable.operations.open_table import OpenTable
@@ -40,8 +41,7 @@ from widetable.schema import TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
-LONGEST_NAME_BYTES: Final = 200
-# The next barriers after it are whole numbers of the format, too.
+# The next barriers after it are whole numbers of the format, too: a table goes on, its newest rows are seen.
 _LATEST: Final = LARGEST >> 1
 # Of its name, its columns (None: all) and its run; raises ConflictError where another job is in the way.
 Register = Callable[[str, tuple[str, ...] | None, str], WriterRegistration]
@@ -66,7 +66,7 @@ class BarrierWriter:
         schema = table.schema
         self._interval = interval_of(schema, table.path)
         self._table = table
-        self._name = label(name, "writer", LONGEST_NAME_BYTES)
+        self._name = job_name(name, "writer")
         self._named = None if columns is None else schema.chosen(names(columns, "columns"))
         check_not_derived(schema, self._named or ())
         self._field_ids = value_ids(schema, schema.names if self._named is None else self._named)
@@ -125,7 +125,20 @@ class BarrierWriter:
         by = Identity.of(self._name, identifier, digest, replay)
         commit = partial(self._commit_rows, asked=asked, by=by)
         kind = COMMIT_KIND_APPEND
-        return write_by(self._table, kind, data, by, row_kind, commit, self._columns)
+        try:
+            result = write_by(self._table, kind, data, by, row_kind, commit, self._columns)
+        except InvalidError:
+            self._check_place()  # what is in under the number may be another process's
+            raise
+        if not result.committed:
+            self._check_place()
+        return result
+
+    def _check_place(self) -> None:
+        """Refuse a writer whose name another process has by now."""
+        member = barrier_views(self._table).newest().members.get(self._name)
+        if member is not None and self._has_joined:
+            check_run(member, self._name, self._run)
 
     def _columns(self, schema: TableSchema) -> frozenset[str]:
         """That it may write, by the names that they have by now; of one that writes all, all that are there by now."""

@@ -28,15 +28,18 @@ from widetable.operations.backlog import (
     since_compaction,
     unattended_by,
 )
+from widetable.operations.barrier_advice import BarrierAdvice
 from widetable.operations.damaged_notes import damaged_notes
 from widetable.operations.file_damage import DamagedFile, damaged_files
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.open_table import OpenTable
 from widetable.operations.tags import TagStore
+from widetable.operations.upkeep_check import barriers_at
 from widetable.write.table_state import TableState
 
 # So many damaged files have a sentence of their own.
 _DAMAGED_NAMED: Final = 10
+_WRITERS_NAMED: Final = 10
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,7 @@ def inspect_table(table: OpenTable) -> Inspection:
             *(() if unattended is None else (unattended,)),
             *others,
             *_consumer_warnings(state, consumers, earliest_id),
+            *(() if latest is None else _barrier_warnings(barriers_at(state, committer, latest))),
             *map(str, damaged_notes(state.file_io, state.paths)),
         ),
     )
@@ -207,6 +211,11 @@ def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> I
             f"{backlog.files} level-0 files wait for their changelog for more than a minute: see the log of the "
             f"writers, or run widetable maintain {path}"
         )
+
+
+def _barrier_warnings(advice: Sequence[BarrierAdvice]) -> Iterator[str]:
+    for each in advice[:_WRITERS_NAMED]:
+        yield f"writer {each.writer!r} is at {each.found}: {each.concerned}. {each.action}"
 
 
 def _consumer_warnings(

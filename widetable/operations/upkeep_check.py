@@ -1,5 +1,6 @@
 """What is unwise about a table that is sound: nobody compacts it, too many files, a consumer that holds expiry,
-buckets too large, too many or skewed (`bucket_advice`). Each as a finding with the command that mends it.
+a writer that holds barriers or is ahead of the clock (`barrier_advice`), buckets too large, too many or skewed
+(`bucket_advice`). Each as a finding with the command that mends it.
 
 In: what waits (`backlog`), consumers, live files. Sizes are those of files. Raises what reading these
 raises.
@@ -7,14 +8,20 @@ raises.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from widetable import options as opt
+from widetable.barrier_options import BARRIER_INTERVAL
+from widetable.commit.barrier_state import BarrierState, state_at
 from widetable.commit.committer import Committer
 from widetable.commit.lease import holder
-from widetable.errors import DamagedError
+from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import Snapshot
 from widetable.operations.asked_partitions import partition_words
 from widetable.operations.backlog import (
     Backlog,
@@ -29,11 +36,15 @@ from widetable.operations.backlog import (
     since_compaction,
     unattended_by,
 )
+from widetable.operations.barrier_advice import HELD_MILLIS, BarrierAdvice, barrier_advice
 from widetable.operations.bucket_advice import BucketSize, bucket_advice
 from widetable.operations.doctor_report import DoctorFinding, command_line
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.snapshot_audit import partition_text
+from widetable.paths import table_name
 from widetable.write.table_state import TableState
+
+_WRITERS_NAMED: Final = 10
 
 
 def upkeep_findings(state: TableState, committer: Committer) -> Iterator[DoctorFinding]:
@@ -49,6 +60,7 @@ def upkeep_findings(state: TableState, committer: Committer) -> Iterator[DoctorF
             return
         yield from _compaction(state, backlog_of(entries, since.began_millis), since)
     yield from _consumers(state, consumer_lags(state, latest), earliest_id)
+    yield from _barriers(state, barriers_at(state, committer, latest))
     if state.schema.primary_keys and state.schema.num_buckets > 0:
         yield from _bucket_sizes(state, entries)
 
@@ -99,6 +111,40 @@ def _consumers(
             f"snapshots from {lag.next_snapshot_id} on, which expiry keeps for it",
             "Start its reader again, or forget it: then it starts anew.",
             command_line("consumer", "delete", state.paths.root, name),
+        )
+
+
+def barriers_at(
+    state: TableState, committer: Committer, latest: Snapshot
+) -> Sequence[BarrierAdvice]:
+    """What is unwise about its writers; nothing of a table without barriers."""
+    interval = state.schema.typed_options.get(BARRIER_INTERVAL)
+    if interval is None:
+        return ()
+    now_millis = time.time_ns() // 1_000_000
+    before: BarrierState | None = None
+    with contextlib.suppress(NotFoundError):  # nothing that old is kept
+        then = committer.snapshots.by_timestamp(now_millis - HELD_MILLIS)
+        before = state_at(then, committer.last_commits.load, interval)
+    now = state_at(latest, committer.last_commits.load, interval)
+    return tuple(barrier_advice(now, before, now_millis))
+
+
+def _barriers(state: TableState, advice: Sequence[BarrierAdvice]) -> Iterator[DoctorFinding]:
+    root, place = state.paths.root, table_name(state.paths.root)
+    for each in advice[:_WRITERS_NAMED]:
+        command = ""
+        if each.may_leave and place is not None:  # a branch has no such place
+            warehouse, name = place
+            command = command_line("meta", "leave", warehouse, name, each.writer)
+        yield DoctorFinding(
+            "upkeep",
+            f"writer {each.writer!r} of {root}",
+            each.found,
+            each.expected,
+            each.concerned,
+            each.action,
+            command,
         )
 
 

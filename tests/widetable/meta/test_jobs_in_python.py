@@ -136,5 +136,7 @@ def test_a_session_of_the_topology_waits_for_all_that_is_made_of_its_tables(tmp_
     with catalog.session(["db.b"], scope="topology") as session:
         assert (session.barrier, list(session.snapshot_ids())) == (10, ["db.b", "db.a", "db.c"])
     assert catalog.topology().connected(["db.alone"]) == ["db.alone"]
+    with pytest.raises(wt.NotFoundError, match="no table under barriers"):
+        catalog.topology().connected(["db.alone", "db.nobody"])
     with pytest.raises(InvalidError, match="tables, topology"):
         catalog.session(["db.b"], scope="all")

@@ -1,0 +1,109 @@
+"""Writers of tables under barriers that lost their name, that hold a table, or that are ahead of the clock."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import widetable as wt
+from tests.barrier_tables import INTERVAL, NAME, new_table
+from widetable.commit.barrier_state import BarrierState, Member
+from widetable.operations import upkeep_check
+from widetable.operations.barrier_advice import barrier_advice
+
+NOW = 1_800_000_000_000
+
+
+@pytest.mark.parametrize("number", [None, 0, 1, 2, 3])
+@pytest.mark.parametrize("digest", [None, "of another one"])
+def test_who_lost_its_name_is_told_so_whatever_number_it_gives(
+    tmp_path: Path, number: int | None, digest: str | None
+) -> None:
+    """Also where the other process has a commit of that number: the rows of this one are not in."""
+    table = new_table(tmp_path)
+    old = wt.Catalog(tmp_path).writer(NAME, "w")
+    old.write({"id": [1], "a": [0]}, 0, barrier=10, digest="of 0")
+    new = wt.Catalog(tmp_path).writer(NAME, "w")
+    for identifier in (1, 2):
+        new.write({"id": [1], "a": [identifier]}, identifier, barrier=10, digest=f"of {identifier}")
+    with pytest.raises(wt.ConflictError, match="another process that has taken its name since"):
+        old.write({"id": [1], "a": [99]}, number, barrier=10, digest=digest if number else None)
+    assert table.scan().to_arrow()["a"].to_pylist() == [2]
+    again = new.write({"id": [1], "a": [2]}, 2, barrier=10, digest="of 2")
+    assert not again.committed
+    with pytest.raises(wt.InvalidError, match=r"commit 1 of the user 'w'.*Go on above it"):
+        new.write({"id": [1], "a": [1]}, 1, barrier=10, digest="of another one")
+
+
+def state_of(**frontiers: int) -> BarrierState:
+    state = BarrierState.new(INTERVAL)
+    for name in frontiers:
+        state = state.with_member(name, Member(0, 0, "run"))
+    for name, frontier in frontiers.items():
+        state = state.with_member(name, Member(frontier, frontier, "run"))
+    return state
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "held_by"),
+    [
+        ({"a": 20, "b": 10}, {"a": 30, "b": 10}, ["b"]),
+        ({"a": 20, "b": 10, "c": 10}, {"a": 20, "b": 10, "c": 20}, ["b"]),
+        ({"a": 20, "b": 0}, {"a": 20, "b": 0}, ["b"]),
+        ({"a": 20, "b": 10}, {"a": 30, "b": 20}, []),  # it has come on
+        ({"a": 10, "b": 10}, {"a": 30, "b": 10}, []),  # nobody waited so long
+        ({"a": 20}, {"a": 30, "b": 20}, []),  # it has just joined
+        (None, {"a": 30, "b": 10}, []),
+    ],
+)
+def test_who_holds_a_table_for_long_is_named(
+    before: dict[str, int] | None, now: dict[str, int], held_by: list[str]
+) -> None:
+    known = None if before is None else state_of(**before)
+    advice = list(barrier_advice(state_of(**now), known, NOW))
+    assert [each.writer for each in advice if each.may_leave] == held_by
+    assert [each.writer for each in advice if not each.may_leave] == []
+
+
+def test_who_is_ahead_of_the_clock_is_named() -> None:
+    for ahead, names in ((60_010, []), (60_020, ["a"])):
+        advice = list(barrier_advice(state_of(a=NOW + ahead, b=NOW), None, NOW))
+        assert [each.writer for each in advice] == names
+    state = state_of(a=NOW, b=NOW)
+    member = replace(state.members["b"], last=NOW + 86_400_000)
+    (each,) = barrier_advice(state.with_member("b", member), None, NOW)
+    assert (each.writer, each.found) == (
+        "b",
+        f"barrier {NOW + 86_400_000}, 1 d ahead of this machine's clock",
+    )
+
+
+def test_a_doctor_and_an_inspection_say_who_holds_a_table_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path)
+    catalog = wt.Catalog(tmp_path)
+    ahead, slow = (catalog.writer(NAME, name, [name]) for name in "ab")
+    for barrier in (10, 20):
+        ahead.write({"id": [1], "a": [barrier]}, barrier=barrier, complete=True)
+    assert table.doctor().ok
+    assert table.inspect().warnings == ()
+    monkeypatch.setattr(upkeep_check, "HELD_MILLIS", 0)
+    time.sleep(0.01)
+    (finding,) = table.doctor().findings
+    assert finding.subject == f"writer 'b' of {table.path}"
+    assert finding.found == "barrier 0 for more than 10 min, where the table has come to 20"
+    assert finding.command == f"widetable meta leave {tmp_path} {NAME} b"
+    (warning,) = table.inspect().warnings
+    assert warning.startswith("writer 'b' is at barrier 0 for more than 10 min")
+    slow.complete(20)
+    assert table.doctor().ok
+    monkeypatch.undo()
+    slow.write({"id": [1], "b": [1]}, barrier=4_000_000_000_000_000)
+    (finding,) = table.doctor().findings
+    assert "ahead of this machine's clock" in finding.found
+    assert finding.command == ""
+    assert "ahead of this machine's clock" in table.inspect().warnings[0]

@@ -1,0 +1,80 @@
+"""What is unwise about the writers of a table under barriers. Pure.
+
+In: the barriers of the table, now and `HELD_MILLIS` ago. Out: advice; nothing of a table whose writers keep pace.
+
+    holds    the table has had records of later barriers, or writers that completed them, for that long, and was not
+             complete up to them: barriers, changes and compactions wait for this writer, and expiry keeps what does
+    ahead    barriers that the clock has not come to: rows of writers that go by the clock come behind them, and wait
+
+Barriers may be numbers that a program counts, and no times: who holds is told from what was there, not from numbers.
+Source: rules R18 and R21 of docs/consistency.md. Raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from widetable.commit.barrier_state import BarrierState, Member
+from widetable.commit.snapshot_times import is_ahead
+from widetable.format.human_units import duration_text
+
+HELD_MILLIS: Final = 600_000
+
+
+@dataclass(frozen=True)
+class BarrierAdvice:
+    """writer: who it is about. may_leave: whether that mends it. The texts are those of a finding."""
+
+    writer: str
+    may_leave: bool
+    found: str
+    expected: str
+    concerned: str
+    action: str
+
+
+def barrier_advice(
+    state: BarrierState, before: BarrierState | None, now_millis: int
+) -> Iterator[BarrierAdvice]:
+    """By name, those that hold the table first. before: None where there was no table, or nothing is kept of it."""
+    members = sorted(state.members.items())
+    held = _held(before) if before is not None and before.frontier == state.frontier else set()
+    for name, member in members:
+        if name in held and member.frontier == state.frontier:
+            yield BarrierAdvice(
+                name,
+                True,
+                f"barrier {member.frontier} for more than {duration_text(HELD_MILLIS)}, where the table has come to "
+                f"{_furthest(state)}",
+                "a writer that completes barriers, or one that has left",
+                "barriers, changes, compactions and expiry of the table, which wait for it",
+                "Let it complete its barriers, start it again, or let it leave if it does not come back.",
+            )
+    for name, member in members:
+        if is_ahead(_latest(member), now_millis + state.interval):
+            yield BarrierAdvice(
+                name,
+                False,
+                f"barrier {_latest(member)}, {duration_text(_latest(member) - now_millis)} ahead of this machine's "
+                "clock",
+                "barriers that are times up to now",
+                "rows of writers that go by the clock, which wait until it is there",
+                "Set the clock of its machine, or correct the barriers that it gives.",
+            )
+
+
+def _held(state: BarrierState) -> set[str]:
+    """Who kept the table from going on."""
+    if _furthest(state) <= state.frontier:
+        return set()
+    return {name for name, member in state.members.items() if member.frontier == state.frontier}
+
+
+def _furthest(state: BarrierState) -> int:
+    return max(map(_latest, state.members.values()), default=0)
+
+
+def _latest(member: Member) -> int:
+    return max(member.frontier, member.last)
