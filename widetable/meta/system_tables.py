@@ -10,6 +10,8 @@
     __META_JOB_BARRIER    `JobBarrierRow`                              key the first four  those that jobs completed
     __META_REVISION       revision INT, table_name STRING,             key the first two   null: it was cleared
                           barrier BIGINT, state STRING: noted or active
+    __META_SETTING        table_name, setting, value STRING            key the first two   options of barriers, with
+                                                                                           those that have defaults
 
 They repeat what registrations, snapshots and notes say, so they may be dropped at any time and are made anew; but for
 barriers that tables have let go of, which are said nowhere else (0047). One is changed in one commit, by what differs,
@@ -20,11 +22,12 @@ Raises InvalidError where a table of that name has other columns, and what readi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from widetable.barrier_options import BARRIER_OPTIONS
 from widetable.commit.barrier_state import BarrierState
 from widetable.commit.revision_notes import RevisionNote
 from widetable.commit.writer_registration import RUNNING, Job
@@ -45,6 +48,7 @@ from widetable.meta.warehouse import Warehouse
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_read import scan
 from widetable.operations.table_write import write
+from widetable.options import TableOptions
 from widetable.paths import META_DATABASE
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
@@ -56,6 +60,7 @@ JOBS: Final = f"{DATABASE}.__META_JOB"
 BARRIERS: Final = f"{DATABASE}.__META_BARRIER"
 JOB_BARRIERS: Final = f"{DATABASE}.__META_JOB_BARRIER"
 REVISIONS: Final = f"{DATABASE}.__META_REVISION"
+SETTINGS: Final = f"{DATABASE}.__META_SETTING"
 NOTED: Final = "noted"
 ACTIVE: Final = "active"
 _Row = tuple[str | int | None, ...]
@@ -107,6 +112,15 @@ _FORMS: Final = {
         {"revision": "INT", "table_name": "STRING", "barrier": "BIGINT", "state": "STRING"},
         ("revision", "table_name"),
     ),
+    SETTINGS: _Form(
+        {"table_name": "STRING", "setting": "STRING", "value": "STRING"}, ("table_name", "setting")
+    ),
+}
+# Of a kind of option: its value as one writes it.
+_TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "duration": lambda millis: f"{millis} ms",
+    "integer": str,
+    "boolean": lambda value: str(value).lower(),
 }
 
 
@@ -119,8 +133,9 @@ class SystemTables:
         progress: Iterable[TableProgress],
         kept: Mapping[str, KeptBarriers],
         revisions: Iterable[tuple[RevisionNote, bool]],
+        options: Mapping[str, TableOptions],
     ) -> None:
-        """tables, kept: all tables under barriers. revisions: and whether each is active."""
+        """tables, kept, options: all tables under barriers. revisions: and whether each is active."""
         self._kept = kept
         live = merged((job for table in tables for job in table.live()), leads_of(tables))
         running = [job for job in live if job.state == RUNNING]
@@ -134,6 +149,11 @@ class SystemTables:
                 (note.number, table, barrier or None, ACTIVE if is_active else NOTED)
                 for note, is_active in revisions
                 for table, barrier in note.tables.items()
+            },
+            SETTINGS: {
+                (table, option.key, _TEXTS[option.kind](given.get(option)))
+                for table, given in options.items()
+                for option in BARRIER_OPTIONS
             },
         }
 

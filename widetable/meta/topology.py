@@ -200,8 +200,8 @@ class Topology:
     def rebuild(self) -> dict[str, int]:
         """Bring the tables in the database `__meta` up to date, made where they are not there: those of FLIP-276,
         `__META_ETL_SOURCE`, `__META_ETL_SINK` and `__META_TABLE_VERSION`, with `__META_JOB`, `__META_BARRIER`,
-        `__META_JOB_BARRIER` and `__META_REVISION`. They may be dropped at any time; what goes then are the times of
-        barriers whose snapshots have expired. Returns the number of rows of each, by its name.
+        `__META_JOB_BARRIER`, `__META_REVISION` and `__META_SETTING`. They may be dropped at any time; what goes then
+        are the times of barriers whose snapshots have expired. Returns the number of rows of each, by its name.
         """
         tables = self._read()
         opened = {table.name: self._opened(table.name) for table in tables}
@@ -209,7 +209,8 @@ class Topology:
         first = next(iter(opened.values()), None)
         notes = None if first is None else notes_of(first._file_io, first._paths)
         revisions = [] if notes is None else notes.all()
-        system = SystemTables(tables, self._progress(tables), kept, revisions)
+        options = {name: table.schema.typed_options for name, table in opened.items()}
+        system = SystemTables(tables, self._progress(tables), kept, revisions, options)
         return system.bring_up_to_date(self._warehouse)
 
     @looked_again

@@ -19,12 +19,13 @@ from widetable.meta.system_tables import (
     JOB_BARRIERS,
     JOBS,
     REVISIONS,
+    SETTINGS,
     SINKS,
     SOURCES,
     VERSIONS,
 )
 
-ALL = (SOURCES, SINKS, VERSIONS, JOBS, BARRIERS, JOB_BARRIERS, REVISIONS)
+ALL = (SOURCES, SINKS, VERSIONS, JOBS, BARRIERS, JOB_BARRIERS, REVISIONS, SETTINGS)
 PLACES = ("base_id", "snapshot_id", "changelog_snapshot_id")
 
 
@@ -70,7 +71,7 @@ def catalog(tmp_path: Path) -> wt.Catalog:
 
 
 def test_case_13_sources_sinks_and_versions_are_those_of_jobs_that_run(catalog: wt.Catalog) -> None:
-    counts = {SOURCES: 3, SINKS: 3, VERSIONS: 3, JOBS: 4}
+    counts = {SOURCES: 3, SINKS: 3, VERSIONS: 3, JOBS: 4, SETTINGS: 9}
     assert catalog.topology().rebuild() == counts | {BARRIERS: 0, JOB_BARRIERS: 0, REVISIONS: 0}
     assert rows_of(catalog, "__meta.__META_ETL_SOURCE") == [
         {"job_id": "j1", "table_name": "db.a"},
@@ -88,6 +89,27 @@ def test_case_13_sources_sinks_and_versions_are_those_of_jobs_that_run(catalog: 
         {"table_name": "db.c", "version": 1, "table_type": "Intermediate"},
     ]
     assert catalog.topology().layers() == [["db.a"], ["db.b"], ["db.c"]]
+
+
+def test_settings_are_the_options_of_barriers(catalog: wt.Catalog) -> None:
+    catalog.alter_table("db.b", set_options={"widetable.barriers-kept": "7"})
+    catalog.topology().rebuild()
+    found = {
+        (row["table_name"], row["setting"]): row["value"] for row in rows_of(catalog, SETTINGS)
+    }
+    assert {setting: found["db.b", setting] for _, setting in found} == {
+        "widetable.barrier-interval": f"{INTERVAL} ms",
+        "widetable.barriers-kept": "7",
+        "widetable.barrier-stage": "false",
+    }
+    assert found["db.a", "widetable.barriers-kept"] == "3"
+    for (table, setting), value in found.items():  # as options take them
+        catalog.create_table(
+            f"db.{table[-1]}_{setting[-4:]}",
+            {"k": "BIGINT"},
+            primary_key=["k"],
+            options={"widetable.barrier-interval": "10 ms", setting: value},
+        )
 
 
 def test_case_17_what_was_dropped_is_made_anew(catalog: wt.Catalog) -> None:
@@ -138,7 +160,8 @@ def test_what_changed_is_one_commit_of_what_differs(catalog: wt.Catalog) -> None
     ]
     for job in ("j1", "j5", "planned"):
         topology.drop(job)
-    assert {name: count for name, count in topology.rebuild().items() if count} == {VERSIONS: 3}
+    counts = {name: count for name, count in topology.rebuild().items() if count}
+    assert counts == {VERSIONS: 3, SETTINGS: 9}
     assert (rows_of(catalog, SOURCES), rows_of(catalog, SINKS)) == ([], [])
 
 
