@@ -27,8 +27,13 @@ $(STAMP): pyproject.toml .ci/setup .ci/interop.txt
 demo: $(STAMP) ## Spark streams fill, widen, enrich and count tables of flights, checked cell by cell; build/demo/report.html
 	@$(VENV) -m examples.flights $(ARGS)
 
+# Their files lie by themselves and go when all have passed: pytest keeps those of three runs in /tmp, and takes a minute
+# at the end of each to delete the oldest, some 300,000.
 test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
-	@$(VENV) -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+	@files=$$(mktemp -d -t widetable-tests-XXXXXX); \
+	  $(VENV) -m pytest --numprocesses 2 --dist worksteal --basetemp $$files/run $(ARGS) \
+	  || { status=$$?; echo "files of this run: $$files"; exit $$status; }; \
+	  rm -rf $$files >/dev/null 2>&1 &
 
 # Spark 4.0 leaves sockets to the garbage collector: no failure of ours.
 floor: $(FLOOR_STAMP) ## Tests of the engine and of Spark with the oldest versions that are allowed (.ci/floor.txt)
