@@ -123,10 +123,13 @@ def barriers_at(
         return ()
     now_millis = time.time_ns() // 1_000_000
     before: BarrierState | None = None
+    try:
+        now = state_at(latest, committer.last_commits.load, interval)
+    except NotFoundError:  # only other clients' snapshots are left, which say nothing
+        return ()
     with contextlib.suppress(NotFoundError):  # nothing that old is kept
         then = committer.snapshots.by_timestamp(now_millis - HELD_MILLIS)
         before = state_at(then, committer.last_commits.load, interval)
-    now = state_at(latest, committer.last_commits.load, interval)
     return tuple(barrier_advice(now, before, now_millis))
 
 

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.barrier_tables import INTERVAL, NAME, new_table
+from tests.barrier_tables import (
+    INTERVAL,
+    NAME,
+    commit_without_barriers,
+    new_table,
+    newest_snapshot,
+)
 from widetable.commit.barrier_state import BarrierState, Member
 from widetable.operations import upkeep_check
 from widetable.operations.barrier_advice import barrier_advice
@@ -107,3 +113,20 @@ def test_a_doctor_and_an_inspection_say_who_holds_a_table_and_what_to_do(
     assert "ahead of this machine's clock" in finding.found
     assert finding.command == ""
     assert "ahead of this machine's clock" in table.inspect().warnings[0]
+
+
+def test_an_inspection_says_nothing_where_nobody_says_who_is_there(tmp_path: Path) -> None:
+    """Another client's expiry has left snapshots of another client alone."""
+    table = new_table(tmp_path)
+    wt.Catalog(tmp_path).writer(NAME, "w").write({"id": [1], "a": [1]}, barrier=10)
+    commit_without_barriers(table, {"id": [1], "b": [2]})
+    newest = newest_snapshot(table)
+    for file in newest.parent.glob("snapshot-*"):
+        if file != newest:
+            file.unlink()
+    (newest.parent / "EARLIEST").write_text(newest.name.rpartition("-")[2])
+    left = wt.Table.open(table.path)
+    with pytest.raises(wt.NotFoundError, match="other clients' snapshots"):
+        left.scan(barrier=10)
+    assert left.inspect().warnings == ()
+    assert [each for each in left.doctor().findings if "writer" in each.subject] == []
