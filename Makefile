@@ -30,7 +30,7 @@ demo: $(STAMP) ## Spark streams fill, widen, enrich and count tables of flights,
 # Their files lie by themselves and go when all have passed: pytest keeps those of three runs in /tmp, and takes a minute
 # at the end of each to delete the oldest, some 300,000.
 test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
-	@files=$$(mktemp -d -t widetable-tests-XXXXXX); \
+	@files=$${TMPDIR:-/tmp}/widetable-tests-$$$$; mkdir -p $$files; \
 	  $(VENV) -m pytest --numprocesses 2 --dist worksteal --basetemp $$files/run $(ARGS) \
 	  || { status=$$?; echo "files of this run: $$files"; exit $$status; }; \
 	  rm -rf $$files >/dev/null 2>&1 &

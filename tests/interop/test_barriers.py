@@ -78,6 +78,7 @@ def test_what_meta_says_is_read_as_any_table(tmp_path: Path, pypaimon_rows: Read
         "JOB": 1,
         "BARRIER": 2,
         "JOB_BARRIER": 2,
+        "SETTING": 3,
     }
     for name in counts:
         table = catalog.table(name)

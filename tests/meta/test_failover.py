@@ -118,7 +118,8 @@ def test_a_follower_answers_and_passes_on_what_changes_something(tmp_path: Path)
     warehouse = fill(tmp_path)
     with serving(warehouse, 2) as (leader, follower):
         assert not follower.leads()
-        assert follower.got("/v1/leader") == {"url": leader.url, "is_here": False}
+        known = {"url": leader.url, "is_here": False}
+        wait_for(lambda: follower.got("/v1/leader") == known)  # it looks once a moment
         assert follower.got("/v1/jobs") == leader.got("/v1/jobs")
         status, session = follower.ask("POST", "/v1/sessions", {"tables": TABLES})
         assert (status, follower.got("/v1/health")["sessions"]) == (201, 1)

@@ -28,7 +28,7 @@ def leading(root: Path, warehouse: str) -> Leadership:
 def test_tables_are_made_in_another_process(tmp_path: Path) -> None:
     warehouse = fill(tmp_path)
     leading(tmp_path, str(warehouse))._rebuild()
-    assert len(wt.Catalog(tmp_path).list_tables("__meta")) == 7
+    assert len(wt.Catalog(tmp_path).list_tables("__meta")) == 8
 
 
 def test_what_fails_there_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

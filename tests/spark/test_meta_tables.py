@@ -1,4 +1,4 @@
-"""Spark reads the tables in `__meta`, all seven, as any table: what jobs and barriers there are, by SQL."""
+"""Spark reads the tables in `__meta`, all eight, as any table: what jobs and barriers there are, by SQL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_spark_reads_the_meta_tables(spark: SparkSession, tmp_path: Path) -> Non
         job.run()
     catalog.revise("d.s", to=10)
     counts = topology.rebuild()
-    assert len(counts) == 7
+    assert len(counts) == 8
     for name in counts:
         path = catalog.table(name).path
         seen = spark.read.format("widetable").load(path)

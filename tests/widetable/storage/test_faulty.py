@@ -44,7 +44,7 @@ def test_a_published_file_appears_whole_or_not(tmp_path: Path, fault: Fault) -> 
 
 def test_points_have_a_name_a_start_and_an_end(tmp_path: Path) -> None:
     file_io = faulty()
-    file_io.fail("exists", Fault.BEFORE, "b", skip=1, times=2)
+    file_io.fail("exists", Fault.BEFORE, "/b", skip=1, times=2)
     outcomes = []
     for name in ("a", "b", "a", "b", "b", "b"):
         try:
