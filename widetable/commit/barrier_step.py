@@ -126,10 +126,8 @@ def _join(state: BarrierState, asked: BarrierStep) -> _Stepped:
     if known is not None and known.run == asked.run:
         return None
     if known is not None:
-        if asked.is_member:
-            check_run(
-                known, asked.writer, asked.run
-            )  # it has joined before: the name is another process's by now
+        if asked.is_member:  # it has joined before: the name is another process's by now
+            check_run(known, asked.writer, asked.run)
         if asked.span is not None:
             _check_span(known, asked.span, asked.writer)
         kind = DERIVED if asked.is_derived else known.kind

@@ -1,6 +1,7 @@
 """What is unwise about the writers of a table under barriers. Pure.
 
-In: the barriers of the table, now and `HELD_MILLIS` ago. Out: advice; nothing of a table whose writers keep pace.
+In: the barriers of the table, now and `HELD_MILLIS` ago. Out: advice; nothing of a table whose writers keep pace, and
+so many pieces at most.
 
     holds    the table has had records of later barriers, or writers that completed them, for that long, and was not
              complete up to them: barriers, changes and compactions wait for this writer, and expiry keeps what does
@@ -14,54 +15,80 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
 from typing import Final
 
 from widetable.commit.barrier_state import BarrierState, Member
 from widetable.commit.snapshot_times import is_ahead
+from widetable.derived_options import WIDENER_RUN
 from widetable.format.human_units import duration_text
 
 HELD_MILLIS: Final = 600_000
+_MOST: Final = 10
+
+
+class Remedy(Enum):
+    """What a command can do about a writer."""
+
+    LEAVE = "it is waited for no more"
+    MAINTAIN = "a maintainer is this writer: it widens the table"
+    NONE = "nothing"
+
+
+_ACTIONS: Final = {
+    Remedy.LEAVE: "Let it complete its barriers, start it again, or let it leave if it does not come back.",
+    Remedy.MAINTAIN: "Let a maintainer run for as long as the table is written; its log says why it does not widen.",
+    Remedy.NONE: "Set the clock of its machine, or correct the barriers that it gives.",
+}
 
 
 @dataclass(frozen=True)
 class BarrierAdvice:
-    """writer: who it is about. may_leave: whether that mends it. The texts are those of a finding."""
+    """writer: who it is about. The texts are those of a finding."""
 
     writer: str
-    may_leave: bool
+    remedy: Remedy
     found: str
     expected: str
     concerned: str
-    action: str
+
+    @property
+    def action(self) -> str:
+        return _ACTIONS[self.remedy]
 
 
 def barrier_advice(
     state: BarrierState, before: BarrierState | None, now_millis: int
-) -> Iterator[BarrierAdvice]:
+) -> tuple[BarrierAdvice, ...]:
     """By name, those that hold the table first. before: None where there was no table, or nothing is kept of it."""
+    return tuple(islice(_all_advice(state, before, now_millis), _MOST))
+
+
+def _all_advice(
+    state: BarrierState, before: BarrierState | None, now_millis: int
+) -> Iterator[BarrierAdvice]:
     members = sorted(state.members.items())
     held = _held(before) if before is not None and before.frontier == state.frontier else set()
     for name, member in members:
         if name in held and member.frontier == state.frontier:
             yield BarrierAdvice(
                 name,
-                True,
+                Remedy.MAINTAIN if member.run == WIDENER_RUN else Remedy.LEAVE,
                 f"barrier {member.frontier} for more than {duration_text(HELD_MILLIS)}, where the table has come to "
                 f"{_furthest(state)}",
                 "a writer that completes barriers, or one that has left",
                 "barriers, changes, compactions and expiry of the table, which wait for it",
-                "Let it complete its barriers, start it again, or let it leave if it does not come back.",
             )
     for name, member in members:
         if is_ahead(_latest(member), now_millis + state.interval):
             yield BarrierAdvice(
                 name,
-                False,
+                Remedy.NONE,
                 f"barrier {_latest(member)}, {duration_text(_latest(member) - now_millis)} ahead of this machine's "
                 "clock",
                 "barriers that are times up to now",
                 "rows of writers that go by the clock, which wait until it is there",
-                "Set the clock of its machine, or correct the barriers that it gives.",
             )
 
 

@@ -39,7 +39,6 @@ from widetable.write.table_state import TableState
 
 # So many damaged files have a sentence of their own.
 _DAMAGED_NAMED: Final = 10
-_WRITERS_NAMED: Final = 10
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,7 @@ def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> I
 
 
 def _barrier_warnings(advice: Sequence[BarrierAdvice]) -> Iterator[str]:
-    for each in advice[:_WRITERS_NAMED]:
+    for each in advice:
         yield f"writer {each.writer!r} is at {each.found}: {each.concerned}. {each.action}"
 
 

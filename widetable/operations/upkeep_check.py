@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from widetable import options as opt
 from widetable.barrier_options import BARRIER_INTERVAL
@@ -36,15 +35,13 @@ from widetable.operations.backlog import (
     since_compaction,
     unattended_by,
 )
-from widetable.operations.barrier_advice import HELD_MILLIS, BarrierAdvice, barrier_advice
+from widetable.operations.barrier_advice import HELD_MILLIS, BarrierAdvice, Remedy, barrier_advice
 from widetable.operations.bucket_advice import BucketSize, bucket_advice
 from widetable.operations.doctor_report import DoctorFinding, command_line
 from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.snapshot_audit import partition_text
 from widetable.paths import table_name
 from widetable.write.table_state import TableState
-
-_WRITERS_NAMED: Final = 10
 
 
 def upkeep_findings(state: TableState, committer: Committer) -> Iterator[DoctorFinding]:
@@ -127,19 +124,16 @@ def barriers_at(
         now = state_at(latest, committer.last_commits.load, interval)
     except NotFoundError:  # only other clients' snapshots are left, which say nothing
         return ()
-    with contextlib.suppress(NotFoundError):  # nothing that old is kept
+    # Nothing that old is kept, or it cannot be read, which is a finding of its own.
+    with contextlib.suppress(NotFoundError, DamagedError):
         then = committer.snapshots.by_timestamp(now_millis - HELD_MILLIS)
         before = state_at(then, committer.last_commits.load, interval)
-    return tuple(barrier_advice(now, before, now_millis))
+    return barrier_advice(now, before, now_millis)
 
 
 def _barriers(state: TableState, advice: Sequence[BarrierAdvice]) -> Iterator[DoctorFinding]:
-    root, place = state.paths.root, table_name(state.paths.root)
-    for each in advice[:_WRITERS_NAMED]:
-        command = ""
-        if each.may_leave and place is not None:  # a branch has no such place
-            warehouse, name = place
-            command = command_line("meta", "leave", warehouse, name, each.writer)
+    root = state.paths.root
+    for each in advice:
         yield DoctorFinding(
             "upkeep",
             f"writer {each.writer!r} of {root}",
@@ -147,8 +141,15 @@ def _barriers(state: TableState, advice: Sequence[BarrierAdvice]) -> Iterator[Do
             each.expected,
             each.concerned,
             each.action,
-            command,
+            _command(root, each),
         )
+
+
+def _command(root: str, advice: BarrierAdvice) -> str:
+    place = table_name(root)  # a branch has none
+    if advice.remedy is Remedy.LEAVE and place is not None:
+        return command_line("meta", "leave", *place, advice.writer)
+    return command_line("maintain", root) if advice.remedy is Remedy.MAINTAIN else ""
 
 
 def _bucket_sizes(state: TableState, entries: Sequence[ManifestEntry]) -> Iterator[DoctorFinding]:

@@ -57,13 +57,17 @@ class _History:
             assert found == self.orders.expected(barrier), barrier
             self.checked += 1
 
-    def finish(self) -> None:
+    def end(self) -> None:
+        """All is completed and widened; every barrier that is kept is right."""
         newest = max(self.at.values()) + INTERVAL
         for writer in self.orders.writers.values():
             writer.complete(newest)
         while self.orders.frontiers().get(WIDENER, 0) < newest:
             self.orders.round()
         assert self.orders.as_of() == (newest, self.orders.expected(newest))
+        self.check()
+        assert self.checked
+        assert not self.orders.fact.audit().findings
 
     def _write(self) -> None:
         who, ids = (
@@ -136,10 +140,7 @@ def test_each_barrier_has_the_columns_of_the_dim_as_of_it(
         history.step(monkeypatch)
         if rng.random() < 0.3:
             history.check()
-    history.finish()
-    history.check()
-    assert not history.orders.fact.audit().findings
-    assert history.checked
+    history.end()
     tally(barriers=history.checked, kills=history.kills)
 
 
@@ -161,10 +162,7 @@ def test_wideners_whose_storage_fails_leave_each_barrier_right(
         storage.rate = 0.0
         if rng.random() < 0.3:
             history.check()
-    history.finish()
-    history.check()
-    assert not history.orders.fact.audit().findings
-    assert history.checked
+    history.end()
     assert refused
     tally(barriers=history.checked, refused=refused)
 
@@ -194,12 +192,10 @@ def test_many_wideners_at_once_do_the_work_of_one(tmp_path: Path, rng: random.Ra
         thread.join()
     assert failures == []
     history.at = dict.fromkeys(history.at, last)
-    history.finish()
-    history.check()
+    history.end()
     ends = [
         int(each.properties["widetable.barrier"])
         for each in orders.fact.snapshots()
         if "widen.rows" in each.properties
     ]
     assert ends == sorted(set(ends)), "each barrier was completed once"
-    assert not orders.fact.audit().findings

@@ -16,9 +16,10 @@ from tests.barrier_tables import (
     new_table,
     newest_snapshot,
 )
+from tests.widetable.derive.orders import WIDENER, Orders
 from widetable.commit.barrier_state import BarrierState, Member
 from widetable.operations import upkeep_check
-from widetable.operations.barrier_advice import barrier_advice
+from widetable.operations.barrier_advice import Remedy, barrier_advice
 
 NOW = 1_800_000_000_000
 
@@ -70,8 +71,9 @@ def test_who_holds_a_table_for_long_is_named(
 ) -> None:
     known = None if before is None else state_of(**before)
     advice = list(barrier_advice(state_of(**now), known, NOW))
-    assert [each.writer for each in advice if each.may_leave] == held_by
-    assert [each.writer for each in advice if not each.may_leave] == []
+    assert [(each.writer, each.remedy) for each in advice] == [
+        (name, Remedy.LEAVE) for name in held_by
+    ]
 
 
 def test_who_is_ahead_of_the_clock_is_named() -> None:
@@ -113,6 +115,41 @@ def test_a_doctor_and_an_inspection_say_who_holds_a_table_and_what_to_do(
     assert "ahead of this machine's clock" in finding.found
     assert finding.command == ""
     assert "ahead of this machine's clock" in table.inspect().warnings[0]
+
+
+def test_a_widener_that_nobody_runs_is_named_with_the_maintainer_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = Orders(tmp_path)
+    orders.round()
+    orders.write("cust", {1: 1}, INTERVAL)
+    orders.write("amount", {1: 5}, INTERVAL)
+    orders.write("dim", {1: ("O", 1)}, INTERVAL)
+    monkeypatch.setattr(upkeep_check, "HELD_MILLIS", 0)
+    time.sleep(0.01)
+    (finding,) = [each for each in orders.fact.doctor().findings if "writer" in each.subject]
+    assert finding.subject == f"writer {WIDENER!r} of {orders.fact.path}"
+    assert "Let a maintainer run" in finding.action
+    assert finding.command == f"widetable maintain {orders.fact.path}"
+    orders.round()
+    assert [each for each in orders.fact.doctor().findings if "writer" in each.subject] == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", None])
+def test_an_inspection_says_what_it_can_of_snapshots_that_are_damaged(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    """The one that it would have looked at for the time before."""
+    table = new_table(tmp_path)
+    writer = wt.Catalog(tmp_path).writer(NAME, "w")
+    for barrier in (10, 20):
+        writer.write({"id": [1], "a": [barrier]}, barrier=barrier, complete=True)
+    table.compact(full=True)
+    writer.write({"id": [1], "a": [3]}, barrier=30)
+    newest = table.snapshots()[-1].id
+    first = Path(table.path, "snapshot/snapshot-1")
+    first.unlink() if damage is None else first.write_bytes(damage)
+    assert wt.Table.open(table.path).inspect().latest_snapshot_id == newest
 
 
 def test_an_inspection_says_nothing_where_nobody_says_who_is_there(tmp_path: Path) -> None:
