@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+import widetable_spark
 from widetable_spark.java_home import ensure
 
 
@@ -17,6 +18,7 @@ def session() -> SparkSession:
         .config("spark.driver.memory", "2g")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .config(map=widetable_spark.local_checkpoints())
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")

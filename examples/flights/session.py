@@ -7,11 +7,11 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from zipfile import ZipFile
 
 import pyspark
 from pyspark.sql import SparkSession
 
+import widetable_spark
 from examples.flights.workspace import Workspace
 from widetable_spark.java_home import find_java_home
 
@@ -38,7 +38,7 @@ def start_session(workspace: Workspace) -> SparkSession:
     scratch.mkdir(parents=True, exist_ok=True)
     os.environ["SPARK_HOME"] = str(_spark_home(scratch / "home"))
     settings = {
-        **_file_settings(),
+        **widetable_spark.local_checkpoints(),
         "spark.app.name": "widetable flights demo",
         "spark.master": f"local[{CORES}]",
         "spark.driver.extraJavaOptions": " ".join(_JAVA_OPTIONS),
@@ -59,25 +59,6 @@ def start_session(workspace: Workspace) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
-
-
-def _file_settings() -> dict[str, str]:
-    """For checkpoints with fewer processes.
-
-    Hadoop without its native library starts one for each right it sets and each link it resolves: thirty per
-    micro-batch, a third of the time of a small one. Through these two it starts next to none. The package of the
-    second differs by Spark's version.
-    """
-    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-sql_*.jar")
-    with ZipFile(jar) as classes:
-        ending = "/FileSystemBasedCheckpointFileManager.class"
-        name = next(each for each in classes.namelist() if each.endswith(ending))
-    return {
-        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-        "spark.sql.streaming.checkpointFileManagerClass": name.removesuffix(".class").replace(
-            "/", "."
-        ),
-    }
 
 
 def _spark_home(folder: Path) -> Path:

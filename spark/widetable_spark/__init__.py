@@ -9,6 +9,7 @@ from widetable_spark.data_source import WidetableDataSource
 from widetable_spark.etl import Etl, etl, signed_count, signed_sum
 from widetable_spark.inspecting import inspect
 from widetable_spark.joining import lookup_join
+from widetable_spark.local_checkpoints import local_checkpoints
 from widetable_spark.maintaining import maintain
 from widetable_spark.reading import read
 from widetable_spark.sql_names import register_catalog
@@ -23,6 +24,7 @@ __all__ = [
     "WidetableDataSource",
     "etl",
     "inspect",
+    "local_checkpoints",
     "lookup_join",
     "maintain",
     "read",

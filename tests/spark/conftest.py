@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import widetable as wt
+import widetable_spark
 from tests.spark.joined_query import put
 from tests.spark_home import LONG_RUN
 
@@ -45,6 +46,7 @@ def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config(map=widetable_spark.local_checkpoints())
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
