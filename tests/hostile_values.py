@@ -103,7 +103,7 @@ TIMES: Final = (
     dt.timedelta(1),
     dt.time(1),
     np.datetime64("2024-01-01"),
-    np.datetime64("NaT"),
+    np.datetime64("NaT", "D"),
     pd.Timestamp("2024-01-01"),
     pd.NaT,
 )

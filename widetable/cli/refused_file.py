@@ -52,5 +52,7 @@ class RefusingFile(io.RawIOBase):
             return self._file.write(data)
 
     def flush(self) -> None:
-        with storage_errors(self._name):
-            self._file.flush()
+        """Nothing of a file that was closed: closing has done it, and Python flushes what it collects."""
+        if not self._file.closed:
+            with storage_errors(self._name):
+                self._file.flush()

@@ -17,8 +17,10 @@ def days_of(
     years: npt.NDArray[np.int64], months: npt.NDArray[np.int64], days: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The inverse for many: days since 1970, and whether the calendar has them. Years of up to nine digits."""
-    firsts = (12 * (years - 1970) + months - 1).astype("M8[M]")
-    starts, ends = (first.astype("M8[D]").astype(np.int64) for first in (firsts, firsts + 1))
+    firsts = 12 * (years - 1970) + months - 1
+    starts, ends = (
+        first.astype("M8[M]").astype("M8[D]").astype(np.int64) for first in (firsts, firsts + 1)
+    )
     is_day = (months >= 1) & (months <= 12) & (days >= 1) & (days <= ends - starts)
     return starts + days - 1, is_day
 
