@@ -14,7 +14,7 @@ ARGS ?=
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test floor campaign bank model cluster interop interop-java object-stores check format bench docs wheel clean
+.PHONY: help setup demo test floor campaign bank model cluster interop interop-java object-stores hdfs check format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ interop: $(STAMP) ## 10,000 random tables that pypaimon's native engine and wide
 object-stores: $(STAMP) ## Tests of object stores, Azure Blob too: its emulator, which npm fetches (about 370 MB), runs on loopback
 	@test -d .venv/azurite/node_modules || npm install --prefix .venv/azurite --no-audit --no-fund --silent azurite@3.37.0
 	@WIDETABLE_AZURITE=$(CURDIR)/.venv/azurite $(VENV) -m pytest tests/object_stores $(ARGS)
+
+hdfs: $(STAMP) ## Tests of tables on HDFS: a NameNode and a DataNode, whose jar Maven fetches (56 MB), run on loopback; needs a JDK
+	@WIDETABLE_HDFS=1 $(VENV) -m pytest tests/hdfs $(ARGS)
 
 interop-java: $(STAMP) ## The same with Paimon's Java, which Maven fetches: 1,200 tables, compacted by both, and their changes; needs a JDK
 	@WIDETABLE_INTEROP_JAVA=1 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \

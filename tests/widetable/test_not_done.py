@@ -111,7 +111,7 @@ def test_postponed_and_tasks_of_dynamic_buckets(tmp_path: Path) -> None:
     table.new_writer(["k", "v"], task=0, tasks=1).abort()
 
 
-@pytest.mark.parametrize("scheme", ["oss", "obs", "cosn", "az", "hdfs"])
+@pytest.mark.parametrize("scheme", ["oss", "obs", "cosn", "az", "viewfs"])
 def test_other_storages(scheme: str) -> None:
     for use in (wt.Catalog, wt.Table.open):
         with pytest.raises(wt.UnsupportedError, match=f"'{scheme}'"):

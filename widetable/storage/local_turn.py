@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Final
 
 from widetable.forked_child import SharedByThreads
@@ -46,6 +49,14 @@ def turn(path: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[bool
             lock.give_back()
         else:
             lock.give_up()
+
+
+def turn_of_name(name: str) -> AbstractContextManager[bool]:
+    """At a name on a storage that has no such files: at one of this user's temporary files, for the same name."""
+    folder = os.path.join(tempfile.gettempdir(), f"widetable-turns-{os.getuid()}")
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    return turn(os.path.join(folder, hashlib.sha256(name.encode()).hexdigest()))
 
 
 class _Lock(SharedByThreads):

@@ -15,14 +15,14 @@ from widetable.arguments import refused
 from widetable.errors import NotFoundError, UnsupportedError
 from widetable.storage.bucket import SCHEMES, bucket_of
 from widetable.storage.file_io import FileIO
+from widetable.storage.hdfs import HdfsFileIO
+from widetable.storage.hdfs_client import SCHEME as HDFS
+from widetable.storage.hdfs_client import root_of
 from widetable.storage.local import LocalFileIO
 from widetable.storage.object_store import ObjectStoreFileIO
 from widetable.storage.storage_options import StorageOptions
 
-_WHY_NOT: Final = {
-    "hdfs": ", whose rename was never run by this version",
-    "oss": ", whose puts know no If-None-Match",
-}
+_WHY_NOT: Final = {"oss": ", whose puts know no If-None-Match"}
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -34,9 +34,13 @@ def locate(
     NotFoundError for a relative one in a working directory that has gone.
     """
     url = checked(where, "path")
-    if url.partition("://")[0].lower() in SCHEMES:
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme.lower() in SCHEMES:
         bucket, path = bucket_of(url)
         return ObjectStoreFileIO(bucket.root, options), path
+    if separator and scheme.lower() == HDFS:
+        root, path = root_of(url)
+        return HdfsFileIO(root, fsync=fsync), path
     return LocalFileIO(fsync=fsync), local_path(url)
 
 
@@ -64,7 +68,8 @@ def local_path(where: str | os.PathLike[str]) -> str:
             raise UnsupportedError(
                 f"path {url!r}",
                 found=f"the storage {parts.scheme!r}{_WHY_NOT.get(parts.scheme.lower(), '')}",
-                expected=f"a local path or a file: URL; a table may be in a bucket ({', '.join(SCHEMES)})",
+                expected=f"a local path or a file: URL; a table may be in a bucket or on HDFS "
+                f"({', '.join((*SCHEMES, HDFS))})",
                 action="Use a place that is served.",
             )
         path = checked(unquote(parts.path), "path")

@@ -21,12 +21,8 @@ Source: format.md section 11. Raises as `file_io` says, UnsupportedError where o
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import io
-import os
 import random
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +35,7 @@ import pyarrow as pa
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.storage.bucket import bucket_of
 from widetable.storage.file_io import FileStatus
-from widetable.storage.local_turn import turn
+from widetable.storage.local_turn import turn_of_name
 from widetable.storage.ranged_input import RangedInput
 from widetable.storage.storage_options import AZURE, StorageOptions, options_of_the_file
 from widetable.storage.store_client import store_client
@@ -226,11 +222,8 @@ class ObjectStoreFileIO:
             action="Copy the table to a local disk, or write its rows to a new table.",
         )
 
-    def turn(self, path: str) -> contextlib.AbstractContextManager[bool]:
-        folder = os.path.join(tempfile.gettempdir(), f"widetable-turns-{os.getuid()}")
-        with contextlib.suppress(OSError):
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-        return turn(os.path.join(folder, hashlib.sha256(path.encode()).hexdigest()))
+    def turn(self, path: str) -> AbstractContextManager[bool]:
+        return turn_of_name(path)
 
     def _answered(self, path: str, ask: Callable[[], T]) -> T:
         """What may be done twice, begun anew: obstore asks again where there was no answer, not where one was cut, be

@@ -55,13 +55,7 @@ class StoreClient:
         return self._store(retries=False)
 
     def _store(self, *, retries: bool) -> Any:
-        if _USERS.setdefault("process", os.getpid()) != os.getpid():
-            raise StorageError(
-                self._bucket.root,
-                found="a process that was forked from one that had used an object store",
-                expected="a process that was not, or that was forked before",
-                action="Start it anew (multiprocessing's 'spawn' or 'forkserver').",
-            )
+        check_not_forked(self._bucket.root, "an object store")
         if retries not in self._stores:
             module = _obstore("obstore.store")
             self._stores[retries] = open_store(module, self._bucket, self._options, retries=retries)
@@ -130,7 +124,7 @@ class StoreClient:
         return text[:_LONGEST_REASON] or type(cause).__name__
 
 
-# Which process has obstore's threads.
+# Which process has the client's threads.
 _USERS: Final[dict[str, int]] = {}
 _CLIENTS: Final[dict[tuple[str, StorageOptions], StoreClient]] = {}
 
@@ -141,6 +135,17 @@ def store_client(bucket: StoreBucket, options: StorageOptions) -> StoreClient:
     if key not in _CLIENTS:
         _CLIENTS[key] = StoreClient(bucket, options)
     return _CLIENTS[key]
+
+
+def check_not_forked(root: str, what: str) -> None:
+    """Called before each use of a client whose threads a forked child does not have. what: it is a client of."""
+    if _USERS.setdefault(what, os.getpid()) != os.getpid():
+        raise StorageError(
+            root,
+            found=f"a process that was forked from one that had used {what}",
+            expected="a process that was not, or that was forked before",
+            action="Start it anew (multiprocessing's 'spawn' or 'forkserver').",
+        )
 
 
 def _forms(secret: str) -> list[str]:

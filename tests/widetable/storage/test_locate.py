@@ -42,7 +42,6 @@ def test_local_paths(url: str, path: str) -> None:
     "url",
     [
         "oss://b/k",
-        "hdfs://n/p",
         "az://c/p",
         "cosn://b/p",
         "obs://b/p",

@@ -1,0 +1,58 @@
+"""URLs of HDFS, without one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from widetable.errors import InvalidError
+from widetable.storage.locate import locate
+
+
+@pytest.mark.parametrize(
+    ("url", "root", "path"),
+    [
+        ("hdfs://nameservice1/wh", "hdfs://nameservice1", "hdfs://nameservice1/wh"),
+        (
+            "hdfs://name.node:8020//a/./".replace("./", ""),
+            "hdfs://name.node:8020",
+            "hdfs://name.node:8020/a",
+        ),
+        ("hdfs://[::1]:8020/a", "hdfs://[::1]:8020", "hdfs://[::1]:8020/a"),
+        ("hdfs:///wh", "hdfs://", "hdfs:///wh"),
+    ],
+)
+def test_what_is_one(url: str, root: str, path: str) -> None:
+    file_io, found = locate(url)
+    assert (repr(file_io), found) == (f"HdfsFileIO({root!r})", path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hdfs://me:secret@namenode/wh",
+        "hdfs://name node/wh",
+        "hdfs://namenode:port/wh",
+        "hdfs://namenode/../wh",
+        "hdfs://namenode/./wh",
+    ],
+)
+def test_what_is_none(url: str) -> None:
+    with pytest.raises(InvalidError, match="such as hdfs://namenode:8020/warehouse") as refused:
+        locate(url)
+    assert "secret" not in str(refused.value)
+
+
+def test_without_the_package_it_is_named() -> None:
+    program = (
+        "import sys; sys.modules['hdfs_native'] = None\n"
+        "import widetable as wt\n"
+        "try: wt.Catalog('hdfs://namenode/wh')\n"
+        "except wt.UnsupportedError as error: print(error.action)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "pip install 'widetable[hdfs]'\n"

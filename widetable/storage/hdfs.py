@@ -1,0 +1,277 @@
+"""FileIO on HDFS, by hdfs-native: the NameNode decides who has a name.
+
+A path is the whole URL, `hdfs://<NameNode or nameservice>/...`; what the URL leaves open (the addresses behind a
+nameservice, security) stands in the files of HADOOP_CONF_DIR, as for Hadoop's own tools. A commit is a rename that does
+not write over: a complete, forced temporary file gets the name of the snapshot, if nobody has it.
+
+    renames                 one step in the NameNode, of files and of directories. Where an answer got lost and the try
+                            after it is refused, the temporary name tells: only this rename takes it away
+    links                   copies
+    what a lease replaces   looked at, removed, published, as on a disk: no condition can be put
+    turns                   of the processes of this machine, at a file among the temporary ones
+
+Forced (`hsync`) is what the DataNodes have written to their disks. Erasure-coded directories cannot do it, and are
+refused by the client.
+
+Source: format.md section 11. Raises as `file_io` says, UnsupportedError where hdfs-native is not installed.
+"""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
+from widetable.storage.file_io import FileStatus
+from widetable.storage.hdfs_client import hdfs_client, root_of
+from widetable.storage.leftover import delete_leftover
+from widetable.storage.local_turn import turn_of_name
+from widetable.storage.ranged_input import RangedInput
+
+T = TypeVar("T")
+
+# Parquet writes in small pieces.
+_BUFFER_BYTES: Final = 1 << 20
+_COPY_BYTES: Final = 8 << 20
+
+
+class HdfsFileIO:
+    """Of one NameNode or nameservice. root: such as `hdfs://nameservice1`. fsync: force bytes to the DataNodes' disks
+    before they are published (option `widetable.fsync`). Picklable.
+    """
+
+    def __init__(self, root: str, *, fsync: bool = True) -> None:
+        self._root, _ = root_of(root)
+        self._fsync = fsync
+        self._client = hdfs_client(self._root)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _made, (self._root, self._fsync)
+
+    def __repr__(self) -> str:
+        return f"HdfsFileIO({self._root!r})"
+
+    def read(self, path: str) -> bytes:
+        return self._asked(path, lambda hdfs, key: _whole(hdfs.read(key)))
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        source = self._asked(path, lambda hdfs, key: hdfs.read(key))
+        size = len(source)
+
+        def range_of(start: int, end: int) -> bytes:
+            found: bytes = self._asked(path, lambda *_: source.read_range(start, end - start))
+            return found
+
+        def tail(most: int) -> tuple[bytes, int]:
+            start = max(0, size - most)
+            return range_of(start, size) if size else b"", size
+
+        return pa.PythonFile(RangedInput(tail, range_of), mode="r")
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        return pa.PythonFile(self._created(path), mode="w")
+
+    def write_new(self, path: str, data: bytes) -> None:
+        if not self.publish(path, data):
+            raise InvalidError(path, found="a file", expected="none yet", action="Use a new name.")
+
+    def publish(self, path: str, data: bytes) -> bool:
+        temporary = _temporary(path)
+        self._write(temporary, data)
+        return self._renamed(temporary, path, data)
+
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        temporary = _temporary(path)
+        self._write(temporary, data, durable=durable)
+        self._put_in_place(temporary, path)
+
+    def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
+        try:
+            is_there = self.read(path) == held
+        except NotFoundError:
+            return False
+        if not is_there:
+            return False
+        self.delete(path)  # or another has, meanwhile: of those who publish then, one can
+        return self.publish(path, data)
+
+    def link(self, source: str, target: str, *, replace: bool = False) -> bool:
+        temporary = _temporary(target)
+        with self.open_input(source) as opened, self._created(temporary) as copy:
+            while piece := opened.read(_COPY_BYTES):
+                copy.write(piece)
+        if replace:
+            self._put_in_place(temporary, target)
+            return True
+        return self._renamed(temporary, target, None)
+
+    def sync(self, path: str) -> None:
+        """What was closed is on the disks."""
+
+    def exists(self, path: str) -> bool:
+        return self._found(path) is not None
+
+    def size(self, path: str) -> int:
+        return int(self._asked(path, lambda hdfs, key: hdfs.get_file_info(key)).length)
+
+    def list(self, path: str) -> list[FileStatus]:
+        try:
+            found = self._asked(path, lambda hdfs, key: list(hdfs.list_status(key)))
+        except NotFoundError:
+            return []
+        key = self._client.key(path)
+        entries = [
+            FileStatus(
+                one.path.rpartition("/")[2],
+                one.isdir,
+                one.length,
+                one.modification_time,
+                one.modification_time,
+            )
+            for one in found
+            if one.path != key  # of a file HDFS lists the file
+        ]
+        return sorted(entries, key=lambda entry: entry.name)
+
+    def delete(self, path: str) -> bool:
+        found = self._found(path)
+        if found is None:
+            return False
+        if found.isdir:  # HDFS would remove an empty one
+            raise StorageError(
+                path,
+                found="a directory",
+                expected="a file",
+                action="Move the directory away; no table has one there.",
+            )
+        return bool(self._asked(path, lambda hdfs, key: hdfs.delete(key)))
+
+    def delete_all(self, paths: Iterable[str]) -> Sequence[str]:
+        return [path for path in paths if self.delete(path)]
+
+    def delete_dir(self, path: str) -> bool:
+        return bool(self._asked(path, lambda hdfs, key: hdfs.delete(key, recursive=True)))
+
+    def delete_empty_dir(self, path: str) -> bool:
+        try:
+            found = self._found(path)
+            is_dir = found is not None and found.isdir
+            return is_dir and bool(self._asked(path, lambda hdfs, key: hdfs.delete(key)))
+        except InvalidError:  # it has entries
+            return False
+
+    def move_dir(self, source: str, target: str) -> bool:
+        there = self._found(target)
+        if there is not None and not there.isdir:
+            return False
+        parent = target.rpartition("/")[0]
+        self._asked(parent, lambda hdfs, key: hdfs.mkdirs(key, create_parent=True))
+        try:
+            self._put_in_place(source, target)
+        except InvalidError:  # it has entries
+            return False
+        return True
+
+    def turn(self, path: str) -> AbstractContextManager[bool]:
+        return turn_of_name(path)
+
+    def _found(self, path: str) -> Any | None:
+        """What the NameNode says of a file or directory; None: it is not there."""
+        try:
+            return self._asked(path, lambda hdfs, key: hdfs.get_file_info(key))
+        except NotFoundError:
+            return None
+
+    def _asked(self, path: str, ask: Callable[[Any, str], T]) -> T:
+        with self._client.mapped_errors(path):
+            return ask(self._client.hdfs, self._client.key(path))
+
+    def _created(self, path: str, *, durable: bool = True) -> io.BufferedWriter:
+        writer = self._asked(path, lambda hdfs, key: hdfs.create(key, self._client.new_file))
+        forces = self._fsync and durable
+        output = _ForcedOutput(writer, lambda: self._client.mapped_errors(path), forces=forces)
+        return io.BufferedWriter(output, _BUFFER_BYTES)
+
+    def _write(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        try:
+            with self._created(path, durable=durable) as output:
+                output.write(data)
+        except BaseException:
+            delete_leftover(self, path)
+            raise
+
+    def _put_in_place(self, source: str, target: str) -> None:
+        """Give it another name, whatever file or empty directory has it."""
+        to = self._client.key(target)
+        self._asked(source, lambda hdfs, key: hdfs.rename(key, to, overwrite=True))
+
+    def _renamed(self, temporary: str, path: str, data: bytes | None) -> bool:
+        """Give it another name if nobody has that; False: somebody has, and the temporary file is gone. data: its
+        bytes; None: they are not compared.
+        """
+        to = self._client.key(path)
+        try:
+            self._asked(temporary, lambda hdfs, key: hdfs.rename(key, to))
+        except WidetableError as refusal:
+            if self.exists(temporary):
+                delete_leftover(self, temporary)
+                if isinstance(refusal, InvalidError):
+                    return False
+                raise
+            # An answer got lost. Or the directory is gone, with all that was in it.
+            if not (self.exists(path) if data is None else self._is(path, data)):
+                raise
+        return True
+
+    def _is(self, path: str, data: bytes) -> bool:
+        try:
+            return self.read(path) == data
+        except NotFoundError:
+            return False
+
+
+class _ForcedOutput(io.RawIOBase):
+    """A file while it is written. mapped: turns errors into ours; forces: to the disks, when it is closed."""
+
+    def __init__(
+        self, writer: Any, mapped: Callable[[], AbstractContextManager[None]], *, forces: bool
+    ) -> None:
+        super().__init__()
+        self._writer, self._mapped, self._forces = writer, mapped, forces
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        with self._mapped():
+            self._writer.write(memoryview(data).cast("B"))
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            with self._mapped():
+                try:
+                    if self._forces:
+                        self._writer.hsync()
+                finally:
+                    self._writer.close()
+
+
+def _made(root: str, fsync: bool) -> HdfsFileIO:
+    return HdfsFileIO(root, fsync=fsync)
+
+
+def _whole(source: Any) -> bytes:
+    size = len(source)
+    found: bytes = source.read_range(0, size) if size else b""
+    return found
+
+
+def _temporary(path: str) -> str:
+    return f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"

@@ -1,0 +1,147 @@
+"""hdfs-native's side of HDFS: one client for all tables of a NameNode, and its errors as ours.
+
+In: a URL. Out: the client, which is made when it is first used. Raises StorageError, UnsupportedError where hdfs-native
+is not installed, InvalidError for what is no URL of HDFS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, Final
+
+from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.storage.store_client import check_not_forked
+
+SCHEME: Final = "hdfs"
+# A host and port, or a nameservice; nothing: the default of Hadoop's configuration.
+_AUTHORITY: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?|")
+_LONGEST_REASON: Final = 300
+# RPCError("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException", "`/a is non empty': ...\n\tat ...")
+_OF_JAVA: Final = re.compile(r'RPCError\("([^"]*)", "(.*)"\)', re.DOTALL)
+_IS_THERE: Final = ("PathIsNotEmptyDirectoryException", "FileAlreadyExistsException")
+_NOT_EMPTY: Final = "rename destination directory is not empty"
+_NO_PATH: Final = "InvalidPathException"
+
+
+def root_of(url: str) -> tuple[str, str]:
+    """`hdfs://<authority>`, and the whole path: the URL without empty parts and a slash at its end."""
+    _, _, rest = url.partition("://")
+    authority, _, key = rest.partition("/")
+    names = [name for name in key.split("/") if name]
+    if not _AUTHORITY.fullmatch(authority) or {".", ".."} & {*names}:
+        shown = repr(url) if "@" not in authority else "one with an @ before its path"
+        raise InvalidError(
+            "path",
+            found=shown,
+            expected="a URL such as hdfs://namenode:8020/warehouse or hdfs://nameservice1/warehouse",
+            action="Correct the argument.",
+        )
+    root = f"{SCHEME}://{authority}"
+    return root, "/".join([root, *names])
+
+
+class HdfsClient:
+    """Threads may share it."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._module = _hdfs_native()
+        self._client: Any = None
+        self.new_file: Final = self._module.WriteOptions(overwrite=False, create_parent=True)
+
+    @property
+    def hdfs(self) -> Any:
+        """Raises StorageError in a child that was forked after the first use, where it would wait for ever."""
+        check_not_forked(self._root, "HDFS")
+        if self._client is None:
+            self._client = self._module.Client(self._root)
+        return self._client
+
+    def key(self, path: str) -> str:
+        """The path within HDFS."""
+        if path != self._root and not path.startswith(f"{self._root}/"):
+            raise InvalidError(
+                f"path {path!r}",
+                found="another place",
+                expected=f"a path below {self._root}",
+                action="Open the other file system by its own URL.",
+            )
+        return path[len(self._root) :] or "/"
+
+    @contextlib.contextmanager
+    def mapped_errors(self, path: str) -> Iterator[None]:
+        """Turn the errors of hdfs-native into ours, naming the path. What is there already is an InvalidError."""
+        try:
+            yield
+        except FileNotFoundError as cause:
+            raise NotFoundError(
+                path,
+                found="no such file",
+                expected="a file",
+                action="Check the path; the snapshot may have expired.",
+            ) from cause
+        except FileExistsError as cause:
+            raise _is_there(path) from cause
+        except (OSError, RuntimeError, ValueError, TypeError) as cause:
+            raise _of_java(path, str(cause)) from cause
+        except BaseException as cause:
+            if type(cause).__name__ != "PanicException":  # Rust's, no Exception of Python
+                raise
+            raise _refused(path, str(cause)) from cause
+
+
+_CLIENTS: Final[dict[str, HdfsClient]] = {}
+
+
+def hdfs_client(root: str) -> HdfsClient:
+    """The one of this process."""
+    if root not in _CLIENTS:
+        _CLIENTS[root] = HdfsClient(root)
+    return _CLIENTS[root]
+
+
+def _of_java(path: str, text: str) -> InvalidError | StorageError:
+    """By what the NameNode says, which comes with a stack of Java."""
+    said = _OF_JAVA.search(text)
+    kind = said[1].rpartition(".")[2] if said else ""
+    message = re.split(r"\\n|\n", said[2] if said else text)[0]
+    if kind in _IS_THERE or message.startswith(_NOT_EMPTY):
+        return _is_there(path)
+    if kind == _NO_PATH:
+        return InvalidError(
+            repr(path),
+            found="a path that HDFS cannot have",
+            expected="names without ':' and control characters",
+            action="Use another name.",
+        )
+    return _refused(path, f"{kind}: {message}" if kind else message)
+
+
+def _is_there(path: str) -> InvalidError:
+    return InvalidError(
+        path, found="a file, or entries", expected="none yet", action="Use a new name."
+    )
+
+
+def _refused(path: str, reason: str) -> StorageError:
+    return StorageError(
+        path,
+        found=" ".join(reason.split())[:_LONGEST_REASON] or "no word why",
+        expected="a file system that takes the operation",
+        action="Check the NameNode, your rights and HADOOP_CONF_DIR, then retry; nothing was committed.",
+    )
+
+
+def _hdfs_native() -> Any:
+    try:
+        return import_module("hdfs_native")
+    except ImportError as cause:
+        raise UnsupportedError(
+            "HDFS",
+            found=f"no hdfs-native ({cause})",
+            expected="the package that reads and writes HDFS",
+            action="pip install 'widetable[hdfs]'",
+        ) from cause
