@@ -10,11 +10,12 @@ FLOOR := .venv-floor/bin/python
 FLOOR_STAMP := .venv-floor/setup.stamp
 SOURCES := $(wildcard widetable lookup/widetable_lookup meta/widetable_meta spark/widetable_spark spark/pyspark_widetable tests benchmarks examples)
 ARGS ?=
+PYTHON ?= python3
 
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test floor campaign bank model cluster interop interop-java object-stores hdfs check format bench docs wheel clean
+.PHONY: help setup demo test floor python campaign bank model cluster interop interop-java object-stores hdfs check format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +47,11 @@ $(FLOOR_STAMP): pyproject.toml .ci/floor.txt $(STAMP)
 	@test -x $(FLOOR) || $(VENV) -m venv .venv-floor
 	@$(FLOOR) -m pip install --quiet --no-compile --constraint .ci/floor.txt --editable '.[dev]'
 	@touch $@
+
+python: $(STAMP) ## All tests with another Python, in .venv-python (make python PYTHON=python3.13); those of 3.10 to 3.13 pass
+	@$(PYTHON) -m venv .venv-python
+	@.venv-python/bin/python -m pip install --quiet --no-compile --editable '.[dev]'
+	@.venv-python/bin/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
 campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of which make test has a short version
 	@WIDETABLE_CAMPAIGN=1 HYPOTHESIS_PROFILE=thorough WIDETABLE_LAYOUTS=5 WIDETABLE_KILLS=600 WIDETABLE_SPARK_KILLS=40 \

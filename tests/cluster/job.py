@@ -121,6 +121,7 @@ def main() -> None:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.task.maxFailures", "10")
         .config("spark.python.daemon.module", "widetable_spark.warm_daemon")
+        .config(map=widetable_spark.local_checkpoints())
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("WARN")

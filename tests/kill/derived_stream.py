@@ -35,6 +35,7 @@ def main() -> None:
         .config("spark.driver.memory", "512m")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+        .config(map=widetable_spark.local_checkpoints())
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.kill.killing_file_io import kill_now
 from widetable.storage.local import LocalFileIO
-from widetable_spark import lookup_join, warm_daemon
+from widetable_spark import local_checkpoints, lookup_join, warm_daemon
 from widetable_spark.joining import BATCH_ID_PROPERTY
 
 POINTS = tuple(
@@ -44,6 +44,7 @@ def main() -> None:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "512m")
         .config("spark.python.daemon.module", "tests.kill.lookup_stream_daemon")
+        .config(map=local_checkpoints())
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
