@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import random
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from tests.hdfs.hdfs_server import NEEDS_HDFS
+from tests.patience import wait_for
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.hdfs import HdfsFileIO
 from widetable.storage.locate import locate
@@ -196,13 +199,14 @@ def test_a_publish_whose_answer_got_lost_is_ours_if_it_was_done(
 def test_a_directory_that_goes_meanwhile_is_no_publish(
     file_io: HdfsFileIO, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = HdfsFileIO._write
+    written = HdfsFileIO._written
 
-    def dropped(self: HdfsFileIO, path: str, data: bytes, *, durable: bool = True) -> None:
-        write(self, path, data, durable=durable)
+    def dropped(self: HdfsFileIO, path: str, data: bytes, *, durable: bool = True) -> str:
+        temporary = written(self, path, data, durable=durable)
         self.delete_dir(place)
+        return temporary
 
-    monkeypatch.setattr(HdfsFileIO, "_write", dropped)
+    monkeypatch.setattr(HdfsFileIO, "_written", dropped)
     with pytest.raises(NotFoundError):
         file_io.publish(f"{place}/snapshot-1", b"ours")
 
@@ -244,9 +248,68 @@ def test_a_pickle_opens_the_same_place(file_io: HdfsFileIO, place: str, root: st
     assert (copy.read(f"{place}/a"), repr(copy)) == (b"1", f"HdfsFileIO({root!r})")
 
 
-def test_names_that_hdfs_cannot_have_are_refused(file_io: HdfsFileIO, place: str) -> None:
-    with pytest.raises(InvalidError, match="a path that HDFS cannot have"):
-        file_io.open_output(f"{place}/a:b")
+@pytest.mark.parametrize("name", ["a:b", "..", "a//b", "x" * 256, "nul\0", "\ud800"])
+def test_names_that_hdfs_cannot_have_are_refused(
+    file_io: HdfsFileIO, place: str, name: str
+) -> None:
+    asks: list[Callable[[str], object]] = [
+        file_io.exists,
+        file_io.list,
+        file_io.read,
+        file_io.open_output,
+        lambda path: file_io.publish(path, b"1"),
+        lambda path: file_io.replace(path, b"1"),
+    ]
+    for ask in asks:
+        with pytest.raises(InvalidError, match="a path that HDFS cannot have"):
+            ask(f"{place}/{name}")
+    assert file_io.list(place) == []
+
+
+def test_the_longest_name_is_one(file_io: HdfsFileIO, place: str) -> None:
+    assert file_io.publish(f"{place}/{'x' * 255}", b"1")
+
+
+def test_where_a_directory_is_nothing_is_published_and_nothing_stays(
+    file_io: HdfsFileIO, place: str
+) -> None:
+    file_io.write_new(f"{place}/d/x", b"1")
+    file_io.write_new(f"{place}/f", b"1")
+    assert not file_io.publish(f"{place}/d", b"1")
+    assert not file_io.link(f"{place}/f", f"{place}/d")
+    with pytest.raises((InvalidError, StorageError)) as replaced:
+        file_io.replace(f"{place}/d", b"1")
+    assert f"{place}/d" in str(replaced.value)
+    with pytest.raises((InvalidError, StorageError)):
+        file_io.link(f"{place}/f", f"{place}/d", replace=True)
+    with pytest.raises(NotFoundError):
+        file_io.link(f"{place}/none", f"{place}/g")
+    with pytest.raises(StorageError, match="a directory"):
+        file_io.read(f"{place}/d")
+    assert not file_io.exists(f"{place}/f/below")
+    assert not file_io.delete_dir(f"{place}/f")
+    assert names(file_io, place) == ["d", "f"]
+
+
+def test_a_file_that_goes_while_it_is_read_is_not_there(file_io: HdfsFileIO, place: str) -> None:
+    path = f"{place}/data"
+    file_io.replace(path, bytes(5_000_000))
+
+    def goes() -> bool:
+        try:
+            opened.seek(0)
+            opened.read(10)
+        except NotFoundError:
+            return True
+        opened.seek(2_500_000)
+        with contextlib.suppress(NotFoundError):  # so that the next read asks again
+            opened.read(10)
+        time.sleep(0.2)
+        return False
+
+    with file_io.open_input(path) as opened:
+        assert file_io.delete(path)
+        wait_for(goes)
 
 
 def test_who_has_no_right_is_told(root: str, place: str) -> None:

@@ -108,6 +108,14 @@ def test_a_copy_is_a_table_of_its_own(place: str) -> None:
     assert catalog.table("db.copy").audit().findings == ()
 
 
+def test_a_tag_whose_name_hdfs_cannot_have_is_refused(place: str) -> None:
+    table = create(place)
+    table.write({"k": [1], "a": [7], "a_at": [1]})
+    with pytest.raises(wt.InvalidError, match="a path that HDFS cannot have"):
+        table.create_tag("2026-01-01T00:00")
+    assert table.tags() == {}
+
+
 def test_the_command_line_takes_urls(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     table = create(place)
     table.write({"k": [1], "a": [7], "a_at": [1]})

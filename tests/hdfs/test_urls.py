@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, StorageError
+from widetable.storage import hdfs_client
+from widetable.storage.hdfs import HdfsFileIO
 from widetable.storage.locate import locate
 
 
@@ -56,3 +59,12 @@ def test_without_the_package_it_is_named() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert found.stdout == "pip install 'widetable[hdfs]'\n"
+
+
+def test_a_server_that_says_nothing_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the connection, and an interrupt comes through meanwhile."""
+    monkeypatch.setattr(hdfs_client, "_PATIENCE_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        root = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(StorageError, match="no answer for 1 s"):
+            HdfsFileIO(root).exists(f"{root}/a")

@@ -4,8 +4,8 @@ A path is the whole URL, `hdfs://<NameNode or nameservice>/...`; what the URL le
 nameservice, security) stands in the files of HADOOP_CONF_DIR, as for Hadoop's own tools. A commit is a rename that does
 not write over: a complete, forced temporary file gets the name of the snapshot, if nobody has it.
 
-    renames                 one step in the NameNode, of files and of directories. Where an answer got lost and the try
-                            after it is refused, the temporary name tells: only this rename takes it away
+    renames                 one step in the NameNode, of files and of directories. Where an answer got lost the
+                            temporary name tells: only this rename takes it away
     links                   copies
     what a lease replaces   looked at, removed, published, as on a disk: no condition can be put
     turns                   of the processes of this machine, at a file among the temporary ones
@@ -18,9 +18,10 @@ Source: format.md section 11. Raises as `file_io` says, UnsupportedError where h
 
 from __future__ import annotations
 
+import contextlib
 import io
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
@@ -57,14 +58,16 @@ class HdfsFileIO:
         return f"HdfsFileIO({self._root!r})"
 
     def read(self, path: str) -> bytes:
-        return self._asked(path, lambda hdfs, key: _whole(hdfs.read(key)))
+        with self._or_gone(path):
+            return self._asked(path, lambda hdfs, key: _whole(hdfs.read(key)))
 
     def open_input(self, path: str) -> pa.NativeFile:
         source = self._asked(path, lambda hdfs, key: hdfs.read(key))
         size = len(source)
 
         def range_of(start: int, end: int) -> bytes:
-            found: bytes = self._asked(path, lambda *_: source.read_range(start, end - start))
+            with self._or_gone(path):
+                found: bytes = self._asked(path, lambda *_: source.read_range(start, end - start))
             return found
 
         def tail(most: int) -> tuple[bytes, int]:
@@ -74,21 +77,20 @@ class HdfsFileIO:
         return pa.PythonFile(RangedInput(tail, range_of), mode="r")
 
     def open_output(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(self._created(path), mode="w")
+        return pa.PythonFile(self._created(path, path), mode="w")
 
     def write_new(self, path: str, data: bytes) -> None:
         if not self.publish(path, data):
             raise InvalidError(path, found="a file", expected="none yet", action="Use a new name.")
 
     def publish(self, path: str, data: bytes) -> bool:
-        temporary = _temporary(path)
-        self._write(temporary, data)
+        temporary = self._written(path, data)
         return self._renamed(temporary, path, data)
 
     def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        temporary = _temporary(path)
-        self._write(temporary, data, durable=durable)
-        self._put_in_place(temporary, path)
+        temporary = self._written(path, data, durable=durable)
+        with self._removed_after_errors(temporary):
+            self._put_in_place(temporary, path, path)
 
     def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
         try:
@@ -101,13 +103,14 @@ class HdfsFileIO:
         return self.publish(path, data)
 
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
-        temporary = _temporary(target)
-        with self.open_input(source) as opened, self._created(temporary) as copy:
-            while piece := opened.read(_COPY_BYTES):
-                copy.write(piece)
-        if replace:
-            self._put_in_place(temporary, target)
-            return True
+        temporary = self._temporary(target)
+        with self._removed_after_errors(temporary):
+            with self.open_input(source) as opened, self._created(temporary, target) as copy:
+                while piece := opened.read(_COPY_BYTES):
+                    copy.write(piece)
+            if replace:
+                self._put_in_place(temporary, target, target)
+                return True
         return self._renamed(temporary, target, None)
 
     def sync(self, path: str) -> None:
@@ -155,7 +158,11 @@ class HdfsFileIO:
         return [path for path in paths if self.delete(path)]
 
     def delete_dir(self, path: str) -> bool:
-        return bool(self._asked(path, lambda hdfs, key: hdfs.delete(key, recursive=True)))
+        found = self._found(path)
+        is_dir = found is not None and found.isdir
+        return is_dir and bool(
+            self._asked(path, lambda hdfs, key: hdfs.delete(key, recursive=True))
+        )
 
     def delete_empty_dir(self, path: str) -> bool:
         try:
@@ -172,7 +179,7 @@ class HdfsFileIO:
         parent = target.rpartition("/")[0]
         self._asked(parent, lambda hdfs, key: hdfs.mkdirs(key, create_parent=True))
         try:
-            self._put_in_place(source, target)
+            self._put_in_place(source, target, source)
         except InvalidError:  # it has entries
             return False
         return True
@@ -187,28 +194,55 @@ class HdfsFileIO:
         except NotFoundError:
             return None
 
-    def _asked(self, path: str, ask: Callable[[Any, str], T]) -> T:
-        with self._client.mapped_errors(path):
-            return ask(self._client.hdfs, self._client.key(path))
+    def _asked(self, path: str, ask: Callable[[Any, str], T], told: str = "") -> T:
+        """told: the path that errors name; by default the same."""
+        hdfs, key = self._client.hdfs, self._client.key(path)
+        return self._client.answered(told or path, lambda: ask(hdfs, key))
 
-    def _created(self, path: str, *, durable: bool = True) -> io.BufferedWriter:
-        writer = self._asked(path, lambda hdfs, key: hdfs.create(key, self._client.new_file))
-        forces = self._fsync and durable
-        output = _ForcedOutput(writer, lambda: self._client.mapped_errors(path), forces=forces)
-        return io.BufferedWriter(output, _BUFFER_BYTES)
-
-    def _write(self, path: str, data: bytes, *, durable: bool = True) -> None:
+    @contextlib.contextmanager
+    def _or_gone(self, path: str) -> Iterator[None]:
+        """A file that is deleted while it is read is not there: its DataNodes say something else of it."""
         try:
-            with self._created(path, durable=durable) as output:
-                output.write(data)
-        except BaseException:
-            delete_leftover(self, path)
+            yield
+        except StorageError:
+            self.size(path)
             raise
 
-    def _put_in_place(self, source: str, target: str) -> None:
-        """Give it another name, whatever file or empty directory has it."""
+    @contextlib.contextmanager
+    def _removed_after_errors(self, temporary: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            delete_leftover(self, temporary)
+            raise
+
+    def _temporary(self, path: str) -> str:
+        """A new name beside it. Raises InvalidError for a path that can be none."""
+        self._client.key(path)
+        return f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
+
+    def _created(self, path: str, told: str, *, durable: bool = True) -> io.BufferedWriter:
+        options = self._client.new_file
+        writer = self._asked(path, lambda hdfs, key: hdfs.create(key, options), told)
+        output = _ForcedOutput(
+            writer, lambda ask: self._client.answered(told, ask), forces=self._fsync and durable
+        )
+        return io.BufferedWriter(output, _BUFFER_BYTES)
+
+    def _written(self, path: str, data: bytes, *, durable: bool = True) -> str:
+        """A temporary file beside it that holds the data; its name."""
+        temporary = self._temporary(path)
+        with (
+            self._removed_after_errors(temporary),
+            self._created(temporary, path, durable=durable) as output,
+        ):
+            output.write(data)
+        return temporary
+
+    def _put_in_place(self, source: str, target: str, told: str) -> None:
+        """Give it another name, whatever file or empty directory has it. told: the path that errors name."""
         to = self._client.key(target)
-        self._asked(source, lambda hdfs, key: hdfs.rename(key, to, overwrite=True))
+        self._asked(source, lambda hdfs, key: hdfs.rename(key, to, overwrite=True), told)
 
     def _renamed(self, temporary: str, path: str, data: bytes | None) -> bool:
         """Give it another name if nobody has that; False: somebody has, and the temporary file is gone. data: its
@@ -216,11 +250,11 @@ class HdfsFileIO:
         """
         to = self._client.key(path)
         try:
-            self._asked(temporary, lambda hdfs, key: hdfs.rename(key, to))
-        except WidetableError as refusal:
+            self._asked(temporary, lambda hdfs, key: hdfs.rename(key, to), path)
+        except WidetableError:
             if self.exists(temporary):
                 delete_leftover(self, temporary)
-                if isinstance(refusal, InvalidError):
+                if self.exists(path):
                     return False
                 raise
             # An answer got lost. Or the directory is gone, with all that was in it.
@@ -236,31 +270,28 @@ class HdfsFileIO:
 
 
 class _ForcedOutput(io.RawIOBase):
-    """A file while it is written. mapped: turns errors into ours; forces: to the disks, when it is closed."""
+    """A file while it is written. answered: asks the client; forces: to the disks, when it is closed."""
 
     def __init__(
-        self, writer: Any, mapped: Callable[[], AbstractContextManager[None]], *, forces: bool
+        self, writer: Any, answered: Callable[[Callable[[], Any]], Any], *, forces: bool
     ) -> None:
         super().__init__()
-        self._writer, self._mapped, self._forces = writer, mapped, forces
+        self._writer, self._answered, self._forces = writer, answered, forces
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        with self._mapped():
-            self._writer.write(memoryview(data).cast("B"))
-        return len(data)
+        piece = memoryview(data).cast("B")
+        self._answered(lambda: self._writer.write(piece))
+        return len(piece)
 
     def close(self) -> None:
         if not self.closed:
             super().close()
-            with self._mapped():
-                try:
-                    if self._forces:
-                        self._writer.hsync()
-                finally:
-                    self._writer.close()
+            if self._forces:
+                self._answered(self._writer.hsync)
+            self._answered(self._writer.close)
 
 
 def _made(root: str, fsync: bool) -> HdfsFileIO:
@@ -271,7 +302,3 @@ def _whole(source: Any) -> bytes:
     size = len(source)
     found: bytes = source.read_range(0, size) if size else b""
     return found
-
-
-def _temporary(path: str) -> str:
-    return f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"

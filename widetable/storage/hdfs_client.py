@@ -1,21 +1,29 @@
-"""hdfs-native's side of HDFS: one client for all tables of a NameNode, and its errors as ours.
+"""hdfs-native's side of HDFS: one client for all tables of a NameNode, its errors as ours, and an end of its patience.
 
-In: a URL. Out: the client, which is made when it is first used. Raises StorageError, UnsupportedError where hdfs-native
-is not installed, InvalidError for what is no URL of HDFS.
+In: a URL. Out: the client, which is made when it is first used. hdfs-native waits for ever for a server that takes a
+call and says nothing, and lets no interrupt through meanwhile: so each call is made in a thread, which is left behind
+when its time is over. Raises StorageError, UnsupportedError where hdfs-native is not installed, InvalidError for what
+is no URL or path of HDFS.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.storage.store_client import check_not_forked
 
+T = TypeVar("T")
+
 SCHEME: Final = "hdfs"
+# Of a call. The client itself takes three minutes to find out that nobody listens.
+_PATIENCE_SECONDS: Final = 120.0
+_LONGEST_NAME_BYTES: Final = 255
 # A host and port, or a nameservice; nothing: the default of Hadoop's configuration.
 _AUTHORITY: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?|")
 _LONGEST_REASON: Final = 300
@@ -23,7 +31,12 @@ _LONGEST_REASON: Final = 300
 _OF_JAVA: Final = re.compile(r'RPCError\("([^"]*)", "(.*)"\)', re.DOTALL)
 _IS_THERE: Final = ("PathIsNotEmptyDirectoryException", "FileAlreadyExistsException")
 _NOT_EMPTY: Final = "rename destination directory is not empty"
-_NO_PATH: Final = "InvalidPathException"
+_NO_FILE: Final = "Path is not a file"
+_BELOW_A_FILE: Final = "is not a directory"
+_ACTION: Final = "Check NameNode, DataNodes, your rights and HADOOP_CONF_DIR, then retry."
+_ACTIONS: Final = {
+    "SafeModeException": "Wait until the NameNode has left its safe mode, then retry."
+}
 
 
 def root_of(url: str) -> tuple[str, str]:
@@ -61,7 +74,7 @@ class HdfsClient:
         return self._client
 
     def key(self, path: str) -> str:
-        """The path within HDFS."""
+        """The path within HDFS. Raises InvalidError for what can be none."""
         if path != self._root and not path.startswith(f"{self._root}/"):
             raise InvalidError(
                 f"path {path!r}",
@@ -69,28 +82,56 @@ class HdfsClient:
                 expected=f"a path below {self._root}",
                 action="Open the other file system by its own URL.",
             )
-        return path[len(self._root) :] or "/"
+        key = path[len(self._root) :] or "/"
+        if key != "/" and not all(map(_is_name, key[1:].split("/"))):
+            raise InvalidError(
+                repr(path),
+                found="a path that HDFS cannot have",
+                expected=f"names of 1 to {_LONGEST_NAME_BYTES} bytes, without ':' and NUL, that are text and not '..'",
+                action="Use another name.",
+            )
+        return key
 
-    @contextlib.contextmanager
-    def mapped_errors(self, path: str) -> Iterator[None]:
-        """Turn the errors of hdfs-native into ours, naming the path. What is there already is an InvalidError."""
-        try:
-            yield
-        except FileNotFoundError as cause:
-            raise NotFoundError(
-                path,
-                found="no such file",
-                expected="a file",
-                action="Check the path; the snapshot may have expired.",
-            ) from cause
-        except FileExistsError as cause:
-            raise _is_there(path) from cause
-        except (OSError, RuntimeError, ValueError, TypeError) as cause:
-            raise _of_java(path, str(cause)) from cause
-        except BaseException as cause:
-            if type(cause).__name__ != "PanicException":  # Rust's, no Exception of Python
-                raise
-            raise _refused(path, str(cause)) from cause
+    def answered(self, path: str, ask: Callable[[], T]) -> T:
+        """What the client says to it, in time. path: that errors name."""
+        results: list[T] = []
+        errors: list[BaseException] = []
+        is_done = threading.Event()
+
+        def work() -> None:
+            try:
+                results.append(ask())
+            except BaseException as error:  # noqa: BLE001
+                errors.append(error)
+            finally:
+                is_done.set()
+
+        threading.Thread(target=work, name="widetable-hdfs", daemon=True).start()
+        if not is_done.wait(_PATIENCE_SECONDS):
+            raise _refused(path, f"no answer for {_PATIENCE_SECONDS:g} s", _ACTION)
+        if errors:
+            with mapped_errors(path):
+                raise errors[0]
+        return results[0]
+
+
+@contextlib.contextmanager
+def mapped_errors(path: str) -> Iterator[None]:
+    """Turn the errors of hdfs-native into ours, naming the path. What is there already is an InvalidError."""
+    try:
+        yield
+    except FileNotFoundError as cause:
+        if str(cause).startswith(_NO_FILE):
+            raise _refused(path, "a directory", "Move the directory away.") from cause
+        raise _absent(path) from cause
+    except FileExistsError as cause:
+        raise _is_there(path) from cause
+    except (OSError, RuntimeError, ValueError, TypeError) as cause:
+        raise _of_java(path, str(cause)) from cause
+    except BaseException as cause:
+        if type(cause).__name__ != "PanicException":  # Rust's, no Exception of Python
+            raise
+        raise _refused(path, str(cause), _ACTION) from cause
 
 
 _CLIENTS: Final[dict[str, HdfsClient]] = {}
@@ -103,21 +144,36 @@ def hdfs_client(root: str) -> HdfsClient:
     return _CLIENTS[root]
 
 
-def _of_java(path: str, text: str) -> InvalidError | StorageError:
-    """By what the NameNode says, which comes with a stack of Java."""
+def _of_java(path: str, text: str) -> InvalidError | NotFoundError | StorageError:
+    """By what the servers say, which comes with a stack of Java, or with all that is known of a DataNode."""
     said = _OF_JAVA.search(text)
     kind = said[1].rpartition(".")[2] if said else ""
-    message = re.split(r"\\n|\n", said[2] if said else text)[0]
+    message = re.split(r"\\n|\n|: \[DatanodeInfoProto", said[2] if said else text)[0]
     if kind in _IS_THERE or message.startswith(_NOT_EMPTY):
         return _is_there(path)
-    if kind == _NO_PATH:
-        return InvalidError(
-            repr(path),
-            found="a path that HDFS cannot have",
-            expected="names without ':' and control characters",
-            action="Use another name.",
-        )
-    return _refused(path, f"{kind}: {message}" if kind else message)
+    if message.endswith(_BELOW_A_FILE):
+        return _absent(path)
+    reason = f"{kind}: {message}" if kind else message
+    return _refused(path, reason, _ACTIONS.get(kind, _ACTION))
+
+
+def _is_name(name: str) -> bool:
+    """Whether a file or directory can have it."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return False
+    has_marks = ":" in name or "\0" in name
+    return 0 < size <= _LONGEST_NAME_BYTES and not has_marks and name not in (".", "..")
+
+
+def _absent(path: str) -> NotFoundError:
+    return NotFoundError(
+        path,
+        found="no such file",
+        expected="a file",
+        action="Check the path; the snapshot may have expired.",
+    )
 
 
 def _is_there(path: str) -> InvalidError:
@@ -126,12 +182,12 @@ def _is_there(path: str) -> InvalidError:
     )
 
 
-def _refused(path: str, reason: str) -> StorageError:
+def _refused(path: str, reason: str, action: str) -> StorageError:
     return StorageError(
         path,
         found=" ".join(reason.split())[:_LONGEST_REASON] or "no word why",
         expected="a file system that takes the operation",
-        action="Check the NameNode, your rights and HADOOP_CONF_DIR, then retry; nothing was committed.",
+        action=action,
     )
 
 
