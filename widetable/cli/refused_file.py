@@ -44,6 +44,9 @@ class RefusingFile(io.RawIOBase):
         self._file = file
         self._name = name
 
+    def __del__(self) -> None:
+        """Python would close it, and print what that raises: where it matters, it was flushed and has raised."""
+
     def writable(self) -> bool:
         return True
 

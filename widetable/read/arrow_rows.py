@@ -63,6 +63,7 @@ class ArrowRows(ABC):
 
     def to_pandas(self, **how: Any) -> Any:
         """All rows as a pandas frame. how: of `pyarrow.Table.to_pandas`."""
+        _library("pandas")
         return self.to_arrow().to_pandas(**how)
 
     def to_polars(self) -> Any:

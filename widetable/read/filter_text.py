@@ -47,7 +47,7 @@ def parse_text(text: str, schema: TableSchema) -> Node:
         first = re.sub(r"\x1b\[\d+m", "", str(cause)).splitlines()[0]
         raise _invalid(text, f"text that is no SQL condition ({first})") from cause
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Expr):
-        raise _invalid(text, f"{len(parsed)} statements")
+        raise _invalid(text, f"{len(parsed)} statements" if text.strip() else "an empty text")
     return _Reader(text, schema).node(parsed[0])
 
 
@@ -211,7 +211,9 @@ class _Reader:
 
     def alone(self, e: exp.Column) -> Node:
         column = self._column(e)
-        return Compare(column, "=", literal(column, True))
+        if column.type.root != "BOOLEAN":
+            self._refuse(e)
+        return Compare(column, "=", True)
 
 
 def _bare(e: Any) -> Any:

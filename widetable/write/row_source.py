@@ -288,7 +288,7 @@ def _no_rows(data: Any) -> UnsupportedError:
     return UnsupportedError(
         "data",
         found=f"a {type(data).__name__}",
-        expected="Arrow data (a table, batches, a reader, anything of the C stream), a frame of pandas, "
+        expected="Arrow data (a table, batches, a reader, anything of the C stream), a frame of pandas or polars, "
         "a dict of columns, or a list of dicts",
         action="Give the rows in one of these forms.",
     )
@@ -299,6 +299,6 @@ def _no_column(values: Any, name: str, cause: object = None) -> InvalidError:
     return InvalidError(
         f"column {name!r}",
         found=found,
-        expected="values of one type, such as a list, an array of numpy or Arrow, or a Series",
+        expected="values of one type, none too large for it, such as a list, an array of numpy or Arrow, or a Series",
         action="Correct the values.",
     )

@@ -29,6 +29,23 @@ def test_what_is_collected_after_its_file_was_closed_says_nothing(
     assert (tmp_path / "out").read_bytes() == b"rows"
 
 
+def test_what_nobody_reads_any_more_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+
+    class Unread(io.BytesIO):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    file = Unread()
+    output = RefusingFile(file, "out")
+    with pytest.raises(BrokenPipeError):
+        output.flush()
+    del output
+    gc.collect()
+    assert told == []
+
+
 def test_a_refusal_names_the_file() -> None:
     class Full(io.BytesIO):
         def flush(self) -> None:

@@ -87,7 +87,7 @@ def test_frames_of_other_libraries(table: wt.Table) -> None:
         assert scan.to_duckdb(connection).filter("k = 7").fetchall() == []
 
 
-@pytest.mark.parametrize("name", ["polars", "duckdb"])
+@pytest.mark.parametrize("name", ["pandas", "polars", "duckdb"])
 def test_a_library_that_is_missing_is_named(
     table: wt.Table, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
