@@ -97,23 +97,23 @@ class TableSchema:
             return self.names
         return tuple(self.field(name).name for name in names(columns, "columns"))
 
-    @property
+    @derived_value
     def trimmed_primary_key(self) -> tuple[str, ...]:
         """Primary key without partition columns, in primary key order: what files are sorted by
         (format.md section 2).
         """
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)
 
-    @property
+    @derived_value
     def bucket_keys(self) -> tuple[str, ...]:
         return self.typed_options.get(opt.BUCKET_KEY) or self.trimmed_primary_key
 
-    @property
+    @derived_value
     def num_buckets(self) -> int:
         """-1: dynamic, as in Paimon where nothing is said; -2: postponed (`check_fixed_buckets`)."""
         return self.typed_options.get(opt.BUCKET)
 
-    @property
+    @derived_value
     def sequence_fields(self) -> tuple[str, ...]:
         return self.typed_options.get(opt.SEQUENCE_FIELD)
 

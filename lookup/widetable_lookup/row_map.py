@@ -200,11 +200,11 @@ class RowMap:
 
     def take(self, choice: ColumnChoice, positions: Positions) -> list[pa.Array]:
         """The rows at ascending positions, column by column; their pages are checked before."""
-        count = len(positions)
-        validity = self._take_validity(choice.nullable, positions)
+        count, cuts = len(positions), self._cuts(positions)
+        validity = self._take_validity(choice.nullable, positions, cuts)
         columns: list[pa.Array] = [None] * len(choice.types)
         for group in choice.fixed:
-            values = self._take_fixed(group, positions)
+            values = self._take_fixed(group, positions, cuts)
             for number, column in enumerate(group.columns):
                 bits, nulls = validity.get(column, (None, 0))
                 buffers = [bits, pa.py_buffer(values[number])]
@@ -213,7 +213,7 @@ class RowMap:
                 )
         for column, buffer in zip(choice.bytes.columns, choice.bytes.buffers, strict=True):
             bits, nulls = validity.get(column, (None, 0))
-            offsets, values = self._take_bytes(buffer, positions)
+            offsets, values = self._take_bytes(buffer, positions, cuts)
             buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(values)]
             columns[column] = pa.Array.from_buffers(
                 choice.types[column], count, buffers, null_count=nulls
@@ -223,10 +223,10 @@ class RowMap:
         return columns
 
     def _take_validity(
-        self, group: _Group, positions: Positions
+        self, group: _Group, positions: Positions, cuts: Positions
     ) -> dict[int, tuple[pa.Buffer | None, int]]:
         """Bitmap and number of nulls, by column."""
-        bits, ones = self._take_bits(group, 0, positions)
+        bits, ones = self._take_bits(group, 0, positions, cuts)
         nulls = len(positions) - ones
         return {
             column: (pa.py_buffer(bits[number]) if nulls[number] else None, int(nulls[number]))
@@ -234,21 +234,21 @@ class RowMap:
         }
 
     def _take_bits(
-        self, group: _Group, buffer: int, positions: Positions
+        self, group: _Group, buffer: int, positions: Positions, cuts: Positions
     ) -> tuple[Bytes, npt.NDArray[np.int64]]:
         bases = self.layout.offsets[np.array(group.buffers, np.int64) + buffer]
         starts = self.layout.starts
         self.pages.check_values(bases, starts, positions, stride_bits=1, span_bits=1)
         bits = np.zeros((len(bases), (len(positions) + 7) // 8), np.uint8)
         ones = np.zeros(len(bases), np.int64)
-        gather_bits(self.data, bases, starts, self._cuts(positions), positions, bits, ones)
+        gather_bits(self.data, bases, starts, cuts, positions, bits, ones)
         return bits, ones
 
-    def _take_fixed(self, group: _Group, positions: Positions) -> npt.NDArray[Any]:
+    def _take_fixed(self, group: _Group, positions: Positions, cuts: Positions) -> npt.NDArray[Any]:
         """One row of the result per column: its values, or its bits."""
         width_bits = group.width_bits
         if width_bits == 1:
-            return self._take_bits(group, 1, positions)[0]
+            return self._take_bits(group, 1, positions, cuts)[0]
         bases = self.layout.offsets[np.array(group.buffers, np.int64) + 1]
         starts = self.layout.starts
         self.pages.check_values(
@@ -258,11 +258,15 @@ class RowMap:
         source = self.items(width_bits // items)
         out = np.empty((len(bases), len(positions) * items), source.dtype)
         bases = bases // source.dtype.itemsize
-        gather_values(source, bases, starts, self._cuts(positions), positions, items, out)
+        gather_values(source, bases, starts, cuts, positions, items, out)
         return out
 
-    def locate(self, buffer: int, positions: Positions) -> tuple[Positions, Positions]:
-        """Where the values of a column of bytes lie; their offsets and they themselves are checked."""
+    def locate(
+        self, buffer: int, positions: Positions, cuts: Positions | None = None
+    ) -> tuple[Positions, Positions]:
+        """Where the values of a column of bytes lie; their offsets and they themselves are checked. cuts: of the
+        positions, where they are known.
+        """
         starts, offsets = self.layout.starts, self.layout.offsets
         bases = offsets[buffer + 1]
         self.pages.check_values(
@@ -271,7 +275,7 @@ class RowMap:
         first, end = np.empty((2, len(positions)), np.int64)
         data_bases = np.maximum(offsets[buffer + 2], 0)
         items = self.items(32).view(np.int32)
-        cuts = self._cuts(positions)
+        cuts = self._cuts(positions) if cuts is None else cuts
         locate_bytes(items, bases // 4, data_bases, starts, cuts, positions, first, end)
         self.pages.check_ranges(first, end)
         return first, end
@@ -280,8 +284,10 @@ class RowMap:
         """Which of the positions lie in each batch."""
         return np.searchsorted(positions, self.layout.starts)
 
-    def _take_bytes(self, buffer: int, positions: Positions) -> tuple[npt.NDArray[np.int32], Bytes]:
-        first, end = self.locate(buffer, positions)
+    def _take_bytes(
+        self, buffer: int, positions: Positions, cuts: Positions
+    ) -> tuple[npt.NDArray[np.int32], Bytes]:
+        first, end = self.locate(buffer, positions, cuts)
         size = int(end.sum() - first.sum())
         if size > _MAX_COLUMN_BYTES:
             raise InvalidError(

@@ -58,7 +58,7 @@ _FIRST_PREFIXES: Final = 256
 # So many rows are taken at less than what a call per column costs.
 _FEW: Final = 4096
 # Learning how wide the rows of so few keys are, all of them in one piece, costs more than it is worth.
-_FEW_TO_LEARN_FROM: Final = 64
+_FEW_TO_LEARN_FROM: Final = 1024
 KEY_NUMBER: Final = pa.field("_key_number", pa.int64(), nullable=False)
 
 
