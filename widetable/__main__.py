@@ -2,7 +2,7 @@
 
 import sys
 
-from widetable.cli.app import main
+from widetable.cli.program import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())
