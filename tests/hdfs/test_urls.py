@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from widetable.errors import InvalidError, StorageError
+from widetable.errors import InvalidError, NotFoundError, StorageError, WidetableError
 from widetable.storage import hdfs_client
 from widetable.storage.hdfs import HdfsFileIO
 from widetable.storage.locate import locate
@@ -46,6 +46,50 @@ def test_what_is_none(url: str) -> None:
     with pytest.raises(InvalidError, match="such as hdfs://namenode:8020/warehouse") as refused:
         locate(url)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "found"),
+    [
+        (
+            'DataTransferError("All DataNodes failed: [DatanodeInfoProto { id: 1 }]")',
+            StorageError,
+            "All DataNodes failed",
+        ),
+        (
+            'OperationFailed("Failed to complete file in time")',
+            StorageError,
+            "Failed to complete file in time",
+        ),
+        ("Connection refused (os error 111)", StorageError, "Connection refused (os error 111)"),
+        (
+            'RPCError("a.b.SafeModeException", "Name node is in safe mode.\\n\\tat a.b.C")',
+            StorageError,
+            "SafeModeException: Name node is in safe mode.",
+        ),
+        (
+            'RPCError("a.b.PathIsNotEmptyDirectoryException", "`/a is non empty\': no\\n\\tat")',
+            InvalidError,
+            "a file, or entries",
+        ),
+        (
+            'RPCError("a.AccessControlException", "/f (is not a directory)\\n\\tat")',
+            StorageError,
+            "AccessControlException: /f (is not a directory)",
+        ),
+        (
+            'RPCError("a.AccessControlException", "/f is not a directory\\n\\tat")',
+            NotFoundError,
+            "no such file",
+        ),
+    ],
+)
+def test_what_the_servers_say_is_told_in_short(
+    text: str, kind: type[WidetableError], found: str
+) -> None:
+    with pytest.raises(kind) as refused, hdfs_client.mapped_errors("hdfs://n/a"):
+        raise RuntimeError(text)
+    assert refused.value.found == found
 
 
 def test_without_the_package_it_is_named() -> None:

@@ -29,6 +29,8 @@ _AUTHORITY: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]
 _LONGEST_REASON: Final = 300
 # RPCError("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException", "`/a is non empty': ...\n\tat ...")
 _OF_JAVA: Final = re.compile(r'RPCError\("([^"]*)", "(.*)"\)', re.DOTALL)
+# DataTransferError("All DataNodes failed: [DatanodeInfoProto { ...")
+_OF_THE_CLIENT: Final = re.compile(r'\w+\("(.*?)(?:"\)|: \[|$)')
 _IS_THERE: Final = ("PathIsNotEmptyDirectoryException", "FileAlreadyExistsException")
 _NOT_EMPTY: Final = "rename destination directory is not empty"
 _NO_FILE: Final = "Path is not a file"
@@ -148,7 +150,8 @@ def _of_java(path: str, text: str) -> InvalidError | NotFoundError | StorageErro
     """By what the servers say, which comes with a stack of Java, or with all that is known of a DataNode."""
     said = _OF_JAVA.search(text)
     kind = said[1].rpartition(".")[2] if said else ""
-    message = re.split(r"\\n|\n|: \[DatanodeInfoProto", said[2] if said else text)[0]
+    own = None if said else _OF_THE_CLIENT.match(text)
+    message = re.split(r"\\n|\n", said[2] if said else own[1] if own else text)[0]
     if kind in _IS_THERE or message.startswith(_NOT_EMPTY):
         return _is_there(path)
     if message.endswith(_BELOW_A_FILE):
