@@ -23,6 +23,7 @@ from widetable.kernels.arrow_buffers import (
     one_array,
 )
 from widetable.kernels.jit import kernel
+from widetable.kernels.take_capacity import check_capacity
 
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 # What Arrow takes instead of views.
@@ -44,14 +45,17 @@ def take(column: ArrowColumn, indices: npt.NDArray[np.int64]) -> ArrowArray:
     missing = bool(count) and int(indices.min()) < 0
     if (missing or array.null_count) and _is_plain_fixed_width(array.type):
         return _take_fixed(array, indices)
+    check_capacity(array, indices)
     chosen = pa.array(indices, mask=indices < 0) if missing else pa.array(indices)
     return pc.take(array, chosen, boundscheck=False)
 
 
 def take_rows(batch: pa.RecordBatch, indices: npt.NDArray[np.int64]) -> pa.RecordBatch:
     """Rows of a batch with columns of any type: Arrow takes none of views and of runs, and of nothing that holds some.
-    Indices must be rows of the batch.
+    Indices must be rows of the batch. Raises as `take`.
     """
+    for column in batch.columns:
+        check_capacity(column, indices)
     try:
         return batch.take(pa.array(indices))
     except pa.ArrowNotImplementedError:

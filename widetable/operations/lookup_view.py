@@ -29,6 +29,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.row_batch import without_columns
 from widetable.format.row_budget import RowBudget
 from widetable.kernels.gather import take
+from widetable.kernels.take_capacity import check_capacity
 from widetable.lsm.file_rows import Found
 from widetable.merge.numbered_merge import NumberedRows, merge_numbered
 from widetable.operations.asked_keys import AskedKeys, Numbers, asked_keys
@@ -335,6 +336,8 @@ def _are_all(places: Numbers, rows: int) -> bool:
 def _take_few(rows: pa.RecordBatch, places: Numbers) -> list[pa.Array]:
     """All columns in one call, whose fixed cost is what counts."""
     with _fitting("one of its columns", places):
+        for column in rows.columns:
+            check_capacity(column, places)
         columns: list[pa.Array] = pc.take(rows, pa.array(places, mask=places < 0)).columns
     return columns
 

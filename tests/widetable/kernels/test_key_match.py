@@ -35,7 +35,9 @@ def _pairs_by_search(
 ) -> tuple[list[int], list[int]]:
     """The twin: the lanes of a row as one big number, and numpy's binary search."""
     lanes = key_lanes([pa.chunked_array([a, b]) for a, b in zip(keys, rows, strict=True)])
-    numbers = np.array([int.from_bytes(row.astype(">u8").tobytes()) for row in lanes], object)
+    numbers = np.array(
+        [int.from_bytes(row.astype(">u8").tobytes(), "big") for row in lanes], object
+    )
     count = len(keys[0])
     hits: list[int] = []
     positions: list[int] = []
