@@ -8,13 +8,13 @@ import pickle
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 
 import pytest
 
 from tests.hdfs.hdfs_server import NEEDS_HDFS
+from tests.object_stores.test_more_stores import one_of_many
 from tests.patience import wait_for
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.hdfs import HdfsFileIO
@@ -25,24 +25,6 @@ pytestmark = NEEDS_HDFS
 
 def names(file_io: HdfsFileIO, path: str) -> list[str]:
     return [entry.name for entry in file_io.list(path)]
-
-
-def one_of_many(take: Callable[[bytes], bool]) -> list[bytes]:
-    """Who got True."""
-    barrier = threading.Barrier(8)
-    won: list[bytes] = []
-
-    def one(data: bytes) -> None:
-        barrier.wait()
-        if take(data):
-            won.append(data)
-
-    threads = [threading.Thread(target=one, args=(b"%d" % number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return won
 
 
 def test_publish_makes_a_file_once(file_io: HdfsFileIO, place: str) -> None:
@@ -194,6 +176,32 @@ def test_a_publish_whose_answer_got_lost_is_ours_if_it_was_done(
                 file_io.publish(path, b"ours")
     assert names(file_io, place) == (["snapshot-1"] if is_done else [])
     assert file_io.publish(path, b"theirs") is not is_done
+
+
+def test_a_rename_that_is_done_late_is_ours(
+    file_io: HdfsFileIO, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had no answer in time, and is carried out while we look whether it was."""
+    path = f"{place}/snapshot-1"
+    hdfs, late = file_io._client.hdfs, list[tuple[str, str]]()
+
+    class Late:
+        def __getattr__(self, name: str) -> object:
+            return getattr(hdfs, name)
+
+        def rename(self, source: str, target: str) -> None:
+            late.append((source, target))
+            raise OSError("timed out")
+
+        def delete(self, key: str) -> bool:
+            while late:
+                hdfs.rename(*late.pop())
+            return bool(hdfs.delete(key))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(file_io._client, "_client", Late())
+        assert file_io.publish(path, b"ours")
+    assert names(file_io, place) == ["snapshot-1"]
 
 
 def test_a_directory_that_goes_meanwhile_is_no_publish(

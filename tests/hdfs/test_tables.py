@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
-import subprocess
-import sys
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,7 @@ import widetable as wt
 import widetable_spark
 from tests.conformance import PASSED, load_cases, run_case
 from tests.hdfs.hdfs_server import NEEDS_HDFS
-from tests.object_stores.test_tables import VECTORS, WRITER, create, run_of_operations
+from tests.object_stores.test_tables import VECTORS, create, run_of_operations, writers
 from widetable.cli.app import main
 
 pytestmark = NEEDS_HDFS
@@ -47,28 +44,9 @@ def test_conformance(place: str, case: dict[str, Any]) -> None:
     assert outcome.verdict == PASSED, outcome.detail
 
 
-@contextlib.contextmanager
-def writers(path: str, commits: int, count: int) -> Iterator[list[Any]]:
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, path, str(user), str(commits)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for user in range(1, count + 1)
-    ]
-    try:
-        yield started
-    finally:
-        for each in started:
-            each.kill()
-            each.communicate()
-
-
 def test_no_commit_of_many_writers_is_lost_or_doubled(place: str) -> None:
     table = create(place)
-    with writers(table.path, 6, 4) as started:
+    with writers(table.path, 6, 4, {}) as started:
         ends = [each.communicate() for each in started]
         assert [each.returncode for each in started] == [0] * 4, ends
     found = {row["k"]: row["a"] for row in table.scan(columns=["k", "a"]).to_arrow().to_pylist()}
@@ -83,7 +61,7 @@ def test_no_commit_of_many_writers_is_lost_or_doubled(place: str) -> None:
 def test_what_killed_writers_said_is_there(place: str, rng: random.Random) -> None:
     table = create(place)
     said: dict[int, int] = {}
-    with writers(table.path, 100, 3) as started:
+    with writers(table.path, 100, 3, {}) as started:
         for user, each in enumerate(started, 1):
             for _ in range(rng.randrange(1, 4)):
                 said[user] = int(each.stdout.readline())

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -95,11 +95,14 @@ def test_conformance(proxy: FaultyProxy, place: str, case: dict[str, Any]) -> No
 
 
 @contextlib.contextmanager
-def writers(port: int, path: str, commits: int, count: int) -> Iterator[list[Any]]:
+def writers(
+    path: str, commits: int, count: int, variables: Mapping[str, str]
+) -> Iterator[list[Any]]:
+    """variables: of their environment, beside this process's."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, path, str(user), str(commits)],
-            env={**os.environ, **environment(port)},
+            env={**os.environ, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -121,7 +124,7 @@ def test_no_commit_of_many_writers_is_lost_or_doubled_on_a_network_that_fails(
     table = create(place)
     faults = [fault for fault in Fault if fault is not Fault.LAX]
     proxy.plan = lambda method, path: rng.choice(faults) if rng.random() < 1 / 15 else None
-    with writers(proxy.server_port, table.path, 4, 3) as started:
+    with writers(table.path, 4, 3, environment(proxy.server_port)) as started:
         ends = [each.communicate() for each in started]
         assert [each.returncode for each in started] == [0, 0, 0], ends
     proxy.plan = lambda method, path: None
@@ -139,7 +142,7 @@ def test_what_killed_writers_said_is_there(
 ) -> None:
     table = create(place)
     said: dict[int, int] = {}
-    with writers(proxy.server_port, table.path, 100, 2) as started:
+    with writers(table.path, 100, 2, environment(proxy.server_port)) as started:
         for user, each in enumerate(started, 1):
             for _ in range(rng.randrange(1, 4)):
                 said[user] = int(each.stdout.readline())

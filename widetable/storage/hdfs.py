@@ -33,6 +33,7 @@ from widetable.storage.hdfs_client import hdfs_client, root_of
 from widetable.storage.leftover import delete_leftover
 from widetable.storage.local_turn import turn_of_name
 from widetable.storage.ranged_input import RangedInput
+from widetable.storage.replace_in_steps import replace_in_steps
 
 T = TypeVar("T")
 
@@ -93,14 +94,7 @@ class HdfsFileIO:
             self._put_in_place(temporary, path, path)
 
     def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
-        try:
-            is_there = self.read(path) == held
-        except NotFoundError:
-            return False
-        if not is_there:
-            return False
-        self.delete(path)  # or another has, meanwhile: of those who publish then, one can
-        return self.publish(path, data)
+        return replace_in_steps(self, path, held, data)
 
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
         temporary = self._temporary(target)
@@ -252,8 +246,7 @@ class HdfsFileIO:
         try:
             self._asked(temporary, lambda hdfs, key: hdfs.rename(key, to), path)
         except WidetableError:
-            if self.exists(temporary):
-                delete_leftover(self, temporary)
+            if self.delete(temporary):  # in one step: it was not renamed, and will not be
                 if self.exists(path):
                     return False
                 raise

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.storage.path_below import path_below
 from widetable.storage.store_client import check_not_forked
 
 T = TypeVar("T")
@@ -77,14 +78,7 @@ class HdfsClient:
 
     def key(self, path: str) -> str:
         """The path within HDFS. Raises InvalidError for what can be none."""
-        if path != self._root and not path.startswith(f"{self._root}/"):
-            raise InvalidError(
-                f"path {path!r}",
-                found="another place",
-                expected=f"a path below {self._root}",
-                action="Open the other file system by its own URL.",
-            )
-        key = path[len(self._root) :] or "/"
+        key = path_below(self._root, path) or "/"
         if key != "/" and not all(map(_is_name, key[1:].split("/"))):
             raise InvalidError(
                 repr(path),

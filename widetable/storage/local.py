@@ -21,6 +21,7 @@ import pyarrow as pa
 from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.file_io import FileStatus
 from widetable.storage.local_turn import turn
+from widetable.storage.replace_in_steps import replace_in_steps
 
 T = TypeVar("T")
 # What says that there is no such file; every other error says nothing of it.
@@ -72,14 +73,7 @@ class LocalFileIO:
                 self._sync_dir(path)
 
     def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
-        try:
-            is_there = self.read(path) == held
-        except NotFoundError:
-            return False
-        if not is_there:
-            return False
-        self.delete(path)  # or another has, meanwhile: of those who publish then, one can
-        return self.publish(path, data)
+        return replace_in_steps(self, path, held, data)
 
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
         """Where the system refuses it (a file of another user, too many names), the bytes are copied."""

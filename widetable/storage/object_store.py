@@ -36,6 +36,7 @@ from widetable.errors import InvalidError, NotFoundError, StorageError, Unsuppor
 from widetable.storage.bucket import bucket_of
 from widetable.storage.file_io import FileStatus
 from widetable.storage.local_turn import turn_of_name
+from widetable.storage.path_below import path_below
 from widetable.storage.ranged_input import RangedInput
 from widetable.storage.storage_options import AZURE, StorageOptions, options_of_the_file
 from widetable.storage.store_client import store_client
@@ -298,14 +299,7 @@ class ObjectStoreFileIO:
             return False
 
     def _key(self, path: str) -> str:
-        if path != self._root and not path.startswith(f"{self._root}/"):
-            raise InvalidError(
-                f"path {path!r}",
-                found="another place",
-                expected=f"a path below {self._root}",
-                action="Open the other bucket by its own URL.",
-            )
-        return path[len(self._root) + 1 :]
+        return path_below(self._root, path)[1:]
 
     def _mapped_errors(self, path: str) -> AbstractContextManager[None]:
         return self._client.mapped_errors(path)

@@ -1,0 +1,21 @@
+"""`FileIO.replace_if` of a storage that puts nothing on a condition on what is there: a look, a removal, a publish.
+
+Raises what these raise.
+"""
+
+from __future__ import annotations
+
+from widetable.errors import NotFoundError
+from widetable.storage.file_io import FileIO
+
+
+def replace_in_steps(file_io: FileIO, path: str, held: bytes, data: bytes) -> bool:
+    """Of two at the same moment both may get True."""
+    try:
+        is_there = file_io.read(path) == held
+    except NotFoundError:
+        return False
+    if not is_there:
+        return False
+    file_io.delete(path)  # or another has, meanwhile: of those who publish then, one can
+    return file_io.publish(path, data)
