@@ -87,7 +87,7 @@ class KeyColumns:
             for part in _parts(kind, first)
         ]
         offsets = rows.layout.offsets
-        self._words = any_words(rows.data)
+        self._words = rows.words
         self._columns = np.array([part[:3] for part in parts], np.int64).T.copy()
         values = offsets[[part.values for part in parts]]
         shifts = np.array([[part.shift] for part in parts], np.int64)

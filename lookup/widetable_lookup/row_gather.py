@@ -93,8 +93,11 @@ def locate_bytes(
     positions: Positions,
     first: Positions,
     end: Positions,
-) -> None:
-    """Where the values of one column lie in the file: first[n] and end[n]. offset_bases counts 32-bit items."""
+) -> int:
+    """Where the values of one column lie in the file: first[n] and end[n]; how many bytes they are together.
+    offset_bases counts 32-bit items.
+    """
+    size = 0
     for batch in range(len(offset_bases)):
         base = offset_bases[batch] - starts[batch]
         data = data_bases[batch]
@@ -102,6 +105,8 @@ def locate_bytes(
             at = base + positions[i]
             first[i] = data + offsets[at]
             end[i] = data + offsets[at + 1]
+            size += end[i] - first[i]
+    return size
 
 
 @kernel

@@ -115,10 +115,14 @@ def buffer_count(kind: pa.DataType) -> int:
 
 @dataclass(frozen=True)
 class _Group:
-    """Columns that are gathered by one call. columns: numbers in the result; buffers: their first ones."""
+    """Columns that are gathered by one call. columns: numbers in the result; buffers: their first ones; bits, values:
+    int64[columns, batches], where validity and values begin.
+    """
 
     columns: tuple[int, ...]
     buffers: tuple[int, ...]
+    bits: Bases
+    values: Bases
     width_bits: int
 
 
@@ -142,6 +146,8 @@ class RowMap:
         self._path = path
         self._schema = schema
         self.data = _map(path)
+        self.words = any_words(self.data)
+        self._items = {width: _items(self.data, width) for width in _UNSIGNED}
         self.layout = layout
         self.pages = _checked_pages(path, self.data, checks, layout)
         counts = [buffer_count(kind) for kind in schema.types]
@@ -171,9 +177,7 @@ class RowMap:
 
     def items(self, width_bits: int) -> npt.NDArray[Any]:
         """The file as unsigned numbers of a width."""
-        size = width_bits // 8
-        whole = self.data[: len(self.data) // size * size]
-        return whole.view(_UNSIGNED[width_bits])
+        return self._items[width_bits]
 
     def choose(self, names: Sequence[str]) -> ColumnChoice:
         """Which calls gather these columns. Made once for many `take`s."""
@@ -193,7 +197,12 @@ class RowMap:
                 by_width.setdefault(kind.bit_width, []).append(column)
 
         def group(columns: Sequence[int], width_bits: int = 0) -> _Group:
-            return _Group(tuple(columns), tuple(firsts[column] for column in columns), width_bits)
+            buffers = [firsts[column] for column in columns]
+            first = np.array(buffers, np.int64)
+            offsets = self.layout.offsets
+            # Nested columns may have one buffer, and nobody asks where their values begin.
+            values = offsets[np.minimum(first + 1, len(offsets) - 1)]
+            return _Group(tuple(columns), tuple(buffers), offsets[first], values, width_bits)
 
         fixed = tuple(group(columns, width) for width, columns in sorted(by_width.items()))
         return ColumnChoice(types, fixed, group(of_bytes), group(nested), group(nullable))
@@ -226,17 +235,18 @@ class RowMap:
         self, group: _Group, positions: Positions, cuts: Positions
     ) -> dict[int, tuple[pa.Buffer | None, int]]:
         """Bitmap and number of nulls, by column."""
-        bits, ones = self._take_bits(group, 0, positions, cuts)
-        nulls = len(positions) - ones
+        if not group.columns:
+            return {}
+        bits, ones = self._take_bits(group.bits, positions, cuts)
+        nulls = (len(positions) - ones).tolist()
         return {
-            column: (pa.py_buffer(bits[number]) if nulls[number] else None, int(nulls[number]))
-            for number, column in enumerate(group.columns)
+            column: (pa.py_buffer(bits[number]) if count else None, count)
+            for number, (column, count) in enumerate(zip(group.columns, nulls, strict=True))
         }
 
     def _take_bits(
-        self, group: _Group, buffer: int, positions: Positions, cuts: Positions
+        self, bases: Bases, positions: Positions, cuts: Positions
     ) -> tuple[Bytes, npt.NDArray[np.int64]]:
-        bases = self.layout.offsets[np.array(group.buffers, np.int64) + buffer]
         starts = self.layout.starts
         self.pages.check_values(bases, starts, positions, stride_bits=1, span_bits=1)
         bits = np.zeros((len(bases), (len(positions) + 7) // 8), np.uint8)
@@ -248,24 +258,22 @@ class RowMap:
         """One row of the result per column: its values, or its bits."""
         width_bits = group.width_bits
         if width_bits == 1:
-            return self._take_bits(group, 1, positions, cuts)[0]
-        bases = self.layout.offsets[np.array(group.buffers, np.int64) + 1]
-        starts = self.layout.starts
+            return self._take_bits(group.values, positions, cuts)[0]
+        bases, starts = group.values, self.layout.starts
         self.pages.check_values(
             bases, starts, positions, stride_bits=width_bits, span_bits=width_bits
         )
         items = max(1, width_bits // 64)
         source = self.items(width_bits // items)
         out = np.empty((len(bases), len(positions) * items), source.dtype)
-        bases = bases // source.dtype.itemsize
-        gather_values(source, bases, starts, cuts, positions, items, out)
+        gather_values(source, bases // source.dtype.itemsize, starts, cuts, positions, items, out)
         return out
 
     def locate(
         self, buffer: int, positions: Positions, cuts: Positions | None = None
-    ) -> tuple[Positions, Positions]:
-        """Where the values of a column of bytes lie; their offsets and they themselves are checked. cuts: of the
-        positions, where they are known.
+    ) -> tuple[Positions, Positions, int]:
+        """Where the values of a column of bytes lie, and the bytes of all; their offsets and they themselves are
+        checked. cuts: of the positions, where they are known.
         """
         starts, offsets = self.layout.starts, self.layout.offsets
         bases = offsets[buffer + 1]
@@ -276,9 +284,9 @@ class RowMap:
         data_bases = np.maximum(offsets[buffer + 2], 0)
         items = self.items(32).view(np.int32)
         cuts = self._cuts(positions) if cuts is None else cuts
-        locate_bytes(items, bases // 4, data_bases, starts, cuts, positions, first, end)
+        size = locate_bytes(items, bases // 4, data_bases, starts, cuts, positions, first, end)
         self.pages.check_ranges(first, end)
-        return first, end
+        return first, end, size
 
     def _cuts(self, positions: Positions) -> Positions:
         """Which of the positions lie in each batch."""
@@ -287,8 +295,7 @@ class RowMap:
     def _take_bytes(
         self, buffer: int, positions: Positions, cuts: Positions
     ) -> tuple[npt.NDArray[np.int32], Bytes]:
-        first, end = self.locate(buffer, positions, cuts)
-        size = int(end.sum() - first.sum())
+        first, end, size = self.locate(buffer, positions, cuts)
         if size > _MAX_COLUMN_BYTES:
             raise InvalidError(
                 "lookup",
@@ -298,7 +305,7 @@ class RowMap:
             )
         offsets = np.empty(len(positions) + 1, np.int32)
         values = np.empty(size + SPARE_BYTES, np.uint8)
-        copy_bytes(any_words(self.data), first, end, offsets, any_words(values))
+        copy_bytes(self.words, first, end, offsets, any_words(values))
         return offsets, values[:size]
 
     def _take_nested(self, kind: pa.DataType, buffer: int, positions: Positions) -> pa.Array:
@@ -349,6 +356,11 @@ def _rebuilt(kind: pa.DataType, rows: int, buffers: Iterator[pa.Buffer | None]) 
         return pa.Array.from_buffers(kind, rows, [*own, offsets], children=children)
     own += [next(buffers) or _NOTHING for _ in range(buffer_count(kind) - 1)]
     return pa.Array.from_buffers(kind, rows, own)
+
+
+def _items(data: Bytes, width_bits: int) -> npt.NDArray[Any]:
+    size = width_bits // 8
+    return data[: len(data) // size * size].view(_UNSIGNED[width_bits])
 
 
 def _map(path: str) -> Bytes:

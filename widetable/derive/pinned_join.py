@@ -31,7 +31,7 @@ from widetable.errors import NotFoundError
 from widetable.format.row_budget import BATCH_BYTES, RowBudget, memory_bytes, row_bytes, rows_within
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.gather import take_rows
-from widetable.kernels.take_capacity import check_capacity
+from widetable.kernels.take_capacity import check_capacity_of_rows
 from widetable.operations.kept_lookups import KeptLookups, PinnedSnapshot
 from widetable.operations.lookup_view import Matches, TooManyBytesError
 from widetable.row_kind import is_retraction
@@ -358,8 +358,7 @@ def _taken(
     nowhere = places < 0
     at = pa.array(places, mask=nowhere) if nowhere.any() else pa.array(places)
     try:
-        for column in rows.columns:
-            check_capacity(column, places)
+        check_capacity_of_rows(rows, places)
         left = take_rows(batch, lefts).columns
         added = [one_array(column.take(at)) for column in rows.columns]
     except pa.ArrowInvalid:

@@ -23,7 +23,7 @@ from widetable.kernels.arrow_buffers import (
     one_array,
 )
 from widetable.kernels.jit import kernel
-from widetable.kernels.take_capacity import check_capacity
+from widetable.kernels.take_capacity import check_capacity, check_capacity_of_rows
 
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 # What Arrow takes instead of views.
@@ -54,8 +54,7 @@ def take_rows(batch: pa.RecordBatch, indices: npt.NDArray[np.int64]) -> pa.Recor
     """Rows of a batch with columns of any type: Arrow takes none of views and of runs, and of nothing that holds some.
     Indices must be rows of the batch. Raises as `take`.
     """
-    for column in batch.columns:
-        check_capacity(column, indices)
+    check_capacity_of_rows(batch, indices)
     try:
         return batch.take(pa.array(indices))
     except pa.ArrowNotImplementedError:

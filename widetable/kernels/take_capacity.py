@@ -32,6 +32,15 @@ def check_capacity(
         raise pa.ArrowInvalid("Take operation overflowed binary array capacity")
 
 
+def check_capacity_of_rows(
+    rows: pa.RecordBatch | pa.Table, indices: npt.NDArray[np.int64], arrow: int = _ARROW
+) -> None:
+    """The same for all columns."""
+    if arrow < _SAYS_SO:
+        for column in rows.columns:
+            check_capacity(column, indices, arrow)
+
+
 def _has_text(kind: pa.DataType) -> bool:
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return True

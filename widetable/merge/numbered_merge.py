@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.format.row_batch import in_schema_order
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.merge.engine import MergeEngine, plan_of
@@ -38,16 +37,15 @@ def merge_numbered(
     runs: Sequence[Sequence[NumberedRows]],
     schema: TableSchema,
     engine: MergeEngine,
-    columns: Sequence[str],
+    names: Sequence[str],
     below: Sequence[str] = (),
     full_runs: int = 0,
 ) -> list[NumberedRows]:
-    """The rows that are there, in pieces, by number, with these columns at least. runs: oldest first, with
-    `engine.needed_columns(schema, columns)` as far as files have them; the numbers of a run ascend. below: key columns
-    that tell keys of one number apart; then a number has all its keys, in their order. full_runs: so many, the oldest,
-    are at level >= 1.
+    """The rows that are there, in pieces, by number, with these columns at least. names: in the table's order. runs:
+    oldest first, with `engine.needed_columns(schema, names)` as far as files have them; the numbers of a run ascend.
+    below: key columns that tell keys of one number apart; then a number has all its keys, in their order. full_runs: so
+    many, the oldest, are at level >= 1.
     """
-    names = in_schema_order(schema, columns)
     found = [each for run in runs for each in run]
     is_one_run = sum(map(bool, runs)) <= 1
     if not found or (is_one_run and not below and all(_stands(each, names) for each in found)):
@@ -72,5 +70,5 @@ def _stands(found: NumberedRows, names: Sequence[str]) -> bool:
     """Whether each row is alone, and there, with these columns."""
     if not set(names) <= set(found.rows.schema.names):
         return False
-    kinds = fixed_values(found.rows.column(VALUE_KIND), np.dtype(np.int8))
-    return not is_retraction(kinds).any() and bool((np.diff(found.numbers) > 0).all())
+    kinds, numbers = fixed_values(found.rows.column(VALUE_KIND), np.int8), found.numbers
+    return not is_retraction(kinds).any() and bool((numbers[1:] > numbers[:-1]).all())

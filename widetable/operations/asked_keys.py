@@ -51,29 +51,34 @@ def asked_keys(
     given: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None = None
 ) -> AskedKeys:
     """buckets_in: where the table's own number of buckets does not say it (bucket_choice)."""
-    present = np.ones(given.num_rows, np.bool_)
-    for column in given.columns:
-        if column.null_count:
-            present &= column.is_valid().to_numpy(zero_copy_only=False)
-    numbers = np.flatnonzero(present)
+    numbers = _without_nulls(given)
     rows = given if len(numbers) == given.num_rows else given.take(pa.array(numbers))
     bucketed = _bucketed(rows, schema, buckets_in)
     names = [name for name in schema.trimmed_primary_key if name in given.schema.names]
     lanes = key_lanes([pa.array(bucketed.numbers), *(rows.column(name) for name in names)])
     order = sort_order(lanes, np.zeros(len(lanes), np.int64))
-    first = int(np.searchsorted(bucketed.numbers[order], 0))  # those of no bucket come before
-    order, lanes = order[first:], lanes
+    order = order[bucketed.numbers[order].searchsorted(0) :]  # those of no bucket come before
     starts = group_starts(lanes, order)
     firsts = order[starts[:-1]]
     places = np.full(given.num_rows, -1, np.int64)
     places[numbers[order]] = np.repeat(np.arange(len(firsts)), np.diff(starts))
-    cuts = np.flatnonzero(np.diff(bucketed.numbers[firsts], prepend=-1))
+    held = bucketed.numbers[firsts]
+    cuts = np.append(0, (held[1:] != held[:-1]).nonzero()[0] + 1) if len(held) else firsts
     return AskedKeys(
         rows.select(names).take(pa.array(firsts)),
         tuple(bucketed.bucket(row) for row in firsts[cuts].tolist()),
         np.append(cuts, len(firsts)),
         places,
     )
+
+
+def _without_nulls(given: pa.RecordBatch) -> Numbers:
+    """Which keys have all columns."""
+    present = np.ones(given.num_rows, np.bool_)
+    for column in given.columns:
+        if column.null_count:
+            present &= column.is_valid().to_numpy(zero_copy_only=False)
+    return present.nonzero()[0]
 
 
 def _bucketed(rows: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None) -> _Bucketed:

@@ -39,15 +39,12 @@ class BucketRows:
         self._runs: list[RunRows] = []
         # Of the runs, those at level >= 1; the others are at level 0.
         self.levels = 0
+        # Of a row in the data files, in the widest of them.
+        self.row_bytes = 0.0
 
     @property
     def open_files(self) -> int:
         return 0 if self._files is None else len(self._files)
-
-    @property
-    def row_bytes(self) -> float:
-        """Of a row in the data files, in the widest of them."""
-        return max((file.file_size / max(file.row_count, 1) for file in self._live), default=0.0)
 
     def move(self, live: Sequence[DataFileMeta]) -> None:
         """These are its files from now on; open ones that are among them stay open."""
@@ -65,6 +62,7 @@ class BucketRows:
         newest_first = levels_of(live, table.options).sorted_runs()
         self._runs = [RunRows(self._files, run, schema) for run in reversed(newest_first)]
         self.levels = sum(run.level > 0 for run in newest_first)
+        self.row_bytes = max((f.file_size / max(f.row_count, 1) for f in live), default=0.0)
         self._live = frozenset(live)
 
     def find(self, keys: pa.RecordBatch, expected_keys: int, threads: int = 1) -> list[list[Found]]:

@@ -26,10 +26,10 @@ from widetable.commit.live_files import LiveFiles
 from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.row_batch import without_columns
+from widetable.format.row_batch import in_schema_order, without_columns
 from widetable.format.row_budget import RowBudget
 from widetable.kernels.gather import take
-from widetable.kernels.take_capacity import check_capacity
+from widetable.kernels.take_capacity import check_capacity_of_rows
 from widetable.lsm.file_rows import Found
 from widetable.merge.numbered_merge import NumberedRows, merge_numbered
 from widetable.operations.asked_keys import AskedKeys, Numbers, asked_keys
@@ -96,12 +96,16 @@ class LookupView:
         self.schema: Final[TableSchema] = chosen.state.schema
         self._buckets_in = bucket_choice(chosen, live_files)
         self._columns = self.schema.chosen(columns)
+        self._merged = in_schema_order(self.schema, self._columns)
         fields = self.schema.arrow_schema(self._columns)
         self.arrow_schema: Final = pa.schema([field.with_nullable(True) for field in fields])
+        self._required = [number for number, field in enumerate(fields) if not field.nullable]
         self._live_files = live_files
         self._caches = caches_of(chosen.state)
         # None: the bucket has no files. The least recently used come first.
         self._buckets: OrderedDict[BucketId, BucketRows | None] = OrderedDict()
+        # Files that are open, in all buckets.
+        self._open = 0
         self._budget = RowBudget(_PIECE_BYTES)
 
     def lookup(self, keys: Any) -> pa.Table:
@@ -113,7 +117,7 @@ class LookupView:
         asked = self._asked(given)
         row_of = np.full(asked.keys.num_rows + 1, -1, np.int64)  # the last one for keys of no row
         batches, count = [], 0
-        for numbers, rows in self._found(asked, self._columns, ()):
+        for numbers, rows in self._found(asked, ()):
             row_of[numbers] = np.arange(count, count + len(numbers))
             count += len(numbers)
             batches.append(rows)
@@ -138,7 +142,7 @@ class LookupView:
         below = [name for name in schema.trimmed_primary_key if name not in given.schema.names]
         numbers = [np.empty(0, np.int64)]
         batches = []
-        for part in self._found(asked, self._columns, below):
+        for part in self._found(asked, below):
             numbers.append(part.numbers)
             batches.append(part.rows)
             if limit_per_key is not None:
@@ -160,6 +164,7 @@ class LookupView:
                     rows.move(live[bucket])
                     self._buckets[bucket] = rows
                     del old._buckets[bucket]
+                    self._open += rows.open_files
         old.close()
 
     def with_nothing_open(self) -> LookupView:
@@ -172,13 +177,12 @@ class LookupView:
             if rows is not None:
                 rows.close()
         self._buckets.clear()
+        self._open = 0
 
     def _asked(self, given: pa.RecordBatch) -> AskedKeys:
         return asked_keys(given, self.schema, self._buckets_in)
 
-    def _found(
-        self, asked: AskedKeys, columns: Sequence[str], below: Sequence[str]
-    ) -> Iterator[NumberedRows]:
+    def _found(self, asked: AskedKeys, below: Sequence[str]) -> Iterator[NumberedRows]:
         """The rows that are there, by the numbers of their keys, piece by piece. below: key columns that are not asked
         for.
         """
@@ -188,6 +192,7 @@ class LookupView:
         with files_of(self.chosen.state, snapshot.id):
             all_work = self._work(asked)
             used = [work.bucket for work in all_work]
+            self._open -= sum(bucket.open_files for bucket in used)
             budget = RowBudget(_PIECE_BYTES, _FIRST_PREFIXES) if below else self._budget
             widest = max((work.bucket.row_bytes for work in all_work), default=0.0)
             self._budget.expect(_EXPANSION * widest)
@@ -199,10 +204,11 @@ class LookupView:
                         for each in chain.from_iterable(found):
                             budget.saw(each.rows, keys if below else each.rows.num_rows)
                     engine = self.chosen.state.engine
-                    yield from merge_numbered(found, schema, engine, columns, below, full_runs)
+                    yield from merge_numbered(found, schema, engine, self._merged, below, full_runs)
             finally:
                 for bucket in used:
                     bucket.end_call()
+                self._open += sum(bucket.open_files for bucket in used)
                 self._close_some()
 
     def _in_runs(
@@ -269,16 +275,16 @@ class LookupView:
 
     def _close_some(self) -> None:
         """The least recently used files, where there are too many; they are opened again when keys come."""
-        left = sum(rows.open_files for rows in self._buckets.values() if rows is not None)
         for rows in self._buckets.values():
-            if left <= _MOST_OPEN:
+            if self._open <= _MOST_OPEN:
                 break
             if rows is not None:
-                left -= rows.open_files
+                self._open -= rows.open_files
                 rows.close()
         while len(self._buckets) > _MOST_BUCKETS:
             _, rows = self._buckets.popitem(last=False)
             if rows is not None:
+                self._open -= rows.open_files
                 rows.close()
 
     def _rows(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
@@ -294,13 +300,25 @@ class LookupView:
         schema = self.arrow_schema
         if not schema.names:
             return pa.Table.from_batches([without_columns(len(places))])
-        if len(batches) == 1 and _are_all(places, batches[0].num_rows):
-            columns = batches[0].select(schema.names).columns
-        elif len(batches) == 1 and len(places) <= _FEW:
-            columns = _take_few(batches[0].select(schema.names), places)
-        else:
-            columns = [_column(batches, field, places) for field in schema]
+        if len(batches) == 1 and len(places) <= _FEW:
+            rows = batches[0].select(schema.names)
+            if not _are_all(places, rows.num_rows):
+                rows = _take_few(rows, places)
+            return self._nullable(rows)
+        columns = [_column(batches, field, places) for field in schema]
         return pa.Table.from_arrays(columns, schema=schema)
+
+    def _nullable(self, rows: pa.RecordBatch) -> pa.Table:
+        """The rows with our schema. A table of twenty columns costs ten times as much to make from arrays as from a
+        batch, so only those columns are touched that rows have as not null.
+        """
+        schema = self.arrow_schema
+        table = pa.Table.from_batches([rows])
+        for number in self._required:
+            table = table.set_column(number, schema.field(number), table.column(number))
+        if not table.schema.equals(schema, check_metadata=True):
+            return pa.Table.from_arrays(rows.columns, schema=schema)
+        return table
 
 
 def _pieces(all_work: Sequence[_Work], budget: RowBudget) -> Iterator[list[_Work]]:
@@ -333,13 +351,11 @@ def _are_all(places: Numbers, rows: int) -> bool:
     return len(places) == rows and bool((places == np.arange(rows)).all())
 
 
-def _take_few(rows: pa.RecordBatch, places: Numbers) -> list[pa.Array]:
+def _take_few(rows: pa.RecordBatch, places: Numbers) -> pa.RecordBatch:
     """All columns in one call, whose fixed cost is what counts."""
     with _fitting("one of its columns", places):
-        for column in rows.columns:
-            check_capacity(column, places)
-        columns: list[pa.Array] = pc.take(rows, pa.array(places, mask=places < 0)).columns
-    return columns
+        check_capacity_of_rows(rows, places)
+        return pc.take(rows, pa.array(places, mask=places < 0))
 
 
 def _column(batches: Sequence[pa.RecordBatch], field: pa.Field, places: Numbers) -> pa.Array:
