@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 import widetable as wt
@@ -17,6 +18,7 @@ from benchmarks.harness import Row, Size
 from benchmarks.scale.asked_requests import CountingProxy, counting_store
 from benchmarks.scale.costs import Requests
 from benchmarks.scale.prices import CLOUD
+from benchmarks.wide_rows import wide_rows, wide_schema
 from tests.object_stores.s3_server import BUCKET
 from widetable.write.commit_message import CommitMessage
 
@@ -31,11 +33,12 @@ _OPTIONS = {
 }
 _MOST_OF_COMMIT, _MOST_OF_LOOKUP = 8, 0
 _TIMES = 3
+_WIDE_ROWS = {Size.FULL: 600_000, Size.SHORT: 100_000, Size.TINY: 1_000}
 
 
 def run(size: Size) -> list[Row]:
     with counting_store() as counter:
-        rows = _rows(_Operations(counter))
+        rows = _rows(_Operations(counter, _WIDE_ROWS[size]))
     for row in rows:
         row.ok = row.ok if size is Size.FULL else None
     return rows
@@ -44,11 +47,13 @@ def run(size: Size) -> list[Row]:
 class _Operations:
     """On a table of its own."""
 
-    def __init__(self, counter: CountingProxy) -> None:
+    def __init__(self, counter: CountingProxy, wide_rows: int) -> None:
         self._counter = counter
+        self._wide_rows = wide_rows
         catalog = wt.Catalog(f"s3://{BUCKET}/{uuid.uuid4().hex}")
         self.table = catalog.create_table("db.t", _COLUMNS, primary_key=["k"], options=_OPTIONS)
         self._number = 0
+        self._wide: wt.Table | None = None
 
     def data(self) -> pa.Table:
         self._number += 1
@@ -95,6 +100,19 @@ class _Operations:
     def scan(self) -> Requests:
         return self.counted(lambda: self.table.scan().to_arrow())
 
+    def wide_scan(self, columns: list[str] | None) -> Requests:
+        """Of one file of 20 columns; of 40 MB and eight row groups in full size."""
+        if self._wide is None:
+            schema = wide_schema(20)
+            url = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+            self._wide = wt.Catalog(url).create_table(
+                "db.wide", schema, primary_key=["k"], options={"bucket": "1"}
+            )
+            self._wide.write(wide_rows(schema, np.arange(self._wide_rows), 3))
+            self._wide.compact(full=True)
+        scan = self._wide.scan(columns=columns)
+        return self.counted(lambda: scan.to_arrow())
+
     def lookup(self) -> Requests:
         return self.counted(lambda: self.table.lookup([1, 2, 3]))
 
@@ -113,6 +131,8 @@ def _rows(done: _Operations) -> list[Row]:
         _row("write into 2 buckets, 2 files", done.write()),
         _row("compaction of 2 buckets with lookup changelog", done.compaction()),
         _row("scan of 2 files", done.scan()),
+        _row("scan of 40 MB in a file, 20 columns", done.wide_scan(None)),
+        _row("scan of 3 of its columns", done.wide_scan(["k", "c3", "c12"])),
         _row("lookup of the newest rows, warm", done.lookup()),
         _row("lookup of a session, warm", done.session_lookup(), _MOST_OF_LOOKUP),
         _row("open a table", done.opening()),

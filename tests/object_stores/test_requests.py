@@ -7,13 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import widetable as wt
 from tests.object_stores.faulty_proxy import FaultyProxy
 from tests.object_stores.test_tables import create
-from widetable.storage import kept_inputs
+from widetable.storage import kept_inputs, ranged_input
 
 OPTIONS = {"write-only": "true", "changelog-producer": "none"}
 
@@ -157,3 +158,28 @@ def test_expiry_deletes_many_files_at_once_and_asks_for_none(
     )  # each snapshot and its note go alone
     assert not requests.of_data
     assert table.remove_orphan_files(older_than_millis=0).paths == ()
+
+
+def test_a_scan_of_many_columns_asks_for_them_together(
+    proxy: FaultyProxy, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranged_input, "_TAIL_BYTES", 64 << 10)
+    names = [f"c{number}" for number in range(40)]
+    schema = pa.schema(
+        [pa.field("k", pa.int64(), nullable=False), *((n, pa.int64()) for n in names)]
+    )
+    table = wt.Catalog(place).create_table(
+        "db.wide", schema, primary_key=["k"], options={"bucket": "1"}
+    )
+    values = np.random.default_rng(1).integers(
+        0, 1 << 62, (41, 20_000)
+    )  # 6.5 MB that nothing makes smaller
+    values[0] = np.arange(20_000)
+    table.write(pa.table([pa.array(each) for each in values], schema=schema))
+    with counted(proxy) as requests:
+        found = table.scan().to_arrow()
+    assert found.num_rows == 20_000
+    assert requests.of_data == 3  # the footer, and two parts of 4 MiB at most
+    with counted(proxy) as requests:
+        table.scan(columns=["k", "c3", "c30"]).to_arrow()
+    assert requests.of_data == 3  # the footer, what lies together, and one far behind

@@ -9,7 +9,7 @@ when they are read. Raises as `stored_file` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -48,6 +48,9 @@ class AvroDataFile:
         self.schema: Final = pa.schema([(field.name, field.arrow) for field in self._fields])
         file.check_names(self.schema.names)
         self.group_rows: Final = (file.meta.row_count,)
+
+    def expect(self, groups: Iterable[int], names: Sequence[str]) -> None:
+        """It is read whole."""
 
     def batches(
         self,

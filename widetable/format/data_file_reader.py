@@ -75,6 +75,9 @@ class DataFile:
         self._stored = stored
         self._table_schema = schema
         self._columns = tuple(columns)
+        names = tuple(c.file_name for c in columns if c.file_name is not None)
+        # A batch of no columns has no rows.
+        self._names: Final = names or (stored.schema.names[0],)
         self.columns: Final = tuple(c.name for c in columns[len(SYSTEM_FIELDS) :])
         self.schema: Final = row_batch_schema(schema, self.columns)
 
@@ -100,7 +103,10 @@ class DataFile:
         group_rows = self.row_group_rows
         budget = RowBudget(batch_bytes)
         starts = np.cumsum([0, *group_rows]).tolist()
-        for group in range(len(group_rows)) if row_groups is None else row_groups:
+        groups = range(len(group_rows)) if row_groups is None else row_groups
+        with mapped_errors(self._path):
+            self._stored.expect(groups, self._names)
+        for group in groups:
             left = group_rows[group]
             for batch in self._group_batches(group, batch_bytes, budget, use_threads=use_threads):
                 at = starts[group + 1] - left
@@ -124,9 +130,9 @@ class DataFile:
     def _group_batches(
         self, group: int, batch_bytes: int, budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        names = tuple(c.file_name for c in self._columns if c.file_name is not None)
-        names = names or (self._stored.schema.names[0],)  # a batch of no columns has no rows
-        found = self._stored.batches(group, names, batch_bytes, budget, use_threads=use_threads)
+        found = self._stored.batches(
+            group, self._names, batch_bytes, budget, use_threads=use_threads
+        )
         while True:
             with mapped_errors(self._path):
                 batch = next(found, None)

@@ -20,7 +20,7 @@ by those of the file. Raises as `stored_file` says.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -77,6 +77,9 @@ class OrcDataFile:
             ]
         )
         self.group_rows: Final = tuple(stripe.rows for stripe in self._tail.stripes)
+
+    def expect(self, groups: Iterable[int], names: Sequence[str]) -> None:
+        """Stripes are read whole, one after the other."""
 
     def batches(
         self,

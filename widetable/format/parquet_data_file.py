@@ -5,7 +5,7 @@ Source: format.md section 7. Raises as `stored_file` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -20,6 +20,8 @@ from widetable.format.row_budget import RowBudget, row_bytes, rows_within
 from widetable.format.row_group_width import Leaf, group_bytes, leaves_of
 from widetable.format.stored_file import FileToOpen
 from widetable.schema import TableSchema, file_column
+from widetable.storage.ranged_input import RangedFile
+from widetable.storage.read_ahead import Range
 from widetable.types import DataField, timestamp_unit
 
 _ARROW: Final = "parquet-cpp-arrow"
@@ -58,6 +60,11 @@ class ParquetDataFile:
     def group_rows(self) -> list[int]:
         metadata = self._parquet.metadata
         return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+    def expect(self, groups: Iterable[int], names: Sequence[str]) -> None:
+        if isinstance(self._file.source, RangedFile):
+            chunks = (self._chunks(group, names) for group in groups)
+            self._file.source.expect([each for found in chunks for each in found])
 
     def batches(
         self,
@@ -99,11 +106,8 @@ class ParquetDataFile:
 
     def _rows_at_once(self, group: int, names: Sequence[str], batch_bytes: int) -> int:
         """By what the footer says of a row group, and by its first rows where it does not say."""
-        names = tuple(names)
-        if names not in self._leaves:
-            self._leaves[names] = leaves_of(self._parquet.schema, frozenset(names))
         metadata = self._parquet.metadata
-        size = group_bytes(metadata, group, self._leaves[names], batch_bytes)
+        size = group_bytes(metadata, group, self._leaves_in(names), batch_bytes)
         width = size.bytes / max(metadata.row_group(group).num_rows, 1)
         if size.hidden:
             first = self._parquet.iter_batches(
@@ -111,6 +115,24 @@ class ParquetDataFile:
             )
             width += row_bytes(next(first))
         return rows_within(batch_bytes, width)
+
+    def _leaves_in(self, names: Sequence[str]) -> tuple[Leaf, ...]:
+        names = tuple(names)
+        if names not in self._leaves:
+            self._leaves[names] = leaves_of(self._parquet.schema, frozenset(names))
+        return self._leaves[names]
+
+    def _chunks(self, group: int, names: Sequence[str]) -> list[Range]:
+        """Where the column chunks lie."""
+        row_group = self._parquet.metadata.row_group(group)
+        chunks = [row_group.column(leaf.number) for leaf in self._leaves_in(names)]
+        # Some writers say 0 where there is no dictionary.
+        starts = [
+            min(c.dictionary_page_offset or c.data_page_offset, c.data_page_offset) for c in chunks
+        ]
+        return [
+            Range(at, at + c.total_compressed_size) for at, c in zip(starts, chunks, strict=True)
+        ]
 
 
 class _WideTimes:

@@ -8,7 +8,7 @@ Openers and the methods raise DamagedError and UnsupportedError naming the file,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,6 +77,10 @@ class StoredFile(Protocol):
     @property
     def group_rows(self) -> Sequence[int]:
         """How many rows each group has, in file order."""
+        ...
+
+    def expect(self, groups: Iterable[int], names: Sequence[str]) -> None:
+        """What will be read next, in this order: far files are fetched in few requests then."""
         ...
 
     def batches(

@@ -32,7 +32,7 @@ from widetable.storage.file_io import FileStatus
 from widetable.storage.hdfs_client import hdfs_client, root_of
 from widetable.storage.leftover import delete_leftover
 from widetable.storage.local_turn import turn_of_name
-from widetable.storage.ranged_input import RangedInput
+from widetable.storage.ranged_input import RangedFile, RangedInput
 from widetable.storage.replace_in_steps import replace_in_steps
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class HdfsFileIO:
             start = max(0, size - most)
             return range_of(start, size) if size else b"", size
 
-        return pa.PythonFile(RangedInput(tail, range_of), mode="r")
+        return RangedFile(RangedInput(tail, range_of))
 
     def open_output(self, path: str) -> pa.NativeFile:
         return pa.PythonFile(self._created(path, path), mode="w")

@@ -37,7 +37,7 @@ from widetable.storage.bucket import bucket_of
 from widetable.storage.file_io import FileStatus
 from widetable.storage.local_turn import turn_of_name
 from widetable.storage.path_below import path_below
-from widetable.storage.ranged_input import RangedInput
+from widetable.storage.ranged_input import RangedFile, RangedInput
 from widetable.storage.storage_options import AZURE, StorageOptions, options_of_the_file
 from widetable.storage.store_client import store_client
 
@@ -100,7 +100,7 @@ class ObjectStoreFileIO:
                 path, lambda: bytes(obs.get_range(store, key, start=start, end=end))
             )
 
-        return pa.PythonFile(RangedInput(tail, range_of), mode="r")
+        return RangedFile(RangedInput(tail, range_of))
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Nobody looks whether the object is there: names of data files are new by themselves."""

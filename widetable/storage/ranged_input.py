@@ -4,15 +4,20 @@
     │ ranges, each with read-ahead │ tail   │   the first request: it also tells the size; of a small object it is all
     └──────────────────────────────┴────────┘
 
-Readers of data files go through a column chunk front to back, so one range is kept; it is as long as what is asked for,
-and not less than `_AHEAD_BYTES`. Raises what these functions raise.
+What a reader announces (`RangedFile.expect`) comes in larger ranges, several at once (read_ahead). Of all else one
+range is kept, as readers go front to back; it is as long as what is asked for, and not less than `_AHEAD_BYTES`. Raises
+what these functions raise.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.storage.read_ahead import Range, RangeOf, ReadAhead
 
 _TAIL_BYTES: Final = 1 << 20
 _AHEAD_BYTES: Final = 1 << 20
@@ -21,10 +26,9 @@ _AHEAD_BYTES: Final = 1 << 20
 class RangedInput(io.RawIOBase):
     """tail: of at most so many bytes, and the size of all. range_of: the bytes from start to before end."""
 
-    def __init__(
-        self, tail: Callable[[int], tuple[bytes, int]], range_of: Callable[[int, int], bytes]
-    ) -> None:
+    def __init__(self, tail: Callable[[int], tuple[bytes, int]], range_of: RangeOf) -> None:
         super().__init__()
+        self.ahead: Final = ReadAhead(range_of)
         found, self._size = tail(_TAIL_BYTES)
         self._tail, self._range_of = memoryview(found), range_of
         self._range, self._range_start = memoryview(b""), 0
@@ -60,13 +64,33 @@ class RangedInput(io.RawIOBase):
         buffer[: len(found)] = found
         return len(found)
 
+    def close(self) -> None:
+        self.ahead.close()
+        super().close()
+
     def _bytes(self, start: int, size: int) -> memoryview:
         tail_start = self._size - len(self._tail)
         if start >= tail_start:
             return self._tail[start - tail_start :][:size]
+        found = self.ahead.read(start, start + size)
+        if found is not None:
+            return memoryview(found)
         at = start - self._range_start
         if not 0 <= at <= len(self._range) - size:
             end = min(self._size, start + max(size, _AHEAD_BYTES))
             self._range, self._range_start = memoryview(self._range_of(start, end)), start
             at = 0
         return self._range[at:][:size]
+
+
+class RangedFile(pa.PythonFile):  # type: ignore[misc]
+    """A RangedInput for Arrow, which asks for one range after the other."""
+
+    def __init__(self, source: RangedInput, mode: str = "r") -> None:
+        super().__init__()  # Arrow took both when the object was made
+        self._source = source
+
+    def expect(self, ranges: Sequence[Range]) -> None:
+        """These will be read soon, each once. What is not in the file is passed over: who reads it sees that."""
+        size = self._source.size()
+        self._source.ahead.expect([each for each in ranges if 0 <= each.start < each.end <= size])
