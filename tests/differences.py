@@ -406,9 +406,6 @@ NOT_DONE: Final[dict[str, tuple[str, ...]]] = {
         _NOT_DONE + "other_storages",
         _STORAGE + "test_locate.py::test_other_storages_are_refused_by_name",
     ),
-    "copies of tables in object stores": (
-        "tests/object_stores/test_tables.py::test_a_copy_is_refused_by_name",
-    ),
     "writing ORC and Avro": (_NOT_DONE + "writing_orc_and_avro",),
 }
 

@@ -170,6 +170,9 @@ class FaultyFileIO:
     def delete_empty_dir(self, path: str) -> bool:
         return self._do("delete_empty_dir", path, lambda: self.inner.delete_empty_dir(path))
 
+    def moves_dirs(self) -> bool:
+        return self.inner.moves_dirs()
+
     def move_dir(self, source: str, target: str) -> bool:
         """Named by its target."""
         return self._do("move_dir", target, lambda: self.inner.move_dir(source, target))

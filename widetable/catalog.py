@@ -291,11 +291,12 @@ class Catalog:
         columns, or one of snapshot_id, timestamp and tag (as in `scan`), with those of its time. Data files are copied
         byte for byte, and committed in one snapshot, an overwrite, which readers of changes pass over.
 
-        target_warehouse: path or file: URL; None: this one. The copy is there whole or not at all, and stands alone: it
-        has no other snapshots, no tags, branches and consumers, and knows no commit of the source, which others may
-        read and write meanwhile. Raises InvalidError where something has the name, ConflictError while another copy
-        to it goes on, UnsupportedError for tables with `index.*`, `widen.*` and `join.*` options or barriers,
-        DamagedError for damaged files of the source, StorageError.
+        target_warehouse: path or URL; None: this one. The copy is there whole or not at all (in an object store also
+        empty, for a few requests before its rows are there: docs/object-stores.md), and stands alone: it has no other
+        snapshots, no tags, branches and consumers, and knows no commit of the source, which others may read and write
+        meanwhile. Raises InvalidError where something has the name, ConflictError while another copy to it goes on, or
+        where somebody wrote to it, UnsupportedError for tables with `index.*`, `widen.*` and `join.*` options or
+        barriers, DamagedError for damaged files of the source, StorageError.
         """
         table = self.table(source)
         warehouse = self._root if target_warehouse is None else locate(target_warehouse)[1]

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import widetable as wt
@@ -157,12 +158,46 @@ def test_what_killed_writers_said_is_there(
     assert table.lookup([5], columns=["a"]).to_pylist() == [{"a": 5}]
 
 
-def test_a_copy_is_refused_by_name(proxy: FaultyProxy, place: str) -> None:
-    table = create(place)
-    table.write({"k": [1], "a": [7], "a_at": [1]})
-    with pytest.raises(wt.UnsupportedError, match="an object store"):
+def test_tables_are_copied_into_a_bucket_within_it_and_out_of_it(
+    proxy: FaultyProxy, place: str, tmp_path: Path
+) -> None:
+    home = create(str(tmp_path))
+    home.write({"k": [1, 2], "a": [7, 8], "a_at": [1, 1]})
+    home.compact(full=True)
+    home.write({"k": [2], "a": [9], "a_at": [2]})
+    wt.Catalog(tmp_path).alter_table("db.t", add_columns=[pa.field("later", pa.int32())])
+    home = wt.Catalog(tmp_path).table("db.t")
+    expected = home.scan().to_arrow().sort_by("k")
+    wt.Catalog(tmp_path).copy_table("db.t", "db.t", target_warehouse=place)
+    wt.Catalog(place).copy_table("db.t", "db.copy")
+    wt.Catalog(place).copy_table("db.copy", "db.back", target_warehouse=tmp_path)
+    assert wt.Catalog(place).list_tables() == ["db.copy", "db.t"]
+    for warehouse, name in ((place, "db.t"), (place, "db.copy"), (str(tmp_path), "db.back")):
+        copy = wt.Catalog(warehouse).table(name)
+        assert copy.scan().to_arrow().sort_by("k") == expected
+        assert copy.audit().findings == ()
+        assert copy.remove_orphan_files(0, dry_run=True).paths == ()
+        copy.write({"k": [3], "a": [1], "a_at": [1]})
+        assert copy.lookup([3], columns=["a"]).to_pylist() == [{"a": 1}]
+    with pytest.raises(wt.InvalidError, match="a table or another directory"):
         wt.Catalog(place).copy_table("db.t", "db.copy")
+
+
+def test_a_copy_that_fails_in_a_bucket_leaves_no_table(proxy: FaultyProxy, place: str) -> None:
+    create(place).write({"k": [1], "a": [7], "a_at": [1]})
+    proxy.refusal = (403, b"<Error><Code>AccessDenied</Code></Error>")
+    proxy.plan = lambda method, path: (
+        Fault.REFUSED if method == "PUT" and "/copy/schema/" in path else None
+    )
+    with pytest.raises(wt.StorageError, match="schema-0"):
+        wt.Catalog(place).copy_table("db.t", "db.copy")
+    proxy.plan = lambda method, path: None
     assert wt.Catalog(place).list_tables() == ["db.t"]
+    before = {heard.path for heard in proxy.heard}
+    copy = wt.Catalog(place).copy_table("db.t", "db.copy")
+    assert copy.lookup([1], columns=["a"]).to_pylist() == [{"a": 7}]
+    assert copy.remove_orphan_files(0, dry_run=True).paths == ()
+    assert any("/copy/bucket-" in path for path in before), "data files were there"
 
 
 def test_the_command_line_takes_urls(

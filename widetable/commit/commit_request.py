@@ -1,7 +1,8 @@
 """One commit as it is asked for: its kind, who asks, and the entries that it adds and deletes. Pure.
 
 In: the messages of writers or of a compaction. Out: a CommitRequest that stays the same over all attempts.
-Raises InvalidError for messages that do not belong into a commit of that kind.
+Raises InvalidError for messages that do not belong into a commit of that kind, ConflictError behind a snapshot that it
+does not stand behind.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from widetable.commit.barrier_step import BarrierStep
 from widetable.commit.commit_identity import Identity
 from widetable.commit.committed import OWN_PROPERTIES
 from widetable.commit.planned_from import PlannedFrom
-from widetable.errors import InvalidError
+from widetable.errors import ConflictError, InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.format.manifest_entry import Identity as FileIdentity
@@ -49,8 +50,9 @@ class CommitRequest:
     deleted as well. messages: where the entries come from. keeps: of an overwrite that puts files back, at any level;
     these are live and stay, whatever the scope. read_snapshot_id: of an append whose rows were made from what stands
     there: no other commit after it may have written their keys. restores: the snapshot whose rows a rollback puts back.
-    planned: what a compaction saw. rescaled: how many buckets its partition has from now on. follow: gives the messages
-    anew behind each snapshot. barrier: what an append to a table under barriers does to them.
+    planned: what a compaction saw. is_first: ConflictError where the table has a snapshot. rescaled: how many buckets
+    its partition has from now on. follow: gives the messages anew behind each snapshot. barrier: what an append to a
+    table under barriers does to them.
     """
 
     kind: str
@@ -66,12 +68,20 @@ class CommitRequest:
     read_snapshot_id: int | None = None
     restores: Snapshot | None = None
     planned: PlannedFrom | None = None
+    is_first: bool = False
     rescaled: int | None = None
     follow: Follow | None = None
     barrier: BarrierStep | None = None
 
     def behind(self, latest: Snapshot | None) -> CommitRequest:
         """What is asked for behind that snapshot."""
+        if self.is_first and latest is not None:
+            raise ConflictError(
+                "commit",
+                found=f"snapshot {latest.id}, which somebody else has committed",
+                expected="a table without snapshots",
+                action="Use another table, or drop this one first.",
+            )
         if self.follow is None:
             return self
         made = request(self.kind, self.follow(latest), self.by, keeps=frozenset())

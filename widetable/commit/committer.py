@@ -203,15 +203,18 @@ class Committer:
         restores: Snapshot | None = None,
         by: Identity | None = None,
         barrier: BarrierStep | None = None,
+        *,
+        is_first: bool = False,
     ) -> CommitResult:
-        """An overwrite that puts files back at the levels that they have, for rollbacks, repairs and revisions.
+        """An overwrite that puts files back at the levels that they have, for rollbacks, repairs, revisions and copies.
 
         keeps: live files that stay, all others go; None: only `deleted_files` go. restores: whose rows come back.
+        is_first: ConflictError where the table has a snapshot.
         """
         scope: frozenset[bytes] | None = frozenset() if keeps is None else None
         who, stay, kind = by or Identity.unnamed(), frozenset(keeps or ()), COMMIT_KIND_OVERWRITE
         asked = request(kind, messages, who, scope=scope, keeps=stay, restores=restores)
-        return self._commit(replace(asked, barrier=barrier))
+        return self._commit(replace(asked, barrier=barrier, is_first=is_first))
 
     def rescale(self, buckets: int, follow: Follow) -> CommitResult:
         """An overwrite that moves rows to other buckets and changes none. follow: its messages behind a snapshot; asked

@@ -18,6 +18,7 @@ from typing import Final
 
 from widetable.commit.branch_mark import had_branches
 from widetable.commit.consumer_store import ConsumerStore
+from widetable.commit.copy_place import begun_copy
 from widetable.commit.table_identity import table_identity
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.manifest_list import read_manifest_list
@@ -94,9 +95,9 @@ def _changelogs(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
 
 def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
     """Each snapshot but the first has a list of all manifests before it. Says nothing where there are branches, or
-    were: they share the directory.
+    were: they share the directory; nor of a copy whose one commit is not in yet.
     """
-    if had_branches(file_io, paths):
+    if had_branches(file_io, paths) or file_io.exists(begun_copy(paths.root)):
         return
     named: set[str] = set()
     for entry in file_io.list(paths.manifest_dir):

@@ -1,11 +1,18 @@
 """Copies one snapshot of a table to another place: a table of its own, whose rows are those of the snapshot.
 
     <db>.db/.widetable-copies/<table>/lease     held while a copy goes on
-                                     /<uuid>/   schemas ─► files ─► one snapshot ─► read back ─► <db>.db/<table>
+                                     /<uuid>/   files ─► schemas ─► one snapshot ─► read back ─► <db>.db/<table>
 
 The copy is made aside, where nobody takes it for a table, and gets its name in one step at the end: it is there whole,
 or not at all, and of those who make a table of that name one wins. What a copy that was killed has left is removed by
-the next one to the same name. Data files keep bytes, names, levels, numbers and statistics; the commit writes manifests
+the next one to the same name.
+
+Where directories get no other names, in an object store, it is made in its place, in the same order. Files are no table
+before there are schemas; between the first schema and the snapshot, a few requests, the table is there and empty. Who
+makes it first wins, and who writes to it meanwhile. `begun`, beside the lease, says that what lies there without a
+schema is of a copy.
+
+Data files keep bytes, names, levels, numbers and statistics; the commit writes manifests
 and indexes anew. Not copied: other snapshots with their changelogs, tags, branches, consumers, remembered commits,
 statistics of the whole table (`ANALYZE`). Raises InvalidError where something has the name, ConflictError while another
 copy to it goes on, UnsupportedError for what would mean something else in the copy, NotFoundError, DamagedError for
@@ -29,9 +36,11 @@ import pyarrow as pa
 from widetable import options as opt
 from widetable.commit.barrier_table import check_rows_stay
 from widetable.commit.committer import Committer
+from widetable.commit.copy_place import begun_copy, copies_beside, copy_place
 from widetable.commit.hash_indexes import read_index
 from widetable.commit.live_files import LiveFiles
 from widetable.commit.manifest_cache import ManifestCache
+from widetable.commit.schema_store import SchemaStore
 from widetable.errors import (
     ConflictError,
     InvalidError,
@@ -59,8 +68,6 @@ from widetable.storage.locate import locate_beside
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
-# No table has such a name.
-_ASIDE: Final = ".widetable-copies"
 _CHUNK_BYTES: Final = 8 << 20
 _log = logging.getLogger("widetable")
 
@@ -105,17 +112,20 @@ def copy_table(
             with contextlib.suppress(NotFoundError):  # of one that has expired a tag keeps files
                 stack.enter_context(held(state, snapshot.id))
             stack.enter_context(files_of(state, snapshot.id))
-        target = stack.enter_context(_aside(replace(state, file_io=file_io), root))
-        _copy_schemas(source, target, entries)
-        for entry in entries:
-            _copy_files(state, target, entry)
+        place = _aside if file_io.moves_dirs() else _in_place
+        target = stack.enter_context(place(replace(state, file_io=file_io), root))
+        with _forgotten_without_schemas(target, entries):
+            for entry in entries:
+                _copy_files(state, target, entry)
+            _copy_schemas(source, target, entries, root)
         if snapshot is not None:
             hashes = _hash_messages(state, indexes)
             messages = [*restoring(state.file_io, entries), *hashes]
             committer = Committer(file_io, target.paths)
-            committer.restore(messages, (), replace(snapshot, index_manifest=None))
+            whose = replace(snapshot, index_manifest=None)
+            committer.restore(messages, (), whose, is_first=True)
             _check_read_back(state, target, entries)
-        if not file_io.move_dir(target.paths.root, root):
+        if target.paths.root != root and not file_io.move_dir(target.paths.root, root):
             raise _taken(root)
     files = [entry.file for entry in entries]
     return CopyResult(
@@ -129,15 +139,48 @@ def copy_table(
 
 @contextlib.contextmanager
 def _aside(state: TableState, root: str) -> Iterator[TableState]:
-    """Where the copy is made; what is left there at the end goes."""
+    """Where nobody takes it for a table; what is left there at the end goes."""
     file_io = state.file_io
     if file_io.exists(root):
         raise _taken(root)
-    database, _, name = root.rpartition("/")
-    place = f"{database}/{_ASIDE}/{name}"
-    target = replace(state, paths=TablePaths(f"{place}/{uuid.uuid4()}"))
+    with _leased(state, root) as place:
+        for left in file_io.list(place):  # of copies that were killed
+            if left.is_dir:
+                file_io.delete_dir(f"{place}/{left.name}")
+        target = replace(state, paths=TablePaths(f"{place}/{uuid.uuid4()}"))
+        try:
+            yield target
+        finally:
+            with _only_logged():
+                file_io.delete_dir(target.paths.root)
+
+
+@contextlib.contextmanager
+def _in_place(state: TableState, root: str) -> Iterator[TableState]:
+    """Where it will stay."""
+    file_io, target = state.file_io, replace(state, paths=TablePaths(root))
+    with _leased(state, root):
+        begun = begun_copy(root)
+        if file_io.exists(begun) and not SchemaStore(file_io, target.paths).ids():
+            file_io.delete_dir(root)
+        if file_io.list(root):
+            raise _taken(root)
+        file_io.replace(begun, b"")
+        try:
+            yield target
+        finally:
+            with _only_logged():
+                schemas = SchemaStore(file_io, target.paths)
+                if not schemas.ids() or Committer(file_io, target.paths).snapshots.latest_id():
+                    file_io.delete(begun)
+
+
+@contextlib.contextmanager
+def _leased(state: TableState, root: str) -> Iterator[str]:
+    """What belongs to copies to this name, where one goes on at a time."""
+    place = copy_place(root)
     try:
-        with held_lease(target, path=f"{place}/lease") as is_ours:
+        with held_lease(state, path=f"{place}/lease") as is_ours:
             if not is_ours:
                 raise ConflictError(
                     root,
@@ -145,18 +188,28 @@ def _aside(state: TableState, root: str) -> Iterator[TableState]:
                     expected="one at a time",
                     action="Copy again after its end; one that broke off is forgotten in a minute.",
                 )
-            for left in file_io.list(place):  # of copies that were killed
-                if left.is_dir:
-                    file_io.delete_dir(f"{place}/{left.name}")
-            try:
-                yield target
-            finally:
-                with _only_logged():
-                    file_io.delete_dir(target.paths.root)
+            yield place
     finally:
         with _only_logged():
-            for directory in (place, f"{database}/{_ASIDE}"):
-                file_io.delete_empty_dir(directory)
+            for directory in (place, copies_beside(root)):
+                state.file_io.delete_empty_dir(directory)
+
+
+@contextlib.contextmanager
+def _forgotten_without_schemas(
+    target: TableState, entries: Sequence[ManifestEntry]
+) -> Iterator[None]:
+    """After an error data files go: nothing names them."""
+    try:
+        yield
+    except BaseException:
+        with _only_logged():
+            target.file_io.delete_all(
+                target.data_file(entry.bucket_id, name)
+                for entry in entries
+                for name in file_names(entry)
+            )
+        raise
 
 
 @contextlib.contextmanager
@@ -182,7 +235,9 @@ def _check_copyable(
             raise _unsupported(path, f"an index of the kind {index.kind!r}", expected)
 
 
-def _copy_schemas(source: OpenTable, target: TableState, entries: Sequence[ManifestEntry]) -> None:
+def _copy_schemas(
+    source: OpenTable, target: TableState, entries: Sequence[ManifestEntry], root: str
+) -> None:
     """Byte for byte, up to the newest that is needed; but the first says which table this is."""
     schemas = source._committer.schemas
     newest = max([target.schema.id, *(entry.file.schema_id for entry in entries)])
@@ -193,7 +248,8 @@ def _copy_schemas(source: OpenTable, target: TableState, entries: Sequence[Manif
         if id == ids[0]:
             body = {**json.loads(data), UUID_KEY: str(uuid.uuid4())}
             data = json.dumps(body, indent=2, ensure_ascii=False).encode()
-        target.file_io.publish(target.paths.schema(id), data)
+        if not target.file_io.publish(target.paths.schema(id), data):
+            raise _taken(root)
 
 
 def _copy_files(state: TableState, target: TableState, entry: ManifestEntry) -> None:

@@ -108,6 +108,10 @@ class FileIO(Protocol):
         """Remove a directory that has no entries; False when it has some, or was not there."""
         ...
 
+    def moves_dirs(self) -> bool:
+        """Whether `move_dir` is served."""
+        ...
+
     def move_dir(self, source: str, target: str) -> bool:
         """Give a directory with all below it another name on the same storage, in one step, durable when the call
         returns. False when `target` is there, unless as a directory without entries.

@@ -166,6 +166,9 @@ class HdfsFileIO:
         except InvalidError:  # it has entries
             return False
 
+    def moves_dirs(self) -> bool:
+        return True
+
     def move_dir(self, source: str, target: str) -> bool:
         there = self._found(target)
         if there is not None and not there.isdir:

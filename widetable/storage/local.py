@@ -160,6 +160,9 @@ class LocalFileIO:
                 raise
             return True
 
+    def moves_dirs(self) -> bool:
+        return True
+
     def move_dir(self, source: str, target: str) -> bool:
         with _mapped_errors(source):
             if _is_there(target) and not os.path.isdir(target):

@@ -215,6 +215,9 @@ class ObjectStoreFileIO:
     def delete_empty_dir(self, path: str) -> bool:
         return False
 
+    def moves_dirs(self) -> bool:
+        return False
+
     def move_dir(self, source: str, target: str) -> bool:
         raise UnsupportedError(
             target,
