@@ -38,6 +38,7 @@ class Heard(NamedTuple):
 
 class FaultyProxy(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128  # whoever finds it full tries again after a second
     plan: Plan = staticmethod(lambda method, path: None)
     refusal = (503, b"<Error><Code>SlowDown</Code></Error>")
 
@@ -88,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         headers = dict(self.headers.items())
         if fault is Fault.LAX:
-            headers = {n: v for n, v in headers.items() if not n.lower().startswith("if-")}
+            headers = {n: v for n, v in headers.items() if not n.lower().startswith(_CONDITIONS)}
         behind = HTTPConnection("127.0.0.1", self.server.server_port_behind)
         behind.request(self.command, self.path, body, headers)
         answer = behind.getresponse()
@@ -125,3 +126,4 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 _OWN = ("connection", "transfer-encoding", "date", "server")
+_CONDITIONS = ("if-", "x-goog-if-")
