@@ -79,9 +79,10 @@ interop: $(STAMP) ## 10,000 random tables that pypaimon's native engine and wide
 	@WIDETABLE_INTEROP_TABLES=10000 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
 	  tests/interop/test_random_tables.py $(ARGS)
 
-object-stores: $(STAMP) ## Tests of object stores, Azure Blob too: its emulator, which npm fetches (about 370 MB), runs on loopback
+object-stores: $(STAMP) ## Tests of object stores, Azure Blob's and Google's too: emulators, which npm (370 MB) and Go fetch, run on loopback
 	@test -d .venv/azurite/node_modules || npm install --prefix .venv/azurite --no-audit --no-fund --silent azurite@3.37.0
-	@WIDETABLE_AZURITE=$(CURDIR)/.venv/azurite $(VENV) -m pytest tests/object_stores $(ARGS)
+	@test -x .venv/gcs/fake-gcs-server || GOBIN=$(CURDIR)/.venv/gcs go install github.com/fsouza/fake-gcs-server@v1.56.1
+	@WIDETABLE_AZURITE=$(CURDIR)/.venv/azurite WIDETABLE_FAKE_GCS=$(CURDIR)/.venv/gcs/fake-gcs-server $(VENV) -m pytest tests/object_stores $(ARGS)
 
 hdfs: $(STAMP) ## Tests of tables on HDFS: a NameNode and a DataNode, whose jar Maven fetches (56 MB), run on loopback; needs a JDK
 	@WIDETABLE_HDFS=1 $(VENV) -m pytest tests/hdfs $(ARGS)

@@ -129,6 +129,11 @@ def test_no_commit_of_many_writers_is_lost_or_doubled_on_a_network_that_fails(
         ends = [each.communicate() for each in started]
         assert [each.returncode for each in started] == [0, 0, 0], ends
     proxy.plan = lambda method, path: None
+    check_all_commits_are_in(table)
+
+
+def check_all_commits_are_in(table: wt.Table) -> None:
+    """Four of each of three writers."""
     found = {row["k"]: row["a"] for row in table.scan(columns=["k", "a"]).to_arrow().to_pylist()}
     expected = {user * 1000 + number: number for user in (1, 2, 3) for number in range(4)}
     assert {key: value for key, value in found.items() if key} == expected
@@ -141,9 +146,14 @@ def test_no_commit_of_many_writers_is_lost_or_doubled_on_a_network_that_fails(
 def test_what_killed_writers_said_is_there(
     proxy: FaultyProxy, place: str, rng: random.Random
 ) -> None:
-    table = create(place)
+    check_what_killed_writers_said(create(place), rng, environment(proxy.server_port))
+
+
+def check_what_killed_writers_said(
+    table: wt.Table, rng: random.Random, variables: Mapping[str, str]
+) -> None:
     said: dict[int, int] = {}
-    with writers(table.path, 100, 2, environment(proxy.server_port)) as started:
+    with writers(table.path, 100, 2, variables) as started:
         for user, each in enumerate(started, 1):
             for _ in range(rng.randrange(1, 4)):
                 said[user] = int(each.stdout.readline())
