@@ -61,14 +61,16 @@ class Store(NamedTuple):
         return locate(self.place, options=checked_storage_options(self.options))[0]
 
 
-@pytest.fixture(
-    params=[
-        "stand-in",
-        pytest.param("fake-gcs-server", marks=NEEDS_FAKE_GCS),
-        pytest.param("storage-testbench", marks=NEEDS_TESTBENCH),
-        pytest.param("azurite", marks=NEEDS_AZURITE),
-    ]
-)
+_SERVERS = [
+    pytest.param("fake-gcs-server", marks=NEEDS_FAKE_GCS),
+    pytest.param("storage-testbench", marks=NEEDS_TESTBENCH),
+    pytest.param("azurite", marks=NEEDS_AZURITE),
+]
+# What long tests of the server behind the stand-in show, those of S3 show.
+on_servers = pytest.mark.parametrize("store", _SERVERS, indirect=True)
+
+
+@pytest.fixture(params=["stand-in", *_SERVERS])
 def store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Store]:
@@ -166,6 +168,7 @@ def test_keys_and_what_is_not_there(store: Store) -> None:
     assert file_io.list(store.place) == []
 
 
+@on_servers
 def test_a_long_listing_is_whole(store: Store) -> None:
     file_io = store.file_io
     with ThreadPoolExecutor(16) as pool:
@@ -205,6 +208,7 @@ def test_a_store_that_passes_conditions_over_is_refused(store: Store) -> None:
     assert store.file_io.list(store.place) == []
 
 
+@on_servers
 def test_one_of_many_has_a_lease_that_has_run_out(store: Store) -> None:
     file_io, paths = store.file_io, TablePaths(store.place)
     gone = b'{"owner": "gone", "expires_millis": 1, "process": null}'
@@ -214,6 +218,7 @@ def test_one_of_many_has_a_lease_that_has_run_out(store: Store) -> None:
     assert json.loads(file_io.read(paths.lease))["owner"] == taken[0].decode()
 
 
+@on_servers
 @pytest.mark.parametrize(
     "case", load_cases(VECTORS)[30::120], ids=lambda case: f"{case['area']}-{case['id']}"
 )
@@ -225,6 +230,7 @@ def test_conformance(store: Store, case: dict[str, Any]) -> None:
     assert outcome.verdict == PASSED, outcome.detail
 
 
+@on_servers
 def test_no_commit_of_many_writers_is_lost_or_doubled(store: Store, rng: random.Random) -> None:
     table = create(store.place)
     faults = [Fault.REFUSED, Fault.BROKEN, Fault.LOST_ANSWER, Fault.CUT, Fault.LATE]
@@ -236,6 +242,7 @@ def test_no_commit_of_many_writers_is_lost_or_doubled(store: Store, rng: random.
     check_all_commits_are_in(table)
 
 
+@on_servers
 def test_what_killed_writers_said_is_there(store: Store, rng: random.Random) -> None:
     table = create(store.place)
     check_what_killed_writers_said(table, rng, {})
