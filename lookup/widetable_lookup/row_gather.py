@@ -56,6 +56,43 @@ def gather_values(
 
 
 @kernel
+def gather_scattered(
+    source: npt.NDArray[Any],
+    bases: Bases,
+    starts: Positions,
+    cuts: Positions,
+    positions: Positions,
+    items: int,
+    block: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+) -> None:
+    """As `gather_values`, row by row, for positions that lie far apart: the columns of a row are many places to wait
+    for at once, which nothing else depends on. bases[b, c]; block[rows, c * items]: room for rows on their way, small
+    enough for the processor's first cache.
+    """
+    rows = block.shape[0]
+    for batch in range(bases.shape[0]):
+        for first in range(cuts[batch], cuts[batch + 1], rows):
+            end = min(first + rows, cuts[batch + 1])
+            for i in range(first, end):
+                row = (positions[i] - starts[batch]) * items
+                for column in range(bases.shape[1]):
+                    at = np.uint64(bases[batch, column] + row)
+                    if items == 1:
+                        block[i - first, column] = source[at]
+                    else:
+                        block[i - first, 2 * column] = source[at]
+                        block[i - first, 2 * column + 1] = source[at + np.uint64(1)]
+            for column in range(bases.shape[1]):
+                for i in range(first, end):
+                    if items == 1:
+                        out[column, i] = block[i - first, column]
+                    else:
+                        out[column, 2 * i] = block[i - first, 2 * column]
+                        out[column, 2 * i + 1] = block[i - first, 2 * column + 1]
+
+
+@kernel
 def gather_bits(
     data: Bytes,
     bases: Bases,

@@ -59,7 +59,9 @@ def test_taken_rows_are_those_written(data: st.DataObject) -> None:
     ends = data.draw(st.lists(st.integers(0, count), max_size=4))
     chosen = data.draw(st.permutations(rows.schema.names))
     positions = np.array(sorted(data.draw(st.sets(st.integers(0, count - 1)))), np.int64)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_map, "_SCATTERED", data.draw(st.sampled_from([0, 3, 1000])))
+        patch.setattr(row_map, "_BLOCK_ROWS", data.draw(st.sampled_from([1, 3, 64])))
         write_rows(Path(folder), cut(rows, ends))
         mapped = map_rows(Path(folder), rows.schema)
         taken = mapped.take(mapped.choose(chosen), positions)

@@ -54,14 +54,18 @@ def asked_keys(
     numbers = _without_nulls(given)
     rows = given if len(numbers) == given.num_rows else given.take(pa.array(numbers))
     bucketed = _bucketed(rows, schema, buckets_in)
-    names = [name for name in schema.trimmed_primary_key if name in given.schema.names]
+    asked = given.schema.names
+    names = [name for name in schema.trimmed_primary_key if name in asked]
     lanes = key_lanes([pa.array(bucketed.numbers), *(rows.column(name) for name in names)])
     order = sort_order(lanes, np.zeros(len(lanes), np.int64))
     order = order[bucketed.numbers[order].searchsorted(0) :]  # those of no bucket come before
     starts = group_starts(lanes, order)
     firsts = order[starts[:-1]]
+    which = np.arange(len(firsts))
+    if len(firsts) < len(order):
+        which = which.repeat(np.diff(starts))
     places = np.full(given.num_rows, -1, np.int64)
-    places[numbers[order]] = np.repeat(np.arange(len(firsts)), np.diff(starts))
+    places[numbers[order]] = which
     held = bucketed.numbers[firsts]
     cuts = np.append(0, (held[1:] != held[:-1]).nonzero()[0] + 1) if len(held) else firsts
     return AskedKeys(

@@ -67,16 +67,17 @@ def row_source(data: Any, schema: TableSchema, single: str | None = None) -> Row
 
 def _at_once(data: Any, schema: TableSchema, single: str | None) -> RowSource | None:
     """The rows of what is no plain iterable; None for such a one."""
-    if _is_of(data, "pandas", "MultiIndex"):
-        data = data.to_frame(index=False)
-    if _is_of(data, "pandas", "DataFrame"):
-        return _of_columns(_frame_columns(data), schema)
-    if isinstance(data, Mapping):
-        return _of_columns(data.items(), schema)
-    if _is_of(data, "pyarrow.dataset", "Dataset"):
-        data = data.scanner()
-    if _is_of(data, "pyarrow.dataset", "Scanner"):
-        data = data.to_reader()
+    if not isinstance(data, (_Rows, _Values)):
+        if _is_of(data, "pandas", "MultiIndex"):
+            data = data.to_frame(index=False)
+        if _is_of(data, "pandas", "DataFrame"):
+            return _of_columns(_frame_columns(data), schema)
+        if isinstance(data, Mapping):
+            return _of_columns(data.items(), schema)
+        if _is_of(data, "pyarrow.dataset", "Dataset"):
+            data = data.scanner()
+        if _is_of(data, "pyarrow.dataset", "Scanner"):
+            data = data.to_reader()
     found = _arrow(data)
     if isinstance(found, _Rows):
         batches = found.to_batches() if isinstance(found, pa.Table) else found
