@@ -16,6 +16,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from widetable.forked_child import SharedByThreads
@@ -41,12 +42,19 @@ class Range(NamedTuple):
 
 @dataclass
 class _FarPart:
-    """unread: of its announced bytes. data: None until it is fetched."""
+    """unread: of its announced bytes; when there are none left it is gone. data: None until it is fetched. is_taken: it
+    has its room.
+    """
 
     start: int
     end: int
     unread: int
     data: memoryview | None = None
+    is_taken: bool = False
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
 
 
 class Room(SharedByThreads):
@@ -119,54 +127,59 @@ class ReadAhead:
 
     def read(self, start: int, end: int) -> bytes | None:
         """The bytes, as far as parts have all of them; else None."""
-        asked = [part for part in self._parts if part.start < end and start < part.end]
+        first = max(0, bisect_right(self._parts, start, key=_start) - 1)
+        behind = bisect_left(self._parts, end, key=_start)
+        asked = self._parts[first:behind]
         if not _cover(asked, start, end):
             return None
-        self._fetch_parts(asked)
+        missing = [part for part in asked if part.data is None]
+        if missing:
+            self._fetch_parts([*missing, *self._next_ones(behind)])
         found = b"".join(_within(part, start, end) for part in asked)
         for part in asked:
             part.unread -= _shared(Range(part.start, part.end), Range(start, end))
-        self._let_go([part for part in asked if part.unread <= 0])
+            if part.unread <= 0:
+                self._let_go(part)
         return found
 
-    def _fetch_parts(self, asked: Sequence[_FarPart]) -> None:
-        missing = [part for part in asked if part.data is None]
-        if not missing:
-            return
-        chosen = [*missing, *self._next_ones(asked[-1])]
+    def _fetch_parts(self, chosen: Sequence[_FarPart]) -> None:
         fetched = in_threads(
             lambda part: self._fetch(part.start, part.end), chosen, _REQUESTS_AT_ONCE, "read"
         )
         for part, data in zip(chosen, fetched, strict=True):
             part.data = memoryview(data)
 
-    def _next_ones(self, last: _FarPart) -> list[_FarPart]:
-        """Those after it that there is room for."""
+    def _next_ones(self, first: int) -> list[_FarPart]:
+        """Those from there on that there is room for."""
         chosen = []
-        for part in self._parts[self._parts.index(last) + 1 :]:
-            size = part.end - part.start
-            if part.data is not None:
+        for part in islice(self._parts, first, None):
+            if part.data is not None or part.unread <= 0:
                 continue
-            if self._taken_bytes + size > _MOST_OF_A_FILE or not self._room.take(size):
-                break
-            self._taken_bytes += size
+            if not part.is_taken:  # it is, where fetching failed
+                is_fit = self._taken_bytes + part.size <= _MOST_OF_A_FILE
+                if not is_fit or not self._room.take(part.size):
+                    break
+                part.is_taken = True
+                self._taken_bytes += part.size
             chosen.append(part)
         return chosen
 
-    def _let_go(self, parts: Sequence[_FarPart]) -> None:
-        for part in parts:
-            self._parts.remove(part)
-        held = sum(part.end - part.start for part in self._parts if part.data is not None)
-        if held < self._taken_bytes:
-            self._room.give_back(self._taken_bytes - held)
-            self._taken_bytes = held
+    def _let_go(self, part: _FarPart) -> None:
+        part.data = None
+        if part.is_taken:
+            self._taken_bytes -= part.size
+            self._room.give_back(part.size)
+
+
+def _start(part: _FarPart) -> int:
+    return part.start
 
 
 def _cover(parts: Sequence[_FarPart], start: int, end: int) -> bool:
-    """Whether parts in order, which do not overlap, have all bytes."""
+    """Whether parts in order, which do not overlap, are there and have all bytes."""
     at = start
     for part in parts:
-        if part.start > at:
+        if part.start > at or part.unread <= 0:
             return False
         at = part.end
     return at >= end

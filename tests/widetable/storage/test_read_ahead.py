@@ -105,15 +105,20 @@ def test_any_bytes_of_a_file_are_right_whatever_was_announced(
 
 
 def test_a_request_that_fails_is_an_error_and_may_be_tried_again() -> None:
-    store, room = Store(), Room(10_000)
-    ahead = ReadAhead(store.range_of, room)
-    ahead.expect([Range(0, 100), Range(100, 900)])
-    store.fails = 1
-    with pytest.raises(OSError, match="no answer"):
-        ahead.read(0, 100)
-    assert ahead.read(0, 100) == FILE[:100]
-    ahead.close()
-    assert room.taken_bytes == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read_ahead, "PART_BYTES", 100)
+        store, room = Store(), Room(10_000)
+        ahead = ReadAhead(store.range_of, room)
+        ahead.expect([Range(0, 100), Range(100, 900)])
+        for fails in (1, 5, 9):
+            store.fails = fails
+            with pytest.raises(OSError, match="no answer"):
+                ahead.read(0, 100)
+            assert room.taken_bytes == 800
+        store.fails = 0
+        assert ahead.read(0, 100) == FILE[:100]
+        assert ahead.read(100, 900) == FILE[100:900]
+        assert room.taken_bytes == 0
 
 
 def test_what_nobody_reads_is_given_back_when_the_file_is_closed() -> None:
