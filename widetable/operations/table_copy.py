@@ -10,7 +10,8 @@ the next one to the same name.
 Where directories get no other names, in an object store, it is made in its place, in the same order. Files are no table
 before there are schemas; between the first schema and the snapshot, a few requests, the table is there and empty. Who
 makes it first wins, and who writes to it meanwhile. `begun`, beside the lease, says that what lies there without a
-schema is of a copy.
+schema is of a copy. Nothing is deleted there: files of two copies of one table have one name, and who stood still for
+longer than a lease would delete those of the other.
 
 Data files keep bytes, names, levels, numbers and statistics; the commit writes manifests
 and indexes anew. Not copied: other snapshots with their changelogs, tags, branches, consumers, remembered commits,
@@ -26,6 +27,7 @@ import json
 import logging
 import uuid
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -114,10 +116,10 @@ def copy_table(
             stack.enter_context(files_of(state, snapshot.id))
         place = _aside if file_io.moves_dirs() else _in_place
         target = stack.enter_context(place(replace(state, file_io=file_io), root))
-        with _forgotten_without_schemas(target, entries):
-            for entry in entries:
-                _copy_files(state, target, entry)
-            _copy_schemas(source, target, entries, root)
+        for entry in entries:
+            _copy_files(state, target, entry)
+        _copy_schemas(source, target, entries, root)
+        _check_there(target, entries)
         if snapshot is not None:
             hashes = _hash_messages(state, indexes)
             messages = [*restoring(state.file_io, entries), *hashes]
@@ -160,19 +162,13 @@ def _in_place(state: TableState, root: str) -> Iterator[TableState]:
     """Where it will stay."""
     file_io, target = state.file_io, replace(state, paths=TablePaths(root))
     with _leased(state, root):
-        begun = begun_copy(root)
-        if file_io.exists(begun) and not SchemaStore(file_io, target.paths).ids():
-            file_io.delete_dir(root)
-        if file_io.list(root):
+        begun, is_table = begun_copy(root), bool(SchemaStore(file_io, target.paths).ids())
+        if is_table or (file_io.list(root) and not file_io.exists(begun)):
             raise _taken(root)
         file_io.replace(begun, b"")
-        try:
-            yield target
-        finally:
-            with _only_logged():
-                schemas = SchemaStore(file_io, target.paths)
-                if not schemas.ids() or Committer(file_io, target.paths).snapshots.latest_id():
-                    file_io.delete(begun)
+        yield target
+        with _only_logged():
+            file_io.delete(begun)
 
 
 @contextlib.contextmanager
@@ -193,23 +189,6 @@ def _leased(state: TableState, root: str) -> Iterator[str]:
         with _only_logged():
             for directory in (place, copies_beside(root)):
                 state.file_io.delete_empty_dir(directory)
-
-
-@contextlib.contextmanager
-def _forgotten_without_schemas(
-    target: TableState, entries: Sequence[ManifestEntry]
-) -> Iterator[None]:
-    """After an error data files go: nothing names them."""
-    try:
-        yield
-    except BaseException:
-        with _only_logged():
-            target.file_io.delete_all(
-                target.data_file(entry.bucket_id, name)
-                for entry in entries
-                for name in file_names(entry)
-            )
-        raise
 
 
 @contextlib.contextmanager
@@ -285,6 +264,22 @@ def _checksum(file_io: FileIO, path: str) -> int:
         while chunk := read.read(_CHUNK_BYTES):
             checksum = zlib.crc32(chunk, checksum)
     return checksum
+
+
+def _check_there(target: TableState, entries: Sequence[ManifestEntry]) -> None:
+    """Whoever dropped a table of this name before ours was there took the files with it."""
+    named = defaultdict[str, set[str]](set)
+    for entry in entries:
+        named[target.bucket_dir(entry.bucket_id)].update(file_names(entry))
+    for directory, names in named.items():
+        gone = names - {found.name for found in target.file_io.list(directory)}
+        if gone:
+            raise ConflictError(
+                f"{directory}/{min(gone)}",
+                found="no such file any more: a table of this name was dropped meanwhile",
+                expected="the files that were written",
+                action="Drop what has the name, and copy again.",
+            )
 
 
 def _hash_messages(state: TableState, indexes: Sequence[IndexEntry]) -> list[CommitMessage]:

@@ -18,7 +18,11 @@ from widetable.storage.local import LocalFileIO
 
 
 class StillDirs(LocalFileIO):
-    """A disk on which directories get no other names, as in an object store."""
+    """A disk on which directories get no other names, and files are written over, as in an object store."""
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        self.delete(path)
+        return super().open_output(path)
 
     def moves_dirs(self) -> bool:
         return False
@@ -72,8 +76,6 @@ def test_in_its_place_what_fails_leaves_no_table_or_an_empty_one(
         catalog = wt.Catalog(tmp_path)
         if "db.u" not in catalog.list_tables():
             outcomes.add("none")
-            left = [path for path in Path(tmp_path, "db.db/u").rglob("*") if path.is_file()]
-            assert not left or step.startswith("delete"), "nobody would name them"
             shutil.rmtree(tmp_path / "db.db/u", ignore_errors=True)
         elif there_and_empty(tmp_path):
             outcomes.add("empty")
@@ -142,3 +144,58 @@ def test_in_its_place_of_two_who_make_a_table_one_wins(tmp_path: Path) -> None:
         catalog.copy_table("db.t", "db.v")
     assert rows_of(late.table("db.v")) == {7: "mine"}
     assert rows_of(table) == EXPECTED
+
+
+def test_a_copy_that_failed_is_gone_on_with(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    storage = FaultyFileIO(StillDirs(fsync=False))
+    storage.fail("publish", Fault.BEFORE, name="u/schema")
+    catalog = wt.Catalog(tmp_path, file_io=storage)
+    with pytest.raises(wt.StorageError, match="schema-0"):
+        catalog.copy_table("db.t", "db.u")
+    assert catalog.list_tables() == ["db.t"]
+    assert list(Path(tmp_path, "db.db/u").rglob("data-*")), "what the next one goes on with"
+    copy = catalog.copy_table("db.t", "db.u")
+    assert live_files(copy.path) == live_files(table.path)
+    assert_alone(copy.path)
+
+
+def test_a_drop_of_the_name_takes_the_files_and_the_copy_says_so(tmp_path: Path) -> None:
+    made(tmp_path)
+    storage = FaultyFileIO(StillDirs(fsync=False))
+    other = wt.Catalog(tmp_path, file_io=StillDirs(fsync=False))
+
+    def made_and_dropped() -> None:
+        other.create_table("db.u", {"k": "BIGINT"}, primary_key=["k"])
+        other.drop_table("db.u")
+
+    storage.run_before("publish", made_and_dropped, "u/schema/schema-0")
+    with pytest.raises(wt.ConflictError, match="dropped meanwhile"):
+        wt.Catalog(tmp_path, file_io=storage).copy_table("db.t", "db.u")
+    assert there_and_empty(tmp_path)
+    other.drop_table("db.u")
+    assert rows_of(other.copy_table("db.t", "db.u")) == EXPECTED
+
+
+def test_who_stood_still_while_another_copy_was_made_harms_nothing(tmp_path: Path) -> None:
+    """Its lease has run out, and the files of both have the same names."""
+    table = made(tmp_path)
+
+    def other() -> None:
+        Path(tmp_path, "db.db/.widetable-copies/u/lease").unlink()
+        wt.Catalog(tmp_path, file_io=StillDirs(fsync=False)).copy_table("db.t", "db.u")
+
+    for step, name in (
+        ("publish", "u/schema/schema-0"),
+        ("open_output", "u/bucket"),
+        ("sync", "u/"),
+    ):
+        storage = FaultyFileIO(StillDirs(fsync=False))
+        storage.run_before(step, other, name)
+        with pytest.raises(wt.InvalidError, match="a table or another directory"):
+            wt.Catalog(tmp_path, file_io=storage).copy_table("db.t", "db.u")
+        copy = wt.Catalog(tmp_path).table("db.u")
+        assert rows_of(copy) == EXPECTED
+        assert live_files(copy.path) == live_files(table.path)
+        assert copy.audit().findings == ()
+        wt.Catalog(tmp_path).drop_table("db.u")
