@@ -117,8 +117,10 @@ TABLE_COMMANDS: Final = (
         "tables",
         "Make a table of one snapshot of another: the same files, at another place.",
         (
-            argument("source", "The table's directory, or its file: URL.", metavar="SOURCE"),
-            argument("target", "<warehouse>/<db>.db/<table>, a new directory.", metavar="TARGET"),
+            argument("source", "The table's directory or URL.", metavar="SOURCE"),
+            argument(
+                "target", "<warehouse>/<db>.db/<table>: a name that nothing has.", metavar="TARGET"
+            ),
             number("--snapshot", "Of this snapshot; by default of the newest.", "ID"),
             argument("--tag", "Of this tag.", metavar="NAME"),
             number("--timestamp", "Of this time, in epoch milliseconds.", "MILLIS"),
@@ -128,7 +130,8 @@ TABLE_COMMANDS: Final = (
             f"widetable copy {EXAMPLE} /backup/shop.db/users",
             f"widetable copy {EXAMPLE} /warehouse/test.db/users --tag january",
         ),
-        "The new table is there whole or not at all. It has no other snapshots, tags, branches or consumers.",
+        "The new table is there whole or not at all; in an object store also empty, right before it is whole. "
+        "It has no other snapshots, tags, branches or consumers.",
     ),
     Command(
         "ls",

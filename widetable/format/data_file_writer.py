@@ -46,6 +46,7 @@ from widetable.format.parquet_layout import (
 )
 from widetable.format.row_batch import column_or_nulls, in_schema_order, row_batch_schema
 from widetable.format.row_budget import row_bytes, rows_within
+from widetable.kernels.hidden_nulls import without_hidden_nulls
 from widetable.kernels.key_lanes import key_lanes
 from widetable.options import TableOptions
 from widetable.row_kind import is_retraction
@@ -166,7 +167,9 @@ class DataFileWriter:
         self._pending.clear()
         if self._out is None:
             return
-        # The Parquet writer is dropped without its footer: the file is deleted anyway.
+        # The Parquet writer is dropped without its footer: the file is deleted anyway. An error may keep it alive.
+        if self._parquet is not None:
+            self._parquet.is_open = False
         self._parquet = None
         with contextlib.suppress(OSError):
             self._out.close()
@@ -201,6 +204,8 @@ class DataFileWriter:
         if not self._pending:
             return
         group = pa.Table.from_batches(self._pending, self._batch_schema)
+        shown = [without_hidden_nulls(column) for column in group.columns]
+        group = pa.Table.from_arrays(shown, schema=self._batch_schema)
         parquet = self._parquet or self._open(group)
         if self._key_columns:
             keys = [group.column(name) for name in self._key]

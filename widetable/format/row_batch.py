@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from widetable.kernels.hidden_nulls import nulls
 from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 
 SYSTEM_FIELDS: Final = (
@@ -35,7 +36,7 @@ def row_batch_schema(schema: TableSchema, columns: Iterable[str]) -> pa.Schema:
 def column_or_nulls(rows: pa.RecordBatch | pa.Table, field: pa.Field) -> pa.Array | pa.ChunkedArray:
     """The column of this name; nulls of its type when the rows have none."""
     index = rows.schema.get_field_index(field.name)
-    return rows.column(index) if index >= 0 else pa.nulls(rows.num_rows, field.type)
+    return rows.column(index) if index >= 0 else nulls(rows.num_rows, field.type)
 
 
 def project(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

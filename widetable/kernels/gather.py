@@ -22,6 +22,7 @@ from widetable.kernels.arrow_buffers import (
     frozen,
     one_array,
 )
+from widetable.kernels.hidden_nulls import without_hidden_nulls
 from widetable.kernels.jit import kernel
 from widetable.kernels.take_capacity import check_capacity, check_capacity_of_rows
 
@@ -46,8 +47,10 @@ def take(column: ArrowColumn, indices: npt.NDArray[np.int64]) -> ArrowArray:
     if (missing or array.null_count) and _is_plain_fixed_width(array.type):
         return _take_fixed(array, indices)
     check_capacity(array, indices)
-    chosen = pa.array(indices, mask=indices < 0) if missing else pa.array(indices)
-    return pc.take(array, chosen, boundscheck=False)
+    if not missing:
+        return pc.take(array, pa.array(indices), boundscheck=False)
+    found = pc.take(array, pa.array(indices, mask=indices < 0), boundscheck=False)
+    return without_hidden_nulls(found)
 
 
 def take_rows(batch: pa.RecordBatch, indices: npt.NDArray[np.int64]) -> pa.RecordBatch:

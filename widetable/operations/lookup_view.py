@@ -29,6 +29,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.row_batch import in_schema_order, without_columns
 from widetable.format.row_budget import RowBudget
 from widetable.kernels.gather import take
+from widetable.kernels.hidden_nulls import has_required_parts
 from widetable.kernels.take_capacity import check_capacity_of_rows
 from widetable.lsm.file_rows import Found
 from widetable.merge.numbered_merge import NumberedRows, merge_numbered
@@ -99,6 +100,7 @@ class LookupView:
         self._merged = in_schema_order(self.schema, self._columns)
         fields = self.schema.arrow_schema(self._columns)
         self.arrow_schema: Final = pa.schema([field.with_nullable(True) for field in fields])
+        self._hides_nulls = any(has_required_parts(field.type) for field in fields)
         self._required = [number for number, field in enumerate(fields) if not field.nullable]
         self._live_files = live_files
         self._caches = caches_of(chosen.state)
@@ -300,7 +302,7 @@ class LookupView:
         schema = self.arrow_schema
         if not schema.names:
             return pa.Table.from_batches([without_columns(len(places))])
-        if len(batches) == 1 and len(places) <= _FEW:
+        if len(batches) == 1 and len(places) <= _FEW and not self._hides_nulls:
             rows = batches[0].select(schema.names)
             if not _are_all(places, rows.num_rows):
                 rows = _take_few(rows, places)

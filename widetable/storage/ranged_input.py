@@ -31,6 +31,7 @@ class RangedInput(io.RawIOBase):
         self.ahead: Final = ReadAhead(range_of)
         found, self._size = tail(_TAIL_BYTES)
         self._tail, self._range_of = memoryview(found), range_of
+        self.tail_start: Final = self._size - len(self._tail)
         self._range, self._range_start = memoryview(b""), 0
         self._at = 0
 
@@ -69,9 +70,8 @@ class RangedInput(io.RawIOBase):
         super().close()
 
     def _bytes(self, start: int, size: int) -> memoryview:
-        tail_start = self._size - len(self._tail)
-        if start >= tail_start:
-            return self._tail[start - tail_start :][:size]
+        if start >= self.tail_start:
+            return self._tail[start - self.tail_start :][:size]
         found = self.ahead.read(start, start + size)
         if found is not None:
             return memoryview(found)
@@ -91,6 +91,9 @@ class RangedFile(pa.PythonFile):  # type: ignore[misc]
         self._source = source
 
     def expect(self, ranges: Sequence[Range]) -> None:
-        """These will be read soon, each once. What is not in the file is passed over: who reads it sees that."""
-        size = self._source.size()
-        self._source.ahead.expect([each for each in ranges if 0 <= each.start < each.end <= size])
+        """These will be read soon, each once. What is not in the file is passed over: who reads it sees that; and what
+        is at hand.
+        """
+        size, tail_start = self._source.size(), self._source.tail_start
+        wanted = [each for each in ranges if 0 <= each.start < each.end <= size]
+        self._source.ahead.expect([each for each in wanted if each.start < tail_start])

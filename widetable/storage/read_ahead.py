@@ -135,6 +135,8 @@ class ReadAhead:
         missing = [part for part in asked if part.data is None]
         if missing:
             self._fetch_parts([*missing, *self._next_ones(behind)])
+        if any(part.data is None for part in missing):
+            return None
         found = b"".join(_within(part, start, end) for part in asked)
         for part in asked:
             part.unread -= _shared(Range(part.start, part.end), Range(start, end))
@@ -147,7 +149,10 @@ class ReadAhead:
             lambda part: self._fetch(part.start, part.end), chosen, _REQUESTS_AT_ONCE, "read"
         )
         for part, data in zip(chosen, fetched, strict=True):
-            part.data = memoryview(data)
+            if (
+                len(data) == part.size
+            ):  # else the file has become another, which who asks for it alone finds out
+                part.data = memoryview(data)
 
     def _next_ones(self, first: int) -> list[_FarPart]:
         """Those from there on that there is room for."""

@@ -43,6 +43,7 @@ import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
 from widetable.kernels.gather import PLAIN
+from widetable.kernels.hidden_nulls import without_hidden_nulls
 from widetable.types import MAX_LENGTH, DataField, DataType, arrow_type, is_list
 
 _Test = Callable[[pa.DataType], bool]
@@ -94,6 +95,7 @@ def safe_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Arra
         _check_length(array, field)
     if field.type.is_nested:
         _check_inner_nulls(array, field.type, field)
+        array = without_hidden_nulls(array)
     return array
 
 

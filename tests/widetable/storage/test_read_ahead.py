@@ -121,6 +121,18 @@ def test_a_request_that_fails_is_an_error_and_may_be_tried_again() -> None:
         assert room.taken_bytes == 0
 
 
+def test_bytes_that_are_too_few_are_not_given() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read_ahead, "PART_BYTES", 100)
+        room = Room(10_000)
+        ahead = ReadAhead(lambda start, end: FILE[start : min(end, 250)], room)
+        ahead.expect([Range(0, 1000)])
+        assert ahead.read(0, 150) == FILE[:150]
+        assert ahead.read(150, 350) is None
+        ahead.close()
+        assert room.taken_bytes == 0
+
+
 def test_what_nobody_reads_is_given_back_when_the_file_is_closed() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_ahead, "PART_BYTES", 100)

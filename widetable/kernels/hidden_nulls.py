@@ -1,0 +1,77 @@
+"""Nulls that lie below nulls: parts of a null ROW, which no reader sees, in an array whose type says NOT NULL of them.
+
+    ROW<a INT NOT NULL>     null    {a: 1}
+    its array's own nulls   x       -
+    those of its child a    x       -       what Arrow's `take`, `nulls` and `flatten` leave; its casts refuse it
+
+In: an array of any type. Out: the same values, without such nulls. A null below a value stays: whoever checks values
+says so. Pure. Raises nothing.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn
+
+
+def has_required_parts(kind: pa.DataType) -> bool:
+    """Whether a part of a ROW in it is NOT NULL; keys of maps are never null."""
+    types = pa.types
+    if types.is_struct(kind):
+        return any(not field.nullable or has_required_parts(field.type) for field in kind)
+    if types.is_map(kind):
+        return has_required_parts(kind.item_type)
+    return types.is_list(kind) and has_required_parts(kind.value_type)
+
+
+def nulls(count: int, kind: pa.DataType) -> ArrowArray:
+    """So many."""
+    return _without(pa.nulls(count, kind))
+
+
+def without_hidden_nulls(column: ArrowColumn) -> ArrowColumn:
+    """The column itself where it can have none."""
+    if not has_required_parts(column.type):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([_without(chunk) for chunk in column.chunks], column.type)
+    return _without(column)
+
+
+def _without(array: ArrowArray) -> ArrowArray:
+    kind = array.type
+    if not has_required_parts(kind):
+        return array
+    if pa.types.is_struct(kind):
+        parts = [_without(array.field(number)) for number in range(kind.num_fields)]
+        mask = array.is_null()
+        shown = [
+            part if field.nullable or not part.null_count else _shown(part, array)
+            for part, field in zip(parts, kind, strict=True)
+        ]
+        return pa.StructArray.from_arrays(shown, fields=list(kind), mask=mask)
+    below = _without(array.values) if pa.types.is_list(kind) else _entries(array)
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(kind, len(array), buffers, array.null_count, array.offset, [below])
+
+
+def _entries(array: pa.MapArray) -> pa.StructArray:
+    fields = [array.type.key_field, array.type.item_field]
+    return pa.StructArray.from_arrays([array.keys, _without(array.items)], fields=fields)
+
+
+def _shown(part: ArrowArray, parent: pa.StructArray) -> ArrowArray:
+    """The part without its nulls, if all of them lie below nulls of its parent."""
+    if part.filter(parent.is_valid()).null_count:
+        return part
+    if pa.types.is_struct(part.type):
+        fields = [part.field(number) for number in range(part.type.num_fields)]
+        return pa.StructArray.from_arrays(fields, fields=list(part.type))
+    children = None
+    if pa.types.is_list(part.type):
+        children = [part.values]
+    elif pa.types.is_map(part.type):
+        children = [_entries(part)]
+    own = [None, *part.buffers()[1 : 2 if children else None]]
+    return pa.Array.from_buffers(part.type, len(part), own, 0, part.offset, children)
