@@ -22,6 +22,7 @@ from widetable.arguments import flag, instance, mapping, names, one_of, text, wh
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_table import check_barriers
 from widetable.commit.schema_store import SchemaStore
+from widetable.commit.snapshot_store import SnapshotStore
 from widetable.derive.derived_alteration import alter_table
 from widetable.derive.widen_schema import widened_columns
 from widetable.derived_options import check_derived
@@ -142,7 +143,7 @@ class Catalog:
         check_widened(new)
         check_partition_types(new)
         store = self._schemas(root, new)
-        made = not store.ids() and store.publish(new)
+        made = not store.ids() and self._has_no_snapshot(root) and store.publish(new)
         if not made and not if_not_exists:
             raise InvalidError(
                 f"table {name!r}",
@@ -387,6 +388,17 @@ class Catalog:
         located, _ = locate(self._root, fsync=fsync, options=self._options)
         file_io = self._given_file_io or located
         return SchemaStore(file_io, TablePaths(root))
+
+    def _has_no_snapshot(self, root: str) -> bool:
+        """True; a new table would have the rows of the former one, as far as its files are there."""
+        if SnapshotStore(self._file_io, TablePaths(root)).ids():
+            raise InvalidError(
+                root,
+                found="snapshots without a schema: somebody wrote while a table was dropped, or the drop broke off",
+                expected="no snapshots where there is no table",
+                action="Remove the directory, then make the table.",
+            )
+        return True
 
     def _open(self, root: str) -> Table:
         options = None if self._options is None else self._options.to_dict()

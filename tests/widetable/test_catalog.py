@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -379,3 +380,17 @@ def test_changes_at_once_are_all_made(catalog: wt.Catalog) -> None:
     assert set(table.schema.names) == {"k", "a", "b", *names}
     assert table.schema.id == 12
     assert len({field.id for field in table.schema.fields}) == 15
+
+
+def test_no_table_is_made_over_the_snapshots_of_a_former_one(catalog: wt.Catalog) -> None:
+    """Somebody wrote while it was dropped, or the drop was killed."""
+    columns = {"k": "BIGINT", "v": "STRING"}
+    table = catalog.create_table("shop.users", columns, primary_key=["k"])
+    table.write({"k": [1], "v": ["old"]})
+    shutil.rmtree(Path(table.path, "schema"))
+    with pytest.raises(wt.InvalidError, match="snapshots without a schema"):
+        catalog.create_table("shop.users", columns, primary_key=["k"])
+    assert catalog.list_tables() == []
+    shutil.rmtree(table.path)
+    made = catalog.create_table("shop.users", columns, primary_key=["k"])
+    assert made.scan().to_arrow().num_rows == 0
