@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.object_stores.s3_server import ACCESS_KEY, SECRET_KEY
+from tests.object_stores.s3_server import ACCESS_KEY, SECRET_KEY, environment
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
+JARS = os.environ.get("WIDETABLE_HADOOP_AWS", "")
 
 
 def test_options_go_to_the_tasks_and_into_no_plan_log_or_file(
@@ -41,3 +42,28 @@ def test_options_go_to_the_tasks_and_into_no_plan_log_or_file(
         assert secret not in done.stderr
         written = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert not [path for path in written if secret.encode() in path.read_bytes()]
+
+
+@pytest.mark.skipif(not JARS, reason="no hadoop-aws in WIDETABLE_HADOOP_AWS (docs/deploy.md)")
+def test_spark_scans_by_itself_where_hadoop_has_a_connector(
+    server: int, place: str, java_home: str
+) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.object_stores.hadoop_job"),
+            *(place.replace("s3:", "s3a:"), f"http://127.0.0.1:{server}", JARS),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **environment(server)},
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    whole, mixed = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    for found in (whole, mixed):
+        assert found["scans_itself"]
+        assert found["rows"] == found["own"]
+    assert (len(whole["rows"]), len(mixed["rows"])) == (27, 33)
+    assert (whole["filtered"], mixed["filtered"]) == ([1, 2], [1, 2])
