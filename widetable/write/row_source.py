@@ -30,7 +30,8 @@ from widetable.arguments import refused, shown, text
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.schema import TableSchema
-from widetable.types import MOST_NESTED, DataField, DataType, arrow_type
+from widetable.types import MOST_NESTED, DataField
+from widetable.write.python_array import NO_ARRAY, python_array
 from widetable.write.safe_cast import python_cast
 
 _Rows: TypeAlias = pa.RecordBatch | pa.Table | pa.RecordBatchReader
@@ -38,7 +39,6 @@ _Values: TypeAlias = pa.Array | pa.ChunkedArray
 _TEXTS: Final = (str, bytes, bytearray, memoryview)
 _WITHOUT_PARTS: Final = (float, int, *_TEXTS, type(None))
 _WITH_PARTS: Final = (list, tuple, Mapping, Set)
-_NO_COLUMN: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _of_columns(columns: Iterable[tuple[Any, Any]], schema: TableSchema) -> RowS
                 array = _python_values(values, name, field)
                 if field is not None:
                     of_python[len(names)] = field
-        except _NO_COLUMN as cause:
+        except NO_ARRAY as cause:
             raise _no_column(values, name, cause) from cause
         if arrays and len(array) != len(arrays[0]):
             raise InvalidError(
@@ -231,38 +231,13 @@ def _python_values(values: Any, name: str, field: DataField | None) -> _Values:
         raise refused(
             values, f"column {name!r}", f"a list, {MOST_NESTED} within each other at most"
         )
-    return _inferred(values, field, is_pandas=is_pandas)
+    return python_array(values, field, is_pandas=is_pandas)
 
 
 def _typed(values: Any, *, is_pandas: bool) -> _Values:
     if isinstance(values, np.ndarray) and values.ndim == 2:
         return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
     return pa.array(values, from_pandas=is_pandas)
-
-
-def _inferred(values: list[Any], field: DataField | None, *, is_pandas: bool) -> _Values:
-    """is_pandas: NaN is a missing value, and no number."""
-    if field is not None and _needs_type(field.type, values):
-        return pa.array(values, arrow_type(field.type))
-    try:
-        found = pa.array(values, from_pandas=is_pandas)
-    except _NO_COLUMN:
-        # Missing values of pandas may be among other ones.
-        found = pa.array(values, from_pandas=True)
-    if "pandas" in sys.modules and pa.types.is_timestamp(found.type):
-        try:  # its timestamps would lose their nanoseconds
-            return pa.array(values, pa.timestamp("ns", found.type.tz), from_pandas=True)
-        except _NO_COLUMN:
-            pass
-    return found
-
-
-def _needs_type(type_: DataType, values: Sequence[Any]) -> bool:
-    """Whether Arrow finds no type in the values, or another one: pairs are no map, and large numbers no decimals."""
-    if type_.root == "DECIMAL":
-        return all(value is None or isinstance(value, int) for value in values)
-    # With a ROW inside Arrow would leave out what the column does not have.
-    return type_.root in ("MAP", "MULTISET") and "ROW" not in str(type_)
 
 
 def _is_shallow(values: Sequence[Any]) -> bool:

@@ -1,0 +1,174 @@
+"""Values of Python as an Arrow array, for a column of a certain type or for nobody knows which.
+
+Arrow finds the types of most values. It takes a dict for a ROW and pairs for a list, so a MAP is built by its type; and
+by its type Arrow leaves out what a ROW does not have, so where both are in a column it is built part by part:
+
+    ROW       a dict, whose names the ROW has; what it lacks is null
+    MAP       a dict, or pairs; MULTISET: of values and counts
+    ARRAY     a list, a tuple, an array of numpy
+    others    as a column of their own (safe_cast.python_cast)
+
+In: a list of values, None for null. Out: an array, in the column's own type only if it was built by it. Raises
+`NO_ARRAY`, InvalidError naming the column.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.arguments import shown
+from widetable.errors import InvalidError
+from widetable.types import DataField, DataType, arrow_type
+from widetable.write.safe_cast import python_cast
+
+# What Arrow raises for values that make no array.
+NO_ARRAY: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_MAPS: Final = ("MAP", "MULTISET")
+
+
+def python_array(
+    values: list[Any], field: DataField | None, *, is_pandas: bool = False
+) -> pa.Array | pa.ChunkedArray:
+    """field: of the column, if there is one. is_pandas: NaN is a missing value, and no number."""
+    if field is not None and _needs_parts(field.type):
+        return _built(_without_missing(values) if is_pandas else values, field)
+    if field is not None and _needs_type(field.type, values):
+        return pa.array(values, arrow_type(field.type), from_pandas=is_pandas)
+    try:
+        found = pa.array(values, from_pandas=is_pandas)
+    except NO_ARRAY:
+        # Missing values of pandas may be among other ones.
+        found = pa.array(values, from_pandas=True)
+    if "pandas" in sys.modules and pa.types.is_timestamp(found.type):
+        try:  # its timestamps would lose their nanoseconds
+            return pa.array(values, pa.timestamp("ns", found.type.tz), from_pandas=True)
+        except NO_ARRAY:
+            pass
+    return found
+
+
+def _needs_type(type_: DataType, values: Sequence[Any]) -> bool:
+    """Whether Arrow finds no type in the values, or another one: pairs are no map, and large numbers no decimals."""
+    if type_.root == "DECIMAL":
+        return all(value is None or isinstance(value, int) for value in values)
+    return type_.root in _MAPS
+
+
+def _needs_parts(type_: DataType) -> bool:
+    """Whether there is a MAP inside of another value, or a ROW inside of a MAP."""
+    if type_.root in _MAPS:
+        return _holds(type_, ("ROW",))
+    return type_.is_nested and _holds(type_, _MAPS)
+
+
+def _holds(type_: DataType, roots: Sequence[str]) -> bool:
+    inside = (type_.element, type_.key, type_.value, *(field.type for field in type_.fields))
+    return any(part is not None and (part.root in roots or _holds(part, roots)) for part in inside)
+
+
+def _without_missing(values: Sequence[Any]) -> list[Any]:
+    """With None for what pandas has for a value that is missing."""
+    is_missing = sys.modules["pandas"].isna
+    parts = (Mapping, list, tuple, np.ndarray)
+    return [
+        value if isinstance(value, parts) or not is_missing(value) else None for value in values
+    ]
+
+
+def _built(values: Sequence[Any], field: DataField) -> pa.Array:
+    build = _BUILDERS.get(field.type.root)
+    if build is None:
+        return python_cast(python_array(list(values), field), field)
+    return build(values, field)
+
+
+def _row(values: Sequence[Any], field: DataField) -> pa.Array:
+    kind = arrow_type(field.type)
+    names = {part.name for part in field.type.fields}
+    for value in values:
+        if value is not None and not (isinstance(value, Mapping) and names >= value.keys()):
+            raise _refused(value, field, "dicts with these names, or some of them")
+    parts = [
+        _built(
+            [None if value is None else value.get(part.name) for value in values],
+            _of(field, part.type),
+        )
+        for part in field.type.fields
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=_nulls(values))
+
+
+def _list(values: Sequence[Any], field: DataField) -> pa.Array:
+    assert field.type.element is not None
+    for value in values:
+        if value is not None and not isinstance(value, list | tuple | np.ndarray):
+            raise _refused(value, field, "lists")
+    items = _built([*chain.from_iterable(_present(values))], _of(field, field.type.element))
+    return pa.ListArray.from_arrays(
+        _offsets(values), items, arrow_type(field.type), mask=_nulls(values)
+    )
+
+
+def _map(values: Sequence[Any], field: DataField) -> pa.Array:
+    kind = field.type
+    key, value_type = kind.key or kind.element, kind.value or DataType("INT", nullable=False)
+    assert key is not None
+    pairs = [
+        None if value is None else [*value.items()] if isinstance(value, Mapping) else value
+        for value in values
+    ]
+    for value in _present(pairs):
+        if not isinstance(value, list | tuple) or not all(map(_is_pair, value)):
+            raise _refused(value, field, "dicts, or lists of pairs")
+    flat = [*chain.from_iterable(_present(pairs))]
+    keys = _built([one for one, _ in flat], _of(field, key))
+    items = _built([one for _, one in flat], _of(field, value_type))
+    return pa.MapArray.from_arrays(
+        _offsets(pairs), keys, items, arrow_type(kind), mask=_nulls(values)
+    )
+
+
+_BUILDERS: Final[Mapping[str, Callable[[Sequence[Any], DataField], pa.Array]]] = {
+    "ROW": _row,
+    "ARRAY": _list,
+    "MAP": _map,
+    "MULTISET": _map,
+}
+
+
+def _of(field: DataField, part: DataType) -> DataField:
+    """A part of the column, by whose name errors know it."""
+    return replace(field, type=part)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2
+
+
+def _present(values: Sequence[Any]) -> list[Any]:
+    return [value for value in values if value is not None]
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    lengths = [0 if value is None else len(value) for value in values]
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def _nulls(values: Sequence[Any]) -> pa.Array:
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+def _refused(value: Any, field: DataField, expected: str) -> InvalidError:
+    return InvalidError(
+        f"column {field.name!r}",
+        found=shown(value),
+        expected=f"{expected}, for {field.type}",
+        action="Correct the values.",
+    )
