@@ -84,11 +84,11 @@ ROOM: Final = Room(_MOST_BYTES)
 
 
 def parts_of(ranges: Sequence[Range], gap_bytes: int, most_bytes: int) -> list[tuple[Range, int]]:
-    """(what is fetched at once, bytes of the ranges in it), by position. The ranges do not overlap."""
+    """(what is fetched at once, bytes of the ranges in it), by position. Ranges overlap in damaged footers only."""
     spans: list[Range] = []
     for start, end in sorted(ranges):
         if spans and start - spans[-1].end <= gap_bytes:
-            spans[-1] = Range(spans[-1].start, end)
+            spans[-1] = Range(spans[-1].start, max(spans[-1].end, end))
         else:
             spans.append(Range(start, end))
     parts = [

@@ -104,6 +104,15 @@ def test_any_bytes_of_a_file_are_right_whatever_was_announced(
             assert file.read_at(size, at) == FILE[at : at + size]
 
 
+def test_ranges_that_overlap_are_read_right() -> None:
+    ahead = ReadAhead(Store().range_of, Room(10_000))
+    ahead.expect([Range(0, 100), Range(10, 50), Range(10, 50)])
+    for start, end in ((10, 50), (0, 100), (10, 50), (50, 100)):
+        assert ahead.read(start, end) in (FILE[start:end], None)
+    ahead.expect([Range(0, 100), Range(10, 50)])
+    assert ahead.read(0, 100) == FILE[:100]
+
+
 def test_a_request_that_fails_is_an_error_and_may_be_tried_again() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_ahead, "PART_BYTES", 100)
