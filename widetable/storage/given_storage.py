@@ -1,7 +1,8 @@
 """The arguments `file_io` and `storage_options` of the public face.
 
-Raises InvalidError for what is no storage, UnsupportedError for the file systems of other libraries: they can put
-nothing on the condition that nobody has the name, by which two writers do not write over each other's commits.
+Raises InvalidError for what is no storage, UnsupportedError for the file systems of other libraries: pyarrow's put
+nothing on the condition that nobody has the name, by which two writers do not write over each other's commits; those of
+fsspec that can (0038) are not served yet.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def _checked_file_io(value: Any) -> FileIO | None:
             raise UnsupportedError(
                 "file_io",
                 found=f"a {type(value).__name__} of {library}",
-                expected="a storage that can publish a file on the condition that nobody has its name, which that "
-                "library does not tell: commits of two writers would get lost",
+                expected="a storage of this package: each has its own way to publish a file on the condition that "
+                "nobody has its name, without which commits of two writers would get lost",
                 action="Leave file_io out, and give the URL (s3://.., gs://.., abfss://..) with storage_options.",
             )
     missing = [name for name in _METHODS if not callable(getattr(value, name, None))]

@@ -55,7 +55,7 @@ def test_other_storages_are_refused_by_name(url: str) -> None:
 
 
 def test_file_systems_of_other_libraries_are_refused_with_the_reason(tmp_path: Path) -> None:
-    """They do not tell whether a name can be given once."""
+    """Those of pyarrow cannot give a name once; those of fsspec that can are not served yet."""
 
     class Foreign:
         pass
