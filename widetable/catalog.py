@@ -21,6 +21,7 @@ from widetable import options as opt
 from widetable.arguments import flag, instance, mapping, names, one_of, text, whole_number
 from widetable.barrier_options import BARRIER_INTERVAL
 from widetable.commit.barrier_table import check_barriers
+from widetable.commit.copy_place import begun_copy
 from widetable.commit.schema_store import SchemaStore
 from widetable.commit.snapshot_store import SnapshotStore
 from widetable.derive.derived_alteration import alter_table
@@ -277,6 +278,7 @@ class Catalog:
             wait_for_compactions(paths.of_branch(branch).root)
         wait_for_compactions(root)
         self._file_io.delete_dir(root)
+        self._file_io.delete(begun_copy(root))  # of a copy that was killed behind its snapshot
 
     def copy_table(
         self,

@@ -26,7 +26,7 @@ def has_required_parts(kind: pa.DataType) -> bool:
 
 
 def nulls(count: int, kind: pa.DataType) -> ArrowArray:
-    """So many."""
+    """So many of any type, in an array that has no others below them."""
     return _without(pa.nulls(count, kind))
 
 

@@ -364,17 +364,22 @@ def test_whatever_fails_the_copy_is_whole_or_not_there(
     assert number > 0 or step in ("replace", "link", "size")
 
 
+def killed_before(folder: Path, disk: LocalFileIO, step: str, number: int) -> bool:
+    """Whether a copy in a process of its own came so far that it was killed before a step."""
+    child = os.fork()
+    if child == 0:
+        storage = FaultyFileIO(disk)
+        storage.run_before(step, lambda: os._exit(9), skip=number)
+        wt.Catalog(folder, file_io=storage).copy_table("db.t", "db.u")
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+
+
 @pytest.mark.parametrize("step", ["publish", "open_output", "sync", "write_new", "move_dir"])
 def test_killed_it_leaves_no_table_and_the_next_copy_cleans_up(tmp_path: Path, step: str) -> None:
     made(tmp_path)
     for number in range(1000):
-        child = os.fork()
-        if child == 0:
-            storage = FaultyFileIO(LocalFileIO(fsync=False))
-            storage.run_before(step, lambda: os._exit(9), skip=number)
-            wt.Catalog(tmp_path, file_io=storage).copy_table("db.t", "db.u")
-            os._exit(0)
-        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
+        if not killed_before(tmp_path, LocalFileIO(fsync=False), step, number):
             break
         assert wt.Catalog(tmp_path).list_tables() == ["db.t"]
         catalog = wt.Catalog(tmp_path)
