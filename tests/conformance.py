@@ -98,12 +98,12 @@ class Outcome:
 class Run:
     """One case in one mode, on a table of its own."""
 
-    def __init__(self, case: Case, mode: Mode, warehouse: str) -> None:
+    def __init__(self, case: Case, mode: Mode, catalog: wt.Catalog) -> None:
         self._case = case
         self._mode = mode
         self._schema = case_schema(case)
         self._unordered = case.get("unordered_fields", ())
-        self._catalog = wt.Catalog(warehouse)
+        self._catalog = catalog
 
     def create(self) -> wt.Table:
         """Make the table; without a producer of changelogs unless the case is about errors or the mode about them."""
@@ -192,15 +192,19 @@ def _on_disk() -> AbstractContextManager[str]:
 
 
 def run_case(
-    case: Case, warehouses: Callable[[], AbstractContextManager[str]] = _on_disk
+    case: Case,
+    warehouses: Callable[[], AbstractContextManager[str]] = _on_disk,
+    catalog: Callable[[str], wt.Catalog] = wt.Catalog,
 ) -> Outcome:
-    """The outcome over all modes: the first that does not pass decides. warehouses: a new one for each."""
+    """The outcome over all modes: the first that does not pass decides. warehouses: a new one for each. catalog: opens
+    it.
+    """
     modes = [*STATE_MODES]
     if case["kind"] != "error" and case["options"].get(_PRODUCER, "none") != "none":
         modes += CHANGELOG_MODES
     for mode in modes:
         with warehouses() as warehouse:
-            run = Run(case, mode, warehouse)
+            run = Run(case, mode, catalog(warehouse))
             outcome = _run_error(case, run) if case["kind"] == "error" else _run_commits(case, run)
         if outcome.verdict != PASSED:
             detail = (

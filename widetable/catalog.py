@@ -62,9 +62,7 @@ from widetable.paths import (
     table_root,
 )
 from widetable.schema import TableSchema
-from widetable.storage.file_io import FileIO
 from widetable.storage.given_storage import given_storage
-from widetable.storage.locate import locate
 from widetable.table import Table
 
 
@@ -73,6 +71,8 @@ class Catalog:
 
     storage_options: of an object store, by Paimon's names, such as `s3.endpoint` (docs/object-stores.md); what they do
     not say is said by the environment. Tables of the catalog have them, and so has a pickle; no repr, error or file.
+    file_io: in their place a file system of s3fs, gcsfs or adlfs, or one of pyarrow.fs, which only reads; the path is
+    one on it, with or without its scheme.
     consistency: of sessions, by default. uri: the URL, or URLs, of instances of `widetable meta serve` for this
     warehouse (extra `meta`): they choose the barriers of sessions; None: this process does. All else is as without.
     """
@@ -83,17 +83,16 @@ class Catalog:
         self,
         warehouse: str | os.PathLike[str],
         *,
-        file_io: FileIO | None = None,
+        file_io: Any = None,
         storage_options: Mapping[str, str] | None = None,
         consistency: str = REPEATABLE_READ,
         uri: str | Sequence[str] | None = None,
     ) -> None:
-        self._given_file_io, self._options = given_storage(file_io, storage_options)
+        self._given = given_storage(file_io, storage_options)
         self._consistency = one_of(consistency, CONSISTENCIES, "consistency")
-        located, self._root = locate(warehouse, options=self._options)
+        self._file_io, self._root = self._given.at(warehouse)
         self._service = None if uri is None else linked(uri, "uri")
         self._shown = ShownBarriers()
-        self._file_io = located if self._given_file_io is None else self._given_file_io
 
     def __repr__(self) -> str:
         return f"Catalog({self._root!r})"
@@ -302,7 +301,8 @@ class Catalog:
         barriers, DamagedError for damaged files of the source, StorageError.
         """
         table = self.table(source)
-        warehouse = self._root if target_warehouse is None else locate(target_warehouse)[1]
+        at = self._given.at
+        warehouse = self._root if target_warehouse is None else at(target_warehouse)[1]
         root = table_root(warehouse, target, "target")
         copy_table(
             table,
@@ -310,7 +310,7 @@ class Catalog:
             snapshot_id=snapshot_id,
             timestamp=timestamp,
             tag=tag,
-            file_io=self._given_file_io,
+            file_io=at(root)[0] if self._given.is_given else None,
         )
         return self._open(root)
 
@@ -387,9 +387,7 @@ class Catalog:
 
     def _schemas(self, root: str, schema: TableSchema) -> SchemaStore:
         fsync = schema.typed_options.get(opt.FSYNC)
-        located, _ = locate(self._root, fsync=fsync, options=self._options)
-        file_io = self._given_file_io or located
-        return SchemaStore(file_io, TablePaths(root))
+        return SchemaStore(self._given.at(self._root, fsync=fsync)[0], TablePaths(root))
 
     def _has_no_snapshot(self, root: str) -> bool:
         """True; a new table would have the rows of the former one, as far as its files are there."""
@@ -403,8 +401,7 @@ class Catalog:
         return True
 
     def _open(self, root: str) -> Table:
-        options = None if self._options is None else self._options.to_dict()
-        return Table.open(root, file_io=self._given_file_io, storage_options=options)
+        return Table._open(self._given, root)
 
 
 def _texts(given: Any, argument: str) -> dict[str, str]:

@@ -54,7 +54,7 @@ from widetable.lsm.compaction_job import BucketWork, Outcome, perform
 from widetable.meta.job_claim import WriterClaim
 from widetable.meta.service_lease import ServiceLease
 from widetable.operations.aligned_source import AlignedSource, revised
-from widetable.operations.branches import locate_branch
+from widetable.operations.branches import branch_root
 from widetable.operations.compaction import Compacted, compact_all
 from widetable.operations.compaction_threads import wait_for_changelogs
 from widetable.operations.follow import start_stream
@@ -145,6 +145,7 @@ __all__ = [
     "WorkerThread",
     "WriterClaim",
     "advance",
+    "branch_root",
     "caches_of",
     "called",
     "change_schema",
@@ -166,7 +167,6 @@ __all__ = [
     "label",
     "local_path",
     "locate",
-    "locate_branch",
     "mapping",
     "names",
     "names_of_form",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,11 +20,11 @@ from widetable.derive.index_lookup import lookup_index
 from widetable.derive.inspector import Inspector
 from widetable.derive.upkeep import maintain, maintainer
 from widetable.operations.branches import (
+    branch_root,
     branches,
     check_there,
     create_branch,
     drop_branch,
-    locate_branch,
 )
 from widetable.operations.changes import change_source
 from widetable.operations.compaction import compact
@@ -65,9 +66,7 @@ from widetable.operations.table_write import (
     sequence_base,
     write,
 )
-from widetable.storage.file_io import FileIO
-from widetable.storage.given_storage import given_storage
-from widetable.storage.locate import locate
+from widetable.storage.given_storage import GivenStorage, given_storage
 
 
 class Table(OpenTable):
@@ -83,22 +82,28 @@ class Table(OpenTable):
         path: str | os.PathLike[str],
         *,
         branch: str | None = None,
-        file_io: FileIO | None = None,
+        file_io: Any = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Table:
         """The table at a path or URL. Raises NotFoundError when the directory is no table.
 
         branch: another one than main; the directory of a branch opens it as well. Everything of the table is then the
         branch's: schemas, snapshots, tags, consumers. storage_options: of an object store, as in `Catalog`. file_io:
-        another storage than the one that the path names.
+        what the path is asked of, as in `Catalog`.
         """
-        file_io, options = given_storage(file_io, storage_options)
-        located, root = locate_branch(path, branch, options=options)
-        table = cls(root, located if file_io is None else file_io)
+        return cls._open(given_storage(file_io, storage_options), path, branch)
+
+    @classmethod
+    def _open(
+        cls, given: GivenStorage, path: str | os.PathLike[str], branch: str | None = None
+    ) -> Table:
+        storage, place = given.at(path)
+        root = branch_root(place, branch)
+        table = cls(root, storage)
         check_there(table._file_io, table._paths)
         schema = table._committer.schemas.known()
-        if file_io is None and not schema.typed_options.get(opt.FSYNC):
-            table = cls(root, locate(path, fsync=False, options=options)[0])
+        if not given.is_given and not schema.typed_options.get(opt.FSYNC):
+            table = cls(root, given.at(place, fsync=False)[0])
         return table
 
     def __repr__(self) -> str:

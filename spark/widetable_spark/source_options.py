@@ -20,9 +20,10 @@ from widetable.connector import (
     Option,
     Start,
     StorageOptions,
+    branch_root,
     checked_storage_options,
     job_name,
-    locate_branch,
+    locate,
     one_of,
     parse_value,
     split_storage_options,
@@ -340,7 +341,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         )
     columns, branch = _value(texts, COLUMNS, str), _value(texts, BRANCH, str)
     return SourceOptions(
-        path=path if branch is None else locate_branch(path, branch)[1],
+        path=path if branch is None else branch_root(locate(path)[1], branch),
         storage=checked_storage_options(storage) if storage else None,
         snapshot_id=_value(texts, SNAPSHOT_ID, int),
         timestamp_millis=_value(texts, TIMESTAMP, int),

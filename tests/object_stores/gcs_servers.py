@@ -40,11 +40,18 @@ NEEDS_TESTBENCH: Final = pytest.mark.skipif(
 @contextlib.contextmanager
 def fake_gcs() -> Iterator[int]:
     """The port of a bridge to it, while it runs; with BUCKET, in memory."""
+    with fake_gcs_itself() as port, gcs_bridge(port, takes_xml_puts=False) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def fake_gcs_itself() -> Iterator[int]:
+    """Its own port: it takes JSON."""
     port = free_port()
     command = [str(_FAKE), "-backend", "memory", "-scheme", "http", "-log-level", "error"]
     command += ["-host", "127.0.0.1", "-port", str(port), "-public-host", f"127.0.0.1:{port}"]
-    with _running(command, port), gcs_bridge(port, takes_xml_puts=False) as found:
-        yield found
+    with _running(command, port):
+        yield port
 
 
 @contextlib.contextmanager

@@ -47,9 +47,10 @@ for number in range(commits):
 """
 
 
-def create(warehouse: str, options: dict[str, str] | None = None) -> wt.Table:
+def create(warehouse: str, options: dict[str, str] | None = None, file_io: Any = None) -> wt.Table:
     chosen = {**OPTIONS, **(options or {})}
-    return wt.Catalog(warehouse).create_table("db.t", COLUMNS, primary_key=["k"], options=chosen)
+    catalog = wt.Catalog(warehouse, file_io=file_io)
+    return catalog.create_table("db.t", COLUMNS, primary_key=["k"], options=chosen)
 
 
 def run_of_operations(table: wt.Table) -> list[object]:
@@ -97,12 +98,12 @@ def test_conformance(proxy: FaultyProxy, place: str, case: dict[str, Any]) -> No
 
 @contextlib.contextmanager
 def writers(
-    path: str, commits: int, count: int, variables: Mapping[str, str]
+    path: str, commits: int, count: int, variables: Mapping[str, str], program: str = WRITER
 ) -> Iterator[list[Any]]:
     """variables: of their environment, beside this process's."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, path, str(user), str(commits)],
+            [sys.executable, "-c", program, path, str(user), str(commits)],
             env={**os.environ, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -150,10 +151,10 @@ def test_what_killed_writers_said_is_there(
 
 
 def check_what_killed_writers_said(
-    table: wt.Table, rng: random.Random, variables: Mapping[str, str]
+    table: wt.Table, rng: random.Random, variables: Mapping[str, str], program: str = WRITER
 ) -> None:
     said: dict[int, int] = {}
-    with writers(table.path, 100, 2, variables) as started:
+    with writers(table.path, 100, 2, variables, program) as started:
         for user, each in enumerate(started, 1):
             for _ in range(rng.randrange(1, 4)):
                 said[user] = int(each.stdout.readline())

@@ -12,7 +12,6 @@ UnsupportedError for tables whose options name others, DamagedError, StorageErro
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from widetable.arguments import flag, text
@@ -29,8 +28,6 @@ from widetable.operations.open_table import OpenTable
 from widetable.paths import MAIN_BRANCH, TablePaths, branch_name, check_branch
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
-from widetable.storage.locate import locate
-from widetable.storage.storage_options import StorageOptions
 
 
 def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> None:
@@ -99,21 +96,13 @@ def _removed(file_io: FileIO, paths: TablePaths) -> bool:
     return file_io.delete_dir(paths.root)
 
 
-def locate_branch(
-    path: str | os.PathLike[str],
-    branch: str | None = None,
-    *,
-    options: StorageOptions | None = None,
-) -> tuple[FileIO, str]:
-    """The storage of a table's path or URL, and the path on it of one of its branches (None: as the path says).
-    options: of an object store.
-    """
-    file_io, root = locate(path, options=options)
+def branch_root(root: str, branch: str | None = None) -> str:
+    """The path of one of the branches of the table at a path (None: the path itself)."""
     if branch is None:
-        return file_io, root
+        return root
     name = text(branch, "branch")
     name = name if name == MAIN_BRANCH else check_branch(name)
-    return file_io, TablePaths(root).of_branch(name).root
+    return TablePaths(root).of_branch(name).root
 
 
 def branch_names(file_io: FileIO, paths: TablePaths) -> list[str]:

@@ -1,33 +1,54 @@
-"""The arguments `file_io` and `storage_options` of the public face.
+"""The arguments `file_io` and `storage_options` of the public face: where what a path names lies.
 
-Raises InvalidError for what is no storage, UnsupportedError for the file systems of other libraries: pyarrow's put
-nothing on the condition that nobody has the name, by which two writers do not write over each other's commits; those of
-fsspec that can (0038) are not served yet.
+Raises InvalidError for what is no storage, UnsupportedError for file systems that hold no tables (`served_filesystem`).
 """
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from typing import Any, Final
 
 from widetable.arguments import refused
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.storage.file_io import FileIO
+from widetable.storage.fsspec_store import FsspecFileIO
 from widetable.storage.local import LocalFileIO
+from widetable.storage.locate import locate
+from widetable.storage.served_filesystem import ServedFilesystem, place_on, served_filesystem
 from widetable.storage.storage_options import StorageOptions, checked_storage_options
 
 _METHODS: Final = tuple(name for name in vars(FileIO) if not name.startswith("_"))
-# Where the classes are from; the modules are not imported for it.
-_FOREIGN: Final = {
-    "pyarrow._fs": "pyarrow.fs",
-    "fsspec": "fsspec",
-    "obstore": "obstore",
-}
+# A disk, whoever asks it.
+_LOCAL: Final = frozenset(
+    {("pyarrow._fs", "LocalFileSystem"), ("fsspec.implementations.local", "LocalFileSystem")}
+)
 
 
-def given_storage(
-    file_io: Any, storage_options: Any
-) -> tuple[FileIO | None, StorageOptions | None]:
-    """Both, checked; at most one of them is given."""
+@dataclass(frozen=True)
+class GivenStorage:
+    """At most one of them; none: what a path names, by the environment's options."""
+
+    file_io: FileIO | None = None
+    served: ServedFilesystem | None = None
+    options: StorageOptions | None = None
+
+    def at(self, where: str | os.PathLike[str], *, fsync: bool = True) -> tuple[FileIO, str]:
+        """As `locate`. fsync: of a storage that nobody gave."""
+        if self.served is not None:
+            root, bucket, path = place_on(self.served, where)
+            return FsspecFileIO(self.served, root, bucket), path
+        located, path = locate(where, fsync=fsync, options=self.options)
+        return located if self.file_io is None else self.file_io, path
+
+    @property
+    def is_given(self) -> bool:
+        """A storage, and not options only."""
+        return self.file_io is not None or self.served is not None
+
+
+def given_storage(file_io: Any, storage_options: Any) -> GivenStorage:
+    """Both, checked."""
     options = checked_storage_options(storage_options)
     if file_io is not None and options is not None:
         raise InvalidError(
@@ -36,24 +57,22 @@ def given_storage(
             expected="one of them: options are for the storage that the path names",
             action="Leave one out.",
         )
-    return _checked_file_io(file_io), options
+    if file_io is None:
+        return GivenStorage(options=options)
+    if (type(file_io).__module__, type(file_io).__name__) in _LOCAL:
+        return GivenStorage(LocalFileIO())
+    served = served_filesystem(file_io)
+    return GivenStorage(_checked_file_io(file_io)) if served is None else GivenStorage(None, served)
 
 
-def _checked_file_io(value: Any) -> FileIO | None:
-    if value is None:
-        return None
-    modules = [cls.__module__ for cls in type(value).__mro__]
-    if "pyarrow._fs" in modules and type(value).__name__ == "LocalFileSystem":
-        return LocalFileIO()
-    for module, library in _FOREIGN.items():
-        if any(name == module or name.startswith(f"{module}.") for name in modules):
-            raise UnsupportedError(
-                "file_io",
-                found=f"a {type(value).__name__} of {library}",
-                expected="a storage of this package: each has its own way to publish a file on the condition that "
-                "nobody has its name, without which commits of two writers would get lost",
-                action="Leave file_io out, and give the URL (s3://.., gs://.., abfss://..) with storage_options.",
-            )
+def _checked_file_io(value: Any) -> FileIO:
+    if type(value).__module__.partition(".")[0] == "obstore":
+        raise UnsupportedError(
+            "file_io",
+            found=f"a {type(value).__name__} of obstore",
+            expected="a storage of this package, which is made from the URL",
+            action="Leave file_io out, and give the URL (s3://.., gs://.., abfss://..) with storage_options.",
+        )
     missing = [name for name in _METHODS if not callable(getattr(value, name, None))]
     if missing:
         raise refused(value, "file_io", f"a FileIO, with {', '.join(missing)}")

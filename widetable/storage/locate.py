@@ -15,6 +15,7 @@ from widetable.arguments import refused
 from widetable.errors import NotFoundError, UnsupportedError
 from widetable.storage.bucket import SCHEMES, bucket_of
 from widetable.storage.file_io import FileIO
+from widetable.storage.fsspec_store import FsspecFileIO
 from widetable.storage.hdfs import HdfsFileIO
 from widetable.storage.hdfs_client import SCHEME as HDFS
 from widetable.storage.hdfs_client import root_of
@@ -47,7 +48,12 @@ def locate(
 def locate_beside(
     known: FileIO, where: str | os.PathLike[str], *, fsync: bool = True
 ) -> tuple[FileIO, str]:
-    """As `locate`, from a table on the storage `known`: what lies in the same bucket is asked by the same options."""
+    """As `locate`, from a table on the storage `known`: what lies in the same bucket is asked by the same options,
+    or by the same file system that was given.
+    """
+    url = checked(where, "path")
+    if isinstance(known, FsspecFileIO) and f"{url}/".startswith(f"{known.root}/"):
+        return known, "/".join([known.root, *filter(None, url[len(known.root) :].split("/"))])
     located, path = locate(where, fsync=fsync)
     if isinstance(known, ObjectStoreFileIO) and isinstance(located, ObjectStoreFileIO):
         located = known if known.root == located.root else located

@@ -21,10 +21,8 @@ Source: format.md section 11. Raises as `file_io` says, UnsupportedError where o
 
 from __future__ import annotations
 
-import io
 import random
 import time
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -32,9 +30,11 @@ from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
 
-from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.bucket import bucket_of
+from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
+from widetable.storage.flat_keys import check_exclusive, no_move
 from widetable.storage.local_turn import turn_of_name
 from widetable.storage.path_below import path_below
 from widetable.storage.ranged_input import RangedFile, RangedInput
@@ -108,7 +108,7 @@ class ObjectStoreFileIO:
             writer = self._client.obs.open_writer(
                 self._client.store, self._key(path), buffer_size=_PART_BYTES
             )
-        return pa.PythonFile(_Output(writer, lambda: self._mapped_errors(path)), mode="w")
+        return pa.PythonFile(FarOutput(writer, lambda: self._mapped_errors(path)), mode="w")
 
     def write_new(self, path: str, data: bytes) -> None:
         if not self.publish(path, data):
@@ -119,8 +119,9 @@ class ObjectStoreFileIO:
     def publish(self, path: str, data: bytes) -> bool:
         self._key(path)  # first: what is refused for its place says nothing of the store
         if not self._client.is_exclusive:
-            self._check_exclusive(f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp")
-        return self._put_if(path, data, "create")
+            check_exclusive(self._root, path, self._put_new, self.delete)
+            self._client.is_exclusive = True
+        return self._put_new(path, data)
 
     def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
         client, key = self._client, self._key(path)
@@ -219,12 +220,7 @@ class ObjectStoreFileIO:
         return False
 
     def move_dir(self, source: str, target: str) -> bool:
-        raise UnsupportedError(
-            target,
-            found="an object store, where no directory gets another name",
-            expected="a storage with directories",
-            action="Copy the table to a local disk, or write its rows to a new table.",
-        )
+        raise no_move(target)
 
     def turn(self, path: str) -> AbstractContextManager[bool]:
         return turn_of_name(path)
@@ -251,6 +247,9 @@ class ObjectStoreFileIO:
             for key in keys:
                 self.delete(f"{self._root}/{key}")
 
+    def _put_new(self, path: str, data: bytes) -> bool:
+        return self._put_if(path, data, "create")
+
     def _put_if(self, path: str, data: bytes, mode: Any) -> bool:
         """Put on a condition (obstore's PutMode); False when it does not hold."""
         client, key, is_certain = self._client, self._key(path), True
@@ -272,23 +271,6 @@ class ObjectStoreFileIO:
                     return True
         raise AssertionError("the last try returns or raises")
 
-    def _check_exclusive(self, path: str) -> None:
-        """Once per process, before the first commit: some stores pass the condition over and write over what is there.
-        path: of a new name.
-        """
-        try:
-            is_first = self._put_if(path, b"one", "create")
-            self._client.is_exclusive = is_first and not self._put_if(path, b"two", "create")
-        finally:
-            self.delete(path)
-        if not self._client.is_exclusive:
-            raise UnsupportedError(
-                self._root,
-                found="a store that put an object where there was one, though asked not to (If-None-Match)",
-                expected="a store that honours conditional puts: without them commits get lost",
-                action="Use a store that does, such as S3 itself, or a local disk.",
-            )
-
     def _head(self, path: str) -> dict[str, Any]:
         with self._mapped_errors(path):
             return cast(
@@ -306,28 +288,6 @@ class ObjectStoreFileIO:
 
     def _mapped_errors(self, path: str) -> AbstractContextManager[None]:
         return self._client.mapped_errors(path)
-
-
-class _Output(io.RawIOBase):
-    """An object while it is written; there once it is closed. mapped: turns errors into ours."""
-
-    def __init__(self, writer: Any, mapped: Callable[[], AbstractContextManager[None]]) -> None:
-        super().__init__()
-        self._writer, self._mapped = writer, mapped
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        with self._mapped():
-            self._writer.write(memoryview(data).cast("B"))
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            with self._mapped():
-                self._writer.close()
 
 
 def _millis(time: datetime) -> int:

@@ -10,23 +10,16 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from html import escape
 from importlib import import_module
 from typing import Any, Final
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
 from widetable.storage.bucket import StoreBucket, open_store
+from widetable.storage.said_by_client import said_without_secrets
 from widetable.storage.storage_options import StorageOptions
 
-_LONGEST_REASON: Final = 300
-_SHORTEST_SECRET: Final = 4
-# Of the environment: what may be credentials of a store.
-_SECRET_VARIABLE: Final = re.compile(
-    r"(AWS|AZURE|GOOGLE|GCP|GCS)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD)"
-)
 # Of an answer that a retry will not change.
 _FINAL_STATUS: Final = re.compile(r"status code: 4(?!08|29)\d\d")
 
@@ -61,6 +54,9 @@ class StoreClient:
             self._stores[retries] = open_store(module, self._bucket, self._options, retries=retries)
         return self._stores[retries]
 
+    def _said(self, cause: Exception) -> str:
+        return said_without_secrets(cause, self._options.secrets)
+
     def is_transient(self, refusal: StorageError) -> bool:
         """Whether another try may get another answer."""
         cause = refusal.__cause__
@@ -75,7 +71,7 @@ class StoreClient:
         try:
             yield
         except (errors.NotFoundError, FileNotFoundError) as cause:
-            self._told(cause)
+            self._said(cause)
             raise NotFoundError(
                 path,
                 found="no such object",
@@ -83,45 +79,31 @@ class StoreClient:
                 action="Check the path; the snapshot may have expired.",
             ) from cause
         except (errors.AlreadyExistsError, errors.PreconditionError) as cause:
-            self._told(cause)
+            self._said(cause)
             raise InvalidError(
                 path, found="an object", expected="none yet", action="Use a new name."
             ) from cause
         except errors.NotSupportedError as cause:
             raise UnsupportedError(
                 path,
-                found=self._told(cause),
+                found=self._said(cause),
                 expected="a store that takes puts on the condition that nobody has the key",
                 action="Use a store that does, such as S3 itself, or a local disk.",
             ) from cause
         except errors.InvalidPathError as cause:
             raise StorageError(
                 path,
-                found=self._told(cause),
+                found=self._said(cause),
                 expected="keys without empty, '.' and '..' parts and without control characters",
                 action="Delete or move that object with the store's own tools; no table has such names.",
             ) from cause
         except (errors.BaseError, OSError, pa.ArrowException) as cause:
             raise StorageError(
                 path,
-                found=self._told(cause),
+                found=self._said(cause),
                 expected="a store that takes the operation",
                 action="Check the store, its endpoint and credentials, then retry.",
             ) from cause
-
-    def _told(self, cause: Exception) -> str:
-        """What an error says, short and without secrets; from then on it says no more itself, as it is in tracebacks,
-        too.
-        """
-        text = str(cause)
-        for secret in (*self._options.secrets, *_secrets_of_environment()):
-            if len(secret) >= _SHORTEST_SECRET:
-                forms = "|".join(map(re.escape, _forms(secret)))
-                text = re.sub(forms, "***", text, flags=re.IGNORECASE)  # %2b is %2B
-        text = _short(text)
-        if not isinstance(cause, OSError) or cause.errno is None:
-            cause.args = (text,)
-        return text[:_LONGEST_REASON] or type(cause).__name__
 
 
 # Which process has the client's threads.
@@ -146,34 +128,6 @@ def check_not_forked(root: str, what: str) -> None:
             expected="a process that was not, or that was forked before",
             action="Start it anew (multiprocessing's 'spawn' or 'forkserver').",
         )
-
-
-def _forms(secret: str) -> list[str]:
-    """How it may be written in what a store or a proxy says."""
-    forms = {
-        secret,
-        quote(secret, safe=""),
-        quote(secret),
-        escape(secret),
-        escape(secret, quote=False),
-    }
-    return sorted(forms, key=len, reverse=True)
-
-
-def _short(text: str) -> str:
-    """Without what is said for programs, parameters of URLs and users in them: signatures stand there."""
-    text = text.partition("\n\nDebug source")[0]
-    head, sign, body = text.partition("<")
-    if sign:
-        said = re.findall(r"<(?:Code|Message)>([^<]*)", sign + body)
-        text = f"{head} {' '.join(said)}"
-    text = re.sub(r"//[^/\s]*@", "//", text)
-    text = re.sub(r"\?\S*", "", text)
-    return " ".join(text.split())
-
-
-def _secrets_of_environment() -> list[str]:
-    return [value for name, value in os.environ.items() if _SECRET_VARIABLE.match(name.upper())]
 
 
 def _obstore(module: str) -> Any:

@@ -1,0 +1,47 @@
+"""What stores of keys refuse, whichever client asks them: moves of directories, and conditions that are passed over.
+
+    probe       two puts of one new key, both on the condition that nobody has it: of a store that can hold a table the
+                second is refused. Once per process, before the first write
+
+Raises UnsupportedError.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from widetable.errors import UnsupportedError
+
+
+def no_move(target: str) -> UnsupportedError:
+    """A directory gets no other name: it has none."""
+    return UnsupportedError(
+        target,
+        found="an object store, where no directory gets another name",
+        expected="a storage with directories",
+        action="Copy the table to a local disk, or write its rows to a new table.",
+    )
+
+
+def check_exclusive(
+    root: str,
+    beside: str,
+    put_new: Callable[[str, bytes], bool],
+    delete: Callable[[str], object],
+) -> None:
+    """Some stores, and clients, pass the condition over, and write over what is there. beside: a path in a directory
+    that may be written. put_new: on the condition; whether it held.
+    """
+    path = f"{beside.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
+    try:
+        is_exclusive = put_new(path, b"one") and not put_new(path, b"two")
+    finally:
+        delete(path)
+    if not is_exclusive:
+        raise UnsupportedError(
+            root,
+            found="a store that put an object where there was one, though asked not to (If-None-Match)",
+            expected="a store that honours conditional puts: without them commits get lost",
+            action="Use a store that does, such as S3 itself, or a local disk.",
+        )

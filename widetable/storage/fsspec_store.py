@@ -1,0 +1,360 @@
+"""FileIO on a bucket by a file system that the user made: s3fs, gcsfs, adlfs; those of pyarrow read only.
+
+As `object_store`, with what fsspec leaves open:
+
+    puts on condition       `pipe_file(.., mode="create")`. The clients ask again by themselves, so a "somebody has it"
+                            may be the answer to their own second try: whoever publishes looks first, and what holds our
+                            bytes after a put that was refused or failed is ours
+    what a lease replaces   looked at, removed, published, as on a disk
+    the first write         is preceded by the probe, be it of a snapshot or of a data file; a file system that fails
+                            it writes nothing
+    keys                    are asked as they are: none of the calls here takes `*`, `?` or `[` for a pattern
+
+Source: format.md section 11; fsspec 2026.9's `AbstractFileSystem`. Raises as `file_io` says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+
+from widetable.errors import (
+    InvalidError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    WidetableError,
+)
+from widetable.storage.far_output import FarOutput
+from widetable.storage.file_io import FileStatus
+from widetable.storage.flat_keys import check_exclusive, no_move
+from widetable.storage.local_turn import turn_of_name
+from widetable.storage.path_below import path_below
+from widetable.storage.ranged_input import RangedFile, RangedInput
+from widetable.storage.replace_in_steps import replace_in_steps
+from widetable.storage.said_by_client import said_without_secrets
+from widetable.storage.served_filesystem import ServedFilesystem
+from widetable.storage.store_client import check_not_forked
+from widetable.worker_thread import in_threads
+
+T = TypeVar("T")
+
+_PART_BYTES: Final = 8 << 20
+_SMALL_BYTES: Final = 8 << 20
+_DELETES_AT_ONCE: Final = 16
+# Between the tries of a put on condition, at most; the client has tried some itself.
+_PAUSES_SECONDS: Final = (0.2, 0.8, 3.2)
+# What clients raise that do not know `mode="create"`.
+_KNOWS_NO_CONDITION: Final = (NotImplementedError, TypeError, ValueError)
+# Under which name a client says when an object was written.
+_TIMES: Final = ("LastModified", "last_modified", "updated", "mtime")
+# Roots that have passed the probe in this process, by the file system that asks them.
+_EXCLUSIVE: Final[WeakKeyDictionary[Any, set[str]]] = WeakKeyDictionary()
+
+
+class FsspecFileIO:
+    """Of one bucket. root: the beginning of each path, a URL. bucket: its name on the file system. Picklable as far as
+    the file system is.
+    """
+
+    def __init__(self, served: ServedFilesystem, root: str, bucket: str) -> None:
+        self._served, self._root, self._bucket = served, root, bucket
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FsspecFileIO, (self._served, self._root, self._bucket)
+
+    def __repr__(self) -> str:
+        return f"FsspecFileIO({self._root!r})"
+
+    @property
+    def root(self) -> str:
+        """Of the bucket."""
+        return self._root
+
+    def read(self, path: str) -> bytes:
+        found = self._first(path, _SMALL_BYTES)
+        size = len(found) if len(found) < _SMALL_BYTES else self.size(path)
+        return found if size <= _SMALL_BYTES else found + self._range(path, _SMALL_BYTES, size)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        size = self.size(path)
+
+        def range_of(start: int, end: int) -> bytes:
+            found = self._range(path, start, end)
+            if len(found) != end - start:
+                raise StorageError(
+                    path,
+                    found=f"{len(found)} bytes from {start} on",
+                    expected=f"{end - start} of the {size} that it had when it was opened",
+                    action="Check the store, then retry.",
+                )
+            return found
+
+        def tail(most: int) -> tuple[bytes, int]:
+            start = max(0, size - most)
+            return range_of(start, size) if size else b"", size
+
+        return RangedFile(RangedInput(tail, range_of))
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """Nobody looks whether the object is there: names of data files are new by themselves."""
+        self._check_writable(path)
+        writer = self._written(
+            path, lambda files, key: files.open(key, "wb", block_size=_PART_BYTES)
+        )
+        return pa.PythonFile(FarOutput(writer, lambda: self._mapped_errors(path, ())), mode="w")
+
+    def write_new(self, path: str, data: bytes) -> None:
+        """Nobody looks before: the name is new by itself, so what holds our bytes is ours."""
+        self._check_writable(path)
+        if not self._put_new(path, data):
+            raise InvalidError(
+                path, found="an object", expected="none yet", action="Use a new name."
+            )
+
+    def publish(self, path: str, data: bytes) -> bool:
+        self._check_writable(path)
+        return not self.exists(path) and self._put_new(path, data)
+
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        self._check_writable(path)
+        self._written(path, lambda files, key: files.pipe_file(key, data))
+
+    def replace_if(self, path: str, held: bytes, data: bytes) -> bool:
+        return replace_in_steps(self, path, held, data)
+
+    def link(self, source: str, target: str, *, replace: bool = False) -> bool:
+        """A copy. What is longer than 8 MiB is looked for and then written: its name is new."""
+        self._check_writable(target)
+        if self.size(source) <= _SMALL_BYTES:
+            data = self.read(source)
+            if not replace:
+                return self.publish(target, data)
+            self.replace(target, data)
+            return True
+        if not replace and self.exists(target):
+            return False
+        with self.open_input(source) as opened, self.open_output(target) as copy:
+            while piece := opened.read(_PART_BYTES):
+                copy.write(piece)
+        return True
+
+    def sync(self, path: str) -> None:
+        """What was closed is durable."""
+
+    def exists(self, path: str) -> bool:
+        """A first byte is asked for: of what is not there `info` lists what is below it."""
+        try:
+            self._first(path, 1)
+        except NotFoundError:
+            return False
+        return True
+
+    def size(self, path: str) -> int:
+        found = self._asked(path, lambda files, key: files.info(key))
+        if found["type"] != "file":  # keys below it
+            raise _not_found(path)
+        return int(found["size"])
+
+    def list(self, path: str) -> list[FileStatus]:
+        try:
+            found = self._asked(path, lambda files, key: files.ls(key, detail=True))
+        except NotFoundError:
+            return []
+        key, entries = self._key(path), {}
+        for one in found:
+            full = one["name"].rstrip("/")
+            name = full.rpartition("/")[2]
+            if (
+                full == key
+            ):  # of an object these list the object; some tools put one in the place of a directory
+                continue
+            if one["type"] == "file":
+                millis = _millis(path, one)
+                entries[name, False] = FileStatus(name, False, int(one["size"]), millis, millis)
+            else:
+                entries[name, True] = FileStatus(name, True, 0, 0, 0)
+        return sorted(entries.values(), key=lambda entry: entry.name)
+
+    def delete(self, path: str) -> bool:
+        """Stores do not say whether there was anything: they are asked before."""
+        self._check_writable(path)
+        if not self.exists(path):
+            return False
+        self._remove(path)
+        return True
+
+    def delete_all(self, paths: Iterable[str]) -> Sequence[str]:
+        """Without asking which are there."""
+        asked = tuple(paths)
+        if asked:
+            self._check_writable(asked[0])
+            in_threads(self._remove, asked, _DELETES_AT_ONCE)
+        return asked
+
+    def delete_dir(self, path: str) -> bool:
+        self._check_writable(path)
+        key = self._key(path)
+        try:
+            found = self._asked(path, lambda files, _: files.find(key, detail=False))
+        except NotFoundError:
+            return False
+        below = [f"{self._root}{name[len(self._bucket) :]}" for name in found]
+        below = [each for each in below if each.startswith(f"{path}/")]
+        in_threads(self._remove, below, _DELETES_AT_ONCE)
+        return bool(below)
+
+    def delete_empty_dir(self, path: str) -> bool:
+        return False
+
+    def moves_dirs(self) -> bool:
+        return False
+
+    def move_dir(self, source: str, target: str) -> bool:
+        raise no_move(target)
+
+    def turn(self, path: str) -> AbstractContextManager[bool]:
+        return turn_of_name(path)
+
+    def _check_writable(self, path: str) -> None:
+        self._key(path)  # first: what is refused for its place says nothing of the store
+        if not self._served.writes:
+            raise self._no_condition("it looks whether somebody has the name, and then writes")
+        passed = _EXCLUSIVE.setdefault(self._served.filesystem, set())
+        if self._root not in passed:
+            check_exclusive(self._root, path, self._put_new, self._remove)
+            passed.add(self._root)
+
+    def _put_new(self, path: str, data: bytes) -> bool:
+        for pause_seconds in (*_PAUSES_SECONDS, None):
+            try:
+                self._written(path, lambda files, key: files.pipe_file(key, data, mode="create"))
+            except (InvalidError, StorageError) as refusal:
+                if isinstance(refusal.__cause__, _KNOWS_NO_CONDITION):
+                    raise self._no_condition(refusal.found) from refusal.__cause__
+                if self._holds(path, data):
+                    return True
+                if isinstance(refusal, InvalidError):
+                    return False
+                if pause_seconds is None or isinstance(refusal.__cause__, PermissionError):
+                    raise
+                time.sleep(random.uniform(0.5, 1) * pause_seconds)
+            else:
+                return True
+        raise AssertionError("the last try returns or raises")
+
+    def _no_condition(self, why: str) -> UnsupportedError:
+        return UnsupportedError(
+            self._root,
+            found=f"{self._served.name}: {why}",
+            expected="a file system that puts on the condition that nobody has the name (pipe_file with "
+            "mode='create'): this one reads tables, and writes none",
+            action="Write with s3fs, gcsfs or adlfs in a newer version; or leave file_io out, and give the URL with "
+            "storage_options.",
+        )
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        try:
+            return self.read(path) == data
+        except NotFoundError:
+            return False
+
+    def _first(self, path: str, most: int) -> bytes:
+        """In one request, where there is a byte: without a range s3fs asks for the size before."""
+        try:
+            return self._range(path, 0, most)
+        except StorageError:
+            with contextlib.suppress(StorageError):
+                if not self.size(path):
+                    return b""  # stores have no range of an empty object
+            raise
+
+    def _range(self, path: str, start: int, end: int) -> bytes:
+        """As far as there is so much."""
+        more = self._served.range_options
+
+        def ask(files: Any, key: str) -> bytes:
+            return bytes(files.cat_file(key, start=start, end=end, **more))
+
+        return self._asked(path, ask)
+
+    def _remove(self, path: str) -> None:
+        with contextlib.suppress(NotFoundError):
+            self._asked(path, lambda files, key: files.rm_file(key))
+
+    def _key(self, path: str) -> str:
+        return f"{self._bucket}{path_below(self._root, path)}"
+
+    def _asked(self, path: str, ask: Callable[[Any, str], T]) -> T:
+        with self._mapped_errors(path, FileNotFoundError):
+            return ask(self._filesystem, self._key(path))
+
+    def _written(self, path: str, ask: Callable[[Any, str], T]) -> T:
+        """What is not there is not the object, but the bucket, or a place that it is uploaded to."""
+        with self._mapped_errors(path, ()):
+            return ask(self._filesystem, self._key(path))
+
+    @property
+    def _filesystem(self) -> Any:
+        check_not_forked(self._root, "a file system that was given as file_io")
+        return self._served.filesystem
+
+    @contextlib.contextmanager
+    def _mapped_errors(self, path: str, not_found: type[Exception] | tuple[()]) -> Iterator[None]:
+        """Whatever these libraries raise, and theirs: each client has errors of its own kind. not_found: what says that
+        the object is not there.
+        """
+        try:
+            yield
+        except WidetableError:
+            raise
+        except not_found as cause:
+            self._said(cause)
+            raise _not_found(path) from cause
+        except FileExistsError as cause:
+            self._said(cause)
+            raise InvalidError(
+                path, found="an object", expected="none yet", action="Use a new name."
+            ) from cause
+        except Exception as cause:
+            raise StorageError(
+                path,
+                found=self._said(cause),
+                expected="a store that takes the operation",
+                action="Check the store, the credentials and the file system that was given, then retry.",
+            ) from cause
+
+    def _said(self, cause: Exception) -> str:
+        return said_without_secrets(cause, self._served.secrets)
+
+
+def _not_found(path: str) -> NotFoundError:
+    return NotFoundError(
+        path,
+        found="no such object",
+        expected="an object",
+        action="Check the path; the snapshot may have expired.",
+    )
+
+
+def _millis(path: str, entry: Mapping[str, Any]) -> int:
+    """When an object was written, as its client says it."""
+    found = next((entry[name] for name in _TIMES if entry.get(name) is not None), None)
+    if isinstance(found, str):
+        found = datetime.fromisoformat(found.replace("Z", "+00:00"))
+    if not isinstance(found, datetime):
+        raise StorageError(
+            f"{path}/{entry['name'].rpartition('/')[2]}",
+            found=f"no time among {', '.join(sorted(entry))}",
+            expected=f"when it was written: one of {', '.join(_TIMES)}",
+            action="Use a file system that says it: files are deleted by their age.",
+        )
+    return int(found.timestamp() * 1000)

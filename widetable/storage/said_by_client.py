@@ -1,0 +1,84 @@
+"""What the client of a store says in an error: short, and without credentials.
+
+Values that an error must not show are those that the user gave and those of the environment, as they stand or as URLs,
+XML and HTML write them; parameters of URLs and users in them go too, as signatures stand there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+from urllib.parse import quote
+
+_LONGEST_REASON: Final = 300
+_SHORTEST_SECRET: Final = 4
+# Of the environment: what may be credentials of a store.
+_SECRET_VARIABLE: Final = re.compile(
+    r"(AWS|AZURE|GOOGLE|GCP|GCS)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD)"
+)
+
+
+def said_without_secrets(cause: BaseException, secrets: Iterable[str]) -> str:
+    """From then on the error says no more itself, nor do those that led to it: they are in tracebacks, too."""
+    hidden = [*secrets, *_secrets_of_environment()]
+    text = _short(_without(str(cause), hidden))
+    if not isinstance(cause, OSError) or cause.errno is None:
+        cause.args = (text,)
+    link: BaseException | None = cause
+    seen: set[int] = set()
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        _hide(link, hidden)
+        link = link.__cause__ or link.__context__
+    return text[:_LONGEST_REASON] or type(cause).__name__
+
+
+def _hide(error: BaseException, secrets: Sequence[str]) -> None:
+    """Those that hold none are left alone: the first of a chain are the user's."""
+    shown = f"{error} {error.args!r}"
+    if _without(shown, secrets) == shown:
+        return
+    if isinstance(error, OSError) and error.errno is not None:
+        error.strerror = _without(str(error.strerror), secrets)
+        error.args = (error.errno, error.strerror)
+    else:
+        error.args = (_without(str(error), secrets),)
+
+
+def _without(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            forms = "|".join(map(re.escape, _forms(secret)))
+            text = re.sub(forms, "***", text, flags=re.IGNORECASE)  # %2b is %2B
+    return text
+
+
+def _forms(secret: str) -> list[str]:
+    """How it may be written in what a store or a proxy says."""
+    forms = {
+        secret,
+        quote(secret, safe=""),
+        quote(secret),
+        escape(secret),
+        escape(secret, quote=False),
+    }
+    return sorted(forms, key=len, reverse=True)
+
+
+def _short(text: str) -> str:
+    """Without what is said for programs."""
+    text = text.partition("\n\nDebug source")[0]
+    head, sign, body = text.partition("<")
+    if sign:
+        said = re.findall(r"<(?:Code|Message)>([^<]*)", sign + body)
+        text = f"{head} {' '.join(said)}"
+    text = re.sub(r"//[^/\s]*@", "//", text)
+    text = re.sub(r"\?\S*", "", text)
+    return " ".join(text.split())
+
+
+def _secrets_of_environment() -> list[str]:
+    return [value for name, value in os.environ.items() if _SECRET_VARIABLE.match(name.upper())]
