@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.object_stores.faulty_proxy import FaultyProxy, faulty_proxy
+from tests.object_stores.given_filesystems import PARAMETERS, Given, given_filesystem
 from tests.object_stores.s3_server import BUCKET, environment, s3_server
 from widetable.storage import store_client
 from widetable.storage.object_store import ObjectStoreFileIO
@@ -41,3 +42,15 @@ def file_io(proxy: FaultyProxy) -> ObjectStoreFileIO:
 def place() -> str:
     """A directory that nobody else has."""
     return f"{ROOT}/{uuid.uuid4().hex}"
+
+
+@pytest.fixture(params=PARAMETERS)
+def given(request: pytest.FixtureRequest) -> Iterator[Given]:
+    with given_filesystem(request.param, lambda: request.getfixturevalue("server")) as found:
+        yield found
+
+
+@pytest.fixture
+def s3(server: int) -> Iterator[Given]:
+    with given_filesystem("s3fs", lambda: server) as found:
+        yield found

@@ -73,12 +73,22 @@ def s3(port: int, **more: Any) -> Any:
     )
 
 
-def arrow_s3(port: int) -> Any:
-    """Of pyarrow."""
+def of_arrow(name: str, port: int) -> Any:
+    """Of pyarrow, for the same store."""
+    address = f"127.0.0.1:{port}"
+    if name == "adlfs":
+        return fs.AzureFileSystem(
+            account_name=azurite.ACCOUNT,
+            account_key=azurite.ACCOUNT_KEY,
+            blob_storage_authority=address,
+            dfs_storage_authority=address,
+            blob_storage_scheme="http",
+            dfs_storage_scheme="http",
+        )
     return fs.S3FileSystem(
         access_key=ACCESS_KEY,
         secret_key=SECRET_KEY,
-        endpoint_override=f"http://127.0.0.1:{port}",
+        endpoint_override=f"http://{address}",
         region="us-east-1",
     )
 

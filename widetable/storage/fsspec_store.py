@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,6 +27,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
+from widetable.arguments import refused
 from widetable.errors import (
     InvalidError,
     NotFoundError,
@@ -41,7 +43,7 @@ from widetable.storage.path_below import path_below
 from widetable.storage.ranged_input import RangedFile, RangedInput
 from widetable.storage.replace_in_steps import replace_in_steps
 from widetable.storage.said_by_client import said_without_secrets
-from widetable.storage.served_filesystem import ServedFilesystem
+from widetable.storage.served_filesystem import ServedFilesystem, place_on
 from widetable.storage.store_client import check_not_forked
 from widetable.worker_thread import in_threads
 
@@ -51,7 +53,11 @@ _PART_BYTES: Final = 8 << 20
 _SMALL_BYTES: Final = 8 << 20
 _DELETES_AT_ONCE: Final = 16
 # Between the tries of a put on condition, at most; the client has tried some itself.
-_PAUSES_SECONDS: Final = (0.2, 0.8, 3.2)
+_PAUSES_SECONDS: Final = (0.5,)
+# Of an answer to a range that is not there.
+_NO_RANGE: Final = re.compile(r"416|range", re.IGNORECASE)
+# By which s3fs and adlfs find the version in a path.
+_VERSION: Final = "?versionid="
 # What clients raise that do not know `mode="create"`.
 _KNOWS_NO_CONDITION: Final = (NotImplementedError, TypeError, ValueError)
 # Under which name a client says when an object was written.
@@ -73,6 +79,16 @@ class FsspecFileIO:
 
     def __repr__(self) -> str:
         return f"FsspecFileIO({self._root!r})"
+
+    def path_of(self, where: str) -> str | None:
+        """Of a URL in this bucket; None for one elsewhere, and for what is none."""
+        if "://" not in where:
+            return None
+        try:
+            root, _, path = place_on(self._served, where)
+        except InvalidError:
+            return None
+        return path if root == self._root else None
 
     @property
     def root(self) -> str:
@@ -142,9 +158,13 @@ class FsspecFileIO:
             return True
         if not replace and self.exists(target):
             return False
-        with self.open_input(source) as opened, self.open_output(target) as copy:
-            while piece := opened.read(_PART_BYTES):
-                copy.write(piece)
+        try:
+            with self.open_input(source) as opened, self.open_output(target) as copy:
+                while piece := opened.read(_PART_BYTES):
+                    copy.write(piece)
+        except BaseException:  # what was written so far would be taken for all of it
+            self._remove(target)
+            raise
         return True
 
     def sync(self, path: str) -> None:
@@ -165,19 +185,20 @@ class FsspecFileIO:
         return int(found["size"])
 
     def list(self, path: str) -> list[FileStatus]:
+        key = self._key(path)
         try:
             found = self._asked(path, lambda files, key: files.ls(key, detail=True))
+            if any(one["name"].rstrip("/") == key for one in found):
+                # An object of that name, or one in the place of a directory: adlfs says no other then.
+                found = [*self._below(path).values()]
         except NotFoundError:
             return []
-        key, entries = self._key(path), {}
+        entries = {}
         for one in found:
-            full = one["name"].rstrip("/")
-            name = full.rpartition("/")[2]
-            if (
-                full == key
-            ):  # of an object these list the object; some tools put one in the place of a directory
+            name, slash, _ = one["name"][len(key) + 1 :].rstrip("/").partition("/")
+            if not name or not one["name"].startswith(f"{key}/"):
                 continue
-            if one["type"] == "file":
+            if one["type"] == "file" and not slash:
                 millis = _millis(path, one)
                 entries[name, False] = FileStatus(name, False, int(one["size"]), millis, millis)
             else:
@@ -202,9 +223,8 @@ class FsspecFileIO:
 
     def delete_dir(self, path: str) -> bool:
         self._check_writable(path)
-        key = self._key(path)
         try:
-            found = self._asked(path, lambda files, _: files.find(key, detail=False))
+            found = self._below(path)
         except NotFoundError:
             return False
         below = [f"{self._root}{name[len(self._bucket) :]}" for name in found]
@@ -240,16 +260,28 @@ class FsspecFileIO:
             except (InvalidError, StorageError) as refusal:
                 if isinstance(refusal.__cause__, _KNOWS_NO_CONDITION):
                     raise self._no_condition(refusal.found) from refusal.__cause__
-                if self._holds(path, data):
+                found = self._found(path)
+                if found == data:
                     return True
-                if isinstance(refusal, InvalidError):
+                if isinstance(refusal, InvalidError) and found is not None:
                     return False
                 if pause_seconds is None or isinstance(refusal.__cause__, PermissionError):
-                    raise
+                    raise self._refused_put(path, refusal) from refusal.__cause__
                 time.sleep(random.uniform(0.5, 1) * pause_seconds)
             else:
                 return True
         raise AssertionError("the last try returns or raises")
+
+    def _refused_put(self, path: str, refusal: InvalidError | StorageError) -> StorageError:
+        """Any conflict is an object that is there, to adlfs: a container that is being deleted, too."""
+        if isinstance(refusal, StorageError):
+            return refusal
+        return StorageError(
+            path,
+            found="that somebody has the name, says the store, and no object",
+            expected="one of both",
+            action="Check whether the bucket takes writes, then retry.",
+        )
 
     def _no_condition(self, why: str) -> UnsupportedError:
         return UnsupportedError(
@@ -261,21 +293,32 @@ class FsspecFileIO:
             "storage_options.",
         )
 
-    def _holds(self, path: str, data: bytes) -> bool:
+    def _below(self, path: str) -> dict[str, Mapping[str, Any]]:
+        """What is below a directory at any depth, and perhaps the object of its name."""
+        found = self._asked(path, lambda files, key: files.find(key, detail=True))
+        if not isinstance(found, dict):  # adlfs's answer, whatever is below
+            raise StorageError(
+                path,
+                found="an object with the name of a directory, below which this file system finds nothing",
+                expected="no such object",
+                action="Delete or move it with the store's own tools; no table has one there.",
+            )
+        return found
+
+    def _found(self, path: str) -> bytes | None:
         try:
-            return self.read(path) == data
+            return self.read(path)
         except NotFoundError:
-            return False
+            return None
 
     def _first(self, path: str, most: int) -> bytes:
         """In one request, where there is a byte: without a range s3fs asks for the size before."""
         try:
             return self._range(path, 0, most)
-        except StorageError:
-            with contextlib.suppress(StorageError):
-                if not self.size(path):
-                    return b""  # stores have no range of an empty object
-            raise
+        except StorageError as refusal:
+            if not _NO_RANGE.search(refusal.found) or self.size(path):
+                raise
+            return b""  # stores have no range of an empty object
 
     def _range(self, path: str, start: int, end: int) -> bytes:
         """As far as there is so much."""
@@ -291,6 +334,10 @@ class FsspecFileIO:
             self._asked(path, lambda files, key: files.rm_file(key))
 
     def _key(self, path: str) -> str:
+        if _VERSION in path.lower():
+            raise refused(
+                path, "path", f"a path without {_VERSION}, which means a version to some clients"
+            )
         return f"{self._bucket}{path_below(self._root, path)}"
 
     def _asked(self, path: str, ask: Callable[[Any, str], T]) -> T:

@@ -51,9 +51,9 @@ def locate_beside(
     """As `locate`, from a table on the storage `known`: what lies in the same bucket is asked by the same options,
     or by the same file system that was given.
     """
-    url = checked(where, "path")
-    if isinstance(known, FsspecFileIO) and f"{url}/".startswith(f"{known.root}/"):
-        return known, "/".join([known.root, *filter(None, url[len(known.root) :].split("/"))])
+    beside = known.path_of(checked(where, "path")) if isinstance(known, FsspecFileIO) else None
+    if beside is not None:
+        return known, beside
     located, path = locate(where, fsync=fsync)
     if isinstance(known, ObjectStoreFileIO) and isinstance(located, ObjectStoreFileIO):
         located = known if known.root == located.root else located

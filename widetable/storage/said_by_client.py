@@ -46,6 +46,9 @@ def _hide(error: BaseException, secrets: Sequence[str]) -> None:
         error.args = (error.errno, error.strerror)
     else:
         error.args = (_without(str(error), secrets),)
+    shown = f"{error} {error.args!r}"
+    if _without(shown, secrets) != shown:  # it says what an attribute has, such as the answer
+        error.__dict__.clear()
 
 
 def _without(text: str, secrets: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
     s3fs.S3FileSystem             s3://bucket/key    s3a://..
     gcsfs.GCSFileSystem           gs://bucket/key    gcs://..
     adlfs.AzureBlobFileSystem     abfs://container/key   abfss://container@account.dfs.core.windows.net/key, az://, wasb[s]://
-    pyarrow.fs                    S3FileSystem, GcsFileSystem, AzureFileSystem
+    pyarrow.fs                    S3FileSystem, AzureFileSystem
 
 These put an object whole or not at all. Others, such as fsspec's for memory, SFTP and HTTP, make a file appear before
 its bytes are there, or keep what was there before (caching ones), or pass a condition over (obstore's `FsspecStore`),
@@ -34,11 +34,11 @@ _SCHEMES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("gcsfs", "GCSFileSystem"): _GCS,
     ("adlfs", "AzureBlobFileSystem"): _AZURE,
     ("pyarrow", "S3FileSystem"): _S3,
-    ("pyarrow", "GcsFileSystem"): _GCS,
     ("pyarrow", "AzureFileSystem"): _AZURE,
 }
-# Lists that fsspec's clients keep would hide what other writers did; its own threads ask for us.
-_ANEW: Final = {"use_listings_cache": False, "asynchronous": False}
+# Lists that fsspec's clients keep would hide what other writers did; its own threads ask for us; `#1` at the end of a
+# key is no generation.
+_ANEW: Final = {"use_listings_cache": False, "asynchronous": False, "version_aware": False}
 _BUCKET: Final = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._$-]*")
 _SECRET_NAME: Final = re.compile(
     r"key|secret|token|sas|pass|cred|conn|sign|auth|private", re.IGNORECASE
@@ -56,7 +56,7 @@ class ServedFilesystem:
     name: str
     filesystem: Any
     schemes: tuple[str, ...]
-    secrets: tuple[str, ...]
+    secrets: tuple[str, ...] = field(repr=False)
     writes: bool = True
     range_options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ def served_filesystem(given: Any) -> ServedFilesystem | None:
     if not {("fsspec", "AbstractFileSystem"), ("pyarrow", "FileSystem")} & {*kinds}:
         return None
     kind = next((kind for kind in kinds if kind in _SCHEMES), None)
-    if kind is None:
+    if kind is None or not _puts_by_library(type(given), kind[0]):
         raise UnsupportedError(
             "file_io",
             found=f"a {type(given).__name__} of {kinds[0][0]}",
@@ -102,6 +102,8 @@ def place_on(served: ServedFilesystem, where: Any) -> tuple[str, str, str]:
     bucket, at, account = authority.partition("@")
     names = [name for name in key.split("/") if name]
     is_account = bool(at) and served.schemes == _AZURE and "." in account
+    asked = getattr(served.filesystem, "account_name", None) or account.partition(".")[0]
+    is_account = is_account and account.partition(".")[0] == asked
     is_place = scheme.lower() in served.schemes and _BUCKET.fullmatch(bucket)
     if not is_place or (at and not is_account) or {".", ".."} & {*names}:
         raise InvalidError(
@@ -115,10 +117,22 @@ def place_on(served: ServedFilesystem, where: Any) -> tuple[str, str, str]:
     return root, bucket, "/".join([root, *names])
 
 
-def _class(given: Any, kind: tuple[str, str]) -> type:
-    """Its own; for gcsfs's extended one the plain one: it asks for each bucket whether it is a zonal one, and in such a
-    one makes objects that can be seen before they are whole.
+def _puts_by_library(cls: type, library: str) -> bool:
+    """Whether the puts are the library's own: a subclass may look and then write, which no probe shows. gcsfs's
+    extended class makes, in a zonal bucket, objects that can be seen before they are whole; itself it is made as the
+    plain one.
     """
+    own = [
+        each for each in cls.__mro__ if each.__module__.partition(".")[0] not in (library, "fsspec")
+    ]
+    is_changed = any(
+        name in vars(each) for each in own for name in ("_pipe_file", "pipe_file", "open", "_open")
+    )
+    is_extended = any(each.__name__ == "ExtendedGcsFileSystem" for each in cls.__mro__)
+    return not is_changed and not (is_extended and {*own} - {object})
+
+
+def _class(given: Any, kind: tuple[str, str]) -> type:
     if kind[0] == "gcsfs" and type(given).__module__.partition(".")[0] == "gcsfs":
         return next(cls for cls in type(given).__mro__ if cls.__module__ == "gcsfs.core")
     return type(given)

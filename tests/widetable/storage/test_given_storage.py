@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import adlfs
+import gcsfs
 import pytest
 import s3fs
 from fsspec.implementations.cached import SimpleCacheFileSystem
@@ -19,6 +21,8 @@ import widetable as wt
 from tests.object_stores import given_filesystems as made
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.storage.given_storage import given_storage
+from widetable.storage.locate import locate_beside
+from widetable.storage.object_store import ObjectStoreFileIO
 
 
 @pytest.fixture
@@ -89,6 +93,57 @@ def test_one_that_cannot_be_made_again_is_refused() -> None:
     with pytest.raises(InvalidError, match="use_listings_cache") as refused:
         wt.Catalog("bucket/wh", file_io=Stubborn("my secret"))
     assert "my secret" not in str(refused.value)
+
+
+class LooksFirst(s3fs.S3FileSystem):  # type: ignore[misc]
+    async def _pipe_file(self, path: str, data: bytes, mode: str = "overwrite", **more: Any) -> Any:
+        if mode == "create" and await self._exists(path):
+            raise FileExistsError(path)
+        return await super()._pipe_file(path, data, **more)
+
+
+class Extended(gcsfs.GCSFileSystem):  # type: ignore[misc]
+    pass
+
+
+@pytest.mark.parametrize("cls", [LooksFirst, Extended])
+def test_subclasses_whose_puts_are_their_own_are_refused(cls: Any) -> None:
+    """One that looks and then writes would pass the probe; gcsfs's extended class may show what is not whole."""
+    with pytest.raises(UnsupportedError, match=cls.__name__):
+        wt.Catalog("bucket/wh", file_io=cls(token="anon"))
+
+
+def test_other_subclasses_count_as_what_they_are_made_from() -> None:
+    class Named(s3fs.S3FileSystem):  # type: ignore[misc]
+        pass
+
+    assert wt.Catalog("bucket/wh", file_io=Named()).warehouse == "s3://bucket/wh"
+    plain = given_storage(gcsfs.GCSFileSystem(token="anon"), None).served
+    assert plain is not None
+    assert type(plain.filesystem) is gcsfs.core.GCSFileSystem
+
+
+def test_an_account_is_that_of_the_file_system() -> None:
+    azure = adlfs.AzureBlobFileSystem(account_name="me", account_key="a2V5")
+    host = "dfs.core.windows.net"
+    catalog = wt.Catalog(f"abfss://box@me.{host}/wh", file_io=azure)
+    assert catalog.warehouse == f"abfss://box@me.{host}/wh"
+    with pytest.raises(InvalidError, match="without credentials"):
+        wt.Catalog(f"abfss://box@other.{host}/wh", file_io=azure)
+
+
+@pytest.mark.parametrize("name", ["wh?versionId=5/x", "wh?versionid=5"])
+def test_a_path_that_clients_take_for_a_version_is_refused(s3: Any, name: str) -> None:
+    catalog = wt.Catalog(f"bucket/{name}", file_io=s3)
+    with pytest.raises(InvalidError, match="versionid"):
+        catalog.list_tables()
+
+
+def test_a_path_beside_a_table_is_asked_of_its_file_system(s3: Any, tmp_path: Path) -> None:
+    known, _ = given_storage(s3, None).at("bucket/wh")
+    assert locate_beside(known, "s3://bucket//x/") == (known, "s3://bucket/x")
+    assert locate_beside(known, str(tmp_path))[1] == str(tmp_path)
+    assert isinstance(locate_beside(known, "s3://other/x")[0], ObjectStoreFileIO)
 
 
 def test_options_beside_it_are_refused(s3: Any) -> None:
