@@ -27,7 +27,16 @@ from widetable.write.safe_cast import check_values, key_cast
 def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
     """The keys with the columns of the primary key, partition columns included, in its order."""
     check_key_has_partition(schema)
-    return rows_of(keys, schema, schema.primary_keys, lambda given: schema.primary_keys)
+    names = schema.primary_keys
+    if isinstance(keys, pa.Array) and len(names) == 1 and _is_as_stored(keys, schema, names[0]):
+        return pa.RecordBatch.from_arrays([keys], [*names])
+    return rows_of(keys, schema, names, lambda given: names)
+
+
+def _is_as_stored(keys: pa.Array, schema: TableSchema, name: str) -> bool:
+    """Whether they are integers that nothing is to be done to: point reads are short, and checks of values are not."""
+    target = arrow_type(schema.field(name).type)
+    return bool(pa.types.is_integer(target) and keys.type == target)
 
 
 def prefix_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
