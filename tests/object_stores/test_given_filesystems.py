@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -144,6 +145,33 @@ def test_a_copy_that_breaks_off_leaves_no_object(given: Given) -> None:
         file_io.link(source, target)
     given.proxy.plan = lambda method, path: None
     assert not file_io.exists(target)
+    file_io.replace(target, b"former")
+    asked.clear()
+    given.proxy.plan = plan
+    with pytest.raises(StorageError):
+        file_io.link(source, target, replace=True)
+    given.proxy.plan = lambda method, path: None
+    gc.collect()  # a writer that nobody has any more is closed
+    assert file_io.read(target) == b"former"
+
+
+def test_a_put_whose_answer_makes_no_sense_is_read_back(
+    s3: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as JSON that was cut: a ValueError of a client, which is no word on conditions once the probe has passed."""
+    file_io: Any = s3.file_io
+    assert file_io.publish(f"{s3.url}/before", b"")
+    put = file_io._served.filesystem.pipe_file
+
+    def no_sense(*args: Any, **more: Any) -> None:
+        put(*args, **more)
+        raise ValueError("no JSON")
+
+    monkeypatch.setattr(file_io._served.filesystem, "pipe_file", no_sense)
+    assert file_io.publish(f"{s3.url}/x", b"1")
+    monkeypatch.setattr(file_io._served.filesystem, "pipe_file", lambda *a, **m: int("x"))
+    with pytest.raises(StorageError, match="invalid literal"):
+        file_io.publish(f"{s3.url}/y", b"1")
 
 
 def test_a_long_listing_is_whole(given: Given) -> None:

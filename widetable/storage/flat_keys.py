@@ -1,9 +1,10 @@
-"""What stores of keys refuse, whichever client asks them: moves of directories, and conditions that are passed over.
+"""What stores of keys refuse, whichever client asks them: keys that are not there or taken, moves of directories, and
+conditions that are passed over.
 
     probe       two puts of one new key, both on the condition that nobody has it: of a store that can hold a table the
                 second is refused. Once per process, before the first write
 
-Raises UnsupportedError.
+Raises UnsupportedError; the other errors are made here and raised by who asks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,22 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from widetable.errors import UnsupportedError
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
+
+
+def no_object(path: str) -> NotFoundError:
+    """Nobody has the key."""
+    return NotFoundError(
+        path,
+        found="no such object",
+        expected="an object",
+        action="Check the path; the snapshot may have expired.",
+    )
+
+
+def taken_key(path: str) -> InvalidError:
+    """Somebody has it."""
+    return InvalidError(path, found="an object", expected="none yet", action="Use a new name.")
 
 
 def no_move(target: str) -> UnsupportedError:

@@ -37,7 +37,7 @@ from widetable.errors import (
 )
 from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
-from widetable.storage.flat_keys import check_exclusive, no_move
+from widetable.storage.flat_keys import check_exclusive, no_move, no_object, taken_key
 from widetable.storage.local_turn import turn_of_name
 from widetable.storage.path_below import path_below
 from widetable.storage.ranged_input import RangedFile, RangedInput
@@ -123,18 +123,14 @@ class FsspecFileIO:
     def open_output(self, path: str) -> pa.NativeFile:
         """Nobody looks whether the object is there: names of data files are new by themselves."""
         self._check_writable(path)
-        writer = self._written(
-            path, lambda files, key: files.open(key, "wb", block_size=_PART_BYTES)
-        )
+        writer = self._writer(path)
         return pa.PythonFile(FarOutput(writer, lambda: self._mapped_errors(path, ())), mode="w")
 
     def write_new(self, path: str, data: bytes) -> None:
         """Nobody looks before: the name is new by itself, so what holds our bytes is ours."""
         self._check_writable(path)
         if not self._put_new(path, data):
-            raise InvalidError(
-                path, found="an object", expected="none yet", action="Use a new name."
-            )
+            raise taken_key(path)
 
     def publish(self, path: str, data: bytes) -> bool:
         self._check_writable(path)
@@ -158,13 +154,7 @@ class FsspecFileIO:
             return True
         if not replace and self.exists(target):
             return False
-        try:
-            with self.open_input(source) as opened, self.open_output(target) as copy:
-                while piece := opened.read(_PART_BYTES):
-                    copy.write(piece)
-        except BaseException:  # what was written so far would be taken for all of it
-            self._remove(target)
-            raise
+        self._copy(source, target)
         return True
 
     def sync(self, path: str) -> None:
@@ -181,7 +171,7 @@ class FsspecFileIO:
     def size(self, path: str) -> int:
         found = self._asked(path, lambda files, key: files.info(key))
         if found["type"] != "file":  # keys below it
-            raise _not_found(path)
+            raise no_object(path)
         return int(found["size"])
 
     def list(self, path: str) -> list[FileStatus]:
@@ -244,25 +234,50 @@ class FsspecFileIO:
     def turn(self, path: str) -> AbstractContextManager[bool]:
         return turn_of_name(path)
 
+    def _copy(self, source: str, target: str) -> None:
+        """Part by part. One that breaks off is thrown away: what was written would be taken for all of it."""
+        writer = self._writer(target)
+        try:
+            with self.open_input(source) as opened:
+                while piece := opened.read(_PART_BYTES):
+                    with self._mapped_errors(target, ()):
+                        writer.write(piece)
+        except BaseException:
+            writer.closed = (
+                True  # else it is closed, and by that published, when nobody has it any more
+            )
+            with contextlib.suppress(Exception):  # what is left are parts of no object
+                writer.discard()
+            raise
+        with self._mapped_errors(target, ()):
+            writer.close()
+
+    def _writer(self, path: str) -> Any:
+        return self._written(path, lambda files, key: files.open(key, "wb", block_size=_PART_BYTES))
+
     def _check_writable(self, path: str) -> None:
         self._key(path)  # first: what is refused for its place says nothing of the store
         if not self._served.writes:
             raise self._no_condition("it looks whether somebody has the name, and then writes")
-        passed = _EXCLUSIVE.setdefault(self._served.filesystem, set())
-        if self._root not in passed:
+        if not self._passed:
             check_exclusive(self._root, path, self._put_new, self._remove)
-            passed.add(self._root)
+            _EXCLUSIVE.setdefault(self._served.filesystem, set()).add(self._root)
+
+    @property
+    def _passed(self) -> bool:
+        """The probe, in this process."""
+        return self._root in _EXCLUSIVE.get(self._served.filesystem, ())
 
     def _put_new(self, path: str, data: bytes) -> bool:
         for pause_seconds in (*_PAUSES_SECONDS, None):
             try:
                 self._written(path, lambda files, key: files.pipe_file(key, data, mode="create"))
             except (InvalidError, StorageError) as refusal:
-                if isinstance(refusal.__cause__, _KNOWS_NO_CONDITION):
-                    raise self._no_condition(refusal.found) from refusal.__cause__
                 found = self._found(path)
                 if found == data:
                     return True
+                if isinstance(refusal.__cause__, _KNOWS_NO_CONDITION) and not self._passed:
+                    raise self._no_condition(refusal.found) from refusal.__cause__
                 if isinstance(refusal, InvalidError) and found is not None:
                     return False
                 if pause_seconds is None or isinstance(refusal.__cause__, PermissionError):
@@ -365,12 +380,10 @@ class FsspecFileIO:
             raise
         except not_found as cause:
             self._said(cause)
-            raise _not_found(path) from cause
+            raise no_object(path) from cause
         except FileExistsError as cause:
             self._said(cause)
-            raise InvalidError(
-                path, found="an object", expected="none yet", action="Use a new name."
-            ) from cause
+            raise taken_key(path) from cause
         except Exception as cause:
             raise StorageError(
                 path,
@@ -381,15 +394,6 @@ class FsspecFileIO:
 
     def _said(self, cause: Exception) -> str:
         return said_without_secrets(cause, self._served.secrets)
-
-
-def _not_found(path: str) -> NotFoundError:
-    return NotFoundError(
-        path,
-        found="no such object",
-        expected="an object",
-        action="Check the path; the snapshot may have expired.",
-    )
 
 
 def _millis(path: str, entry: Mapping[str, Any]) -> int:

@@ -34,7 +34,7 @@ from widetable.errors import InvalidError, NotFoundError, StorageError
 from widetable.storage.bucket import bucket_of
 from widetable.storage.far_output import FarOutput
 from widetable.storage.file_io import FileStatus
-from widetable.storage.flat_keys import check_exclusive, no_move
+from widetable.storage.flat_keys import check_exclusive, no_move, taken_key
 from widetable.storage.local_turn import turn_of_name
 from widetable.storage.path_below import path_below
 from widetable.storage.ranged_input import RangedFile, RangedInput
@@ -112,9 +112,7 @@ class ObjectStoreFileIO:
 
     def write_new(self, path: str, data: bytes) -> None:
         if not self.publish(path, data):
-            raise InvalidError(
-                path, found="an object", expected="none yet", action="Use a new name."
-            )
+            raise taken_key(path)
 
     def publish(self, path: str, data: bytes) -> bool:
         self._key(path)  # first: what is refused for its place says nothing of the store

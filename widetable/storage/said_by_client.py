@@ -24,7 +24,7 @@ _SECRET_VARIABLE: Final = re.compile(
 def said_without_secrets(cause: BaseException, secrets: Iterable[str]) -> str:
     """From then on the error says no more itself, nor do those that led to it: they are in tracebacks, too."""
     hidden = [*secrets, *_secrets_of_environment()]
-    text = _short(_without(str(cause), hidden))
+    text = _short(_without(_text(cause), hidden))
     if not isinstance(cause, OSError) or cause.errno is None:
         cause.args = (text,)
     link: BaseException | None = cause
@@ -38,17 +38,24 @@ def said_without_secrets(cause: BaseException, secrets: Iterable[str]) -> str:
 
 def _hide(error: BaseException, secrets: Sequence[str]) -> None:
     """Those that hold none are left alone: the first of a chain are the user's."""
-    shown = f"{error} {error.args!r}"
+    shown = f"{_text(error)} {error.args!r}"
     if _without(shown, secrets) == shown:
         return
     if isinstance(error, OSError) and error.errno is not None:
         error.strerror = _without(str(error.strerror), secrets)
         error.args = (error.errno, error.strerror)
     else:
-        error.args = (_without(str(error), secrets),)
-    shown = f"{error} {error.args!r}"
+        error.args = (_without(_text(error), secrets),)
+    shown = f"{_text(error)} {error.args!r}"
     if _without(shown, secrets) != shown:  # it says what an attribute has, such as the answer
         error.__dict__.clear()
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of one that was hidden before, and says what it no longer has  # noqa: BLE001
+        return type(error).__name__
 
 
 def _without(text: str, secrets: Iterable[str]) -> str:

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.errors import InvalidError, NotFoundError, StorageError, UnsupportedError
+from widetable.errors import StorageError, UnsupportedError
 from widetable.storage.bucket import StoreBucket, open_store
+from widetable.storage.flat_keys import no_object, taken_key
 from widetable.storage.said_by_client import said_without_secrets
 from widetable.storage.storage_options import StorageOptions
 
@@ -72,17 +73,10 @@ class StoreClient:
             yield
         except (errors.NotFoundError, FileNotFoundError) as cause:
             self._said(cause)
-            raise NotFoundError(
-                path,
-                found="no such object",
-                expected="an object",
-                action="Check the path; the snapshot may have expired.",
-            ) from cause
+            raise no_object(path) from cause
         except (errors.AlreadyExistsError, errors.PreconditionError) as cause:
             self._said(cause)
-            raise InvalidError(
-                path, found="an object", expected="none yet", action="Use a new name."
-            ) from cause
+            raise taken_key(path) from cause
         except errors.NotSupportedError as cause:
             raise UnsupportedError(
                 path,
