@@ -8,10 +8,12 @@ first to end computed. Raises what the method raises, and keeps nothing then.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast, overload
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 class derived_value(Generic[T]):
@@ -36,3 +38,20 @@ class derived_value(Generic[T]):
         if instance is None:
             return self
         return cast("T", instance.__dict__.setdefault(self._name, self._compute(instance)))
+
+
+def once_per_object(compute: Callable[[S], T]) -> Callable[[S], T]:
+    """The same for what a later layer derives from an object that never changes: a decorator of a function of it.
+
+    A check is such a function, too: it raises each time, and an object that passed is not looked at again.
+    """
+    key = f"{compute.__module__}.{compute.__qualname__}"
+
+    @functools.wraps(compute)
+    def kept(given: S) -> T:
+        values = given.__dict__
+        if key not in values:
+            values.setdefault(key, compute(given))
+        return cast("T", values[key])
+
+    return kept

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import fields as dataclass_fields
 from typing import Any, Final
 
 import pyarrow as pa
@@ -68,6 +69,10 @@ class TableSchema:
     time_millis: int = 0
     uuid: str | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is derived from it: that is found anew where it is needed."""
+        return {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
+
     @derived_value
     def typed_options(self) -> TableOptions:
         return TableOptions(self.options)
@@ -76,19 +81,24 @@ class TableSchema:
     def by_name(self) -> dict[str, DataField]:
         return {f.name: f for f in self.fields}
 
-    @property
+    @derived_value
+    def by_id(self) -> dict[int, DataField]:
+        """By field id: columns keep theirs when they are renamed."""
+        return {f.id: f for f in self.fields}
+
+    @derived_value
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.fields)
+
+    @derived_value
+    def arrow_fields(self) -> dict[str, pa.Field]:
+        """By name, in column order."""
+        return {f.name: arrow_field(f) for f in self.fields}
 
     def field(self, name: str) -> DataField:
         found = self.by_name.get(name)
         if found is None:
-            raise NotFoundError(
-                f"column {name!r}",
-                found="no such column",
-                expected=f"one of {', '.join(self.names)}",
-                action="Correct the name.",
-            )
+            raise self._no_column(name)
         return found
 
     def chosen(self, columns: Sequence[str] | None) -> tuple[str, ...]:
@@ -127,8 +137,20 @@ class TableSchema:
         return tuple(f.name for f in self.fields if not f.type.nullable)
 
     def arrow_schema(self, names: Sequence[str] | None = None) -> pa.Schema:
-        chosen = self.fields if names is None else [self.field(name) for name in names]
-        return pa.schema([arrow_field(f) for f in chosen])
+        """Columns, types and nullability; names: of these columns, in this order. Raises NotFoundError."""
+        fields = self.arrow_fields
+        try:
+            return pa.schema([fields[name] for name in (fields if names is None else names)])
+        except KeyError as unknown:
+            raise self._no_column(unknown.args[0]) from None
+
+    def _no_column(self, name: str) -> NotFoundError:
+        return NotFoundError(
+            f"column {name!r}",
+            found="no such column",
+            expected=f"one of {', '.join(self.names)}",
+            action="Correct the name.",
+        )
 
     def to_json(self) -> str:
         body: dict[str, Any] = {
@@ -195,7 +217,4 @@ def file_column(table_field: DataField, file_schema: TableSchema) -> DataField |
 
     file_schema: the schema that the file's `_SCHEMA_ID` names (format.md section 2, T15).
     """
-    for candidate in file_schema.fields:
-        if candidate.id == table_field.id:
-            return candidate
-    return None
+    return file_schema.by_id.get(table_field.id)

@@ -97,6 +97,8 @@ def in_threads(
     """The results of the work on each item, in order, done by the caller and threads - 1 others. After an error nothing
     new is begun; of several the one of the first item is raised.
     """
+    if min(threads, len(items)) <= 1:
+        return list(map(work, items))
     left = deque(enumerate(items))
     results: dict[int, R] = {}
     errors: dict[int, BaseException] = {}

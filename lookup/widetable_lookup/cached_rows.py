@@ -44,7 +44,6 @@ class CachedRows:
             schema, [name for name in (*self._key, *columns) if name in held]
         )
         self._choice = cache.rows.choose(self._schema.names)
-        self._nothing = pa.RecordBatch.from_pylist([], self._schema)
 
     @property
     def answers_in_any_order(self) -> bool:
@@ -57,7 +56,7 @@ class CachedRows:
             find = cache.find if keys.num_columns == len(self._key) else cache.find_prefixes
             hits, positions = find(keys.columns)
             if not len(hits):
-                return Found(hits, self._nothing)
+                return Found(hits, pa.RecordBatch.from_pylist([], self._schema))
             columns = cache.rows.take(self._choice, positions)
         return Found(hits, pa.RecordBatch.from_arrays(columns, schema=self._schema))
 

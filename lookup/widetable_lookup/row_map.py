@@ -17,6 +17,7 @@ for damage and InvalidError for more bytes than a column of strings can hold.
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 from collections.abc import Iterator, Sequence
@@ -113,6 +114,7 @@ def _layout_of(mapped: pa.MemoryMappedFile, types: Sequence[pa.DataType]) -> Row
     return RowLayout(starts, offsets, sizes)
 
 
+@functools.lru_cache(1024)
 def buffer_count(kind: pa.DataType) -> int:
     """How many buffers an array of this type has, its children's included."""
     return len(pa.array([], kind).buffers())

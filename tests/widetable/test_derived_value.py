@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
-from widetable.derived_value import derived_value
+from widetable.derived_value import derived_value, once_per_object
+from widetable.merge.engine import engine_of
+from widetable.schema import TableSchema
+from widetable.types import DataField, DataType
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,13 @@ class Square:
         if self.side < 0:
             raise ValueError(self.side)
         return [self.side * self.side]
+
+
+@once_per_object
+def perimeter(square: Square) -> list[int]:
+    if square.side < 0:
+        raise ValueError(square.side)
+    return [4 * square.side]
 
 
 class Slow:
@@ -69,3 +79,27 @@ def test_threads_compute_side_by_side_and_get_the_same_object() -> None:
         thread.join()
     assert len(found) == 8
     assert len(set(map(id, found))) == 1
+
+
+def test_a_function_is_called_once_for_each_object() -> None:
+    one, other = Square(3), Square(3)
+    assert perimeter(one) == [12]
+    assert perimeter(one) is perimeter(one)
+    assert perimeter(one) is not perimeter(other)
+    assert perimeter(replace(one, side=4)) == [16]
+
+
+def test_an_object_that_was_refused_is_refused_again() -> None:
+    one = Square(-1)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="-1"):
+            perimeter(one)
+
+
+def test_a_schema_is_sent_without_what_was_derived_from_it() -> None:
+    schema = TableSchema(0, (DataField(0, "k", DataType("INT", False)),), 0, (), ("k",))
+    before = pickle.dumps(schema)
+    assert schema.arrow_schema().names == ["k"]
+    assert engine_of(schema).name == "deduplicate"
+    assert pickle.dumps(schema) == before
+    assert pickle.loads(before) == schema

@@ -5,7 +5,7 @@ Source: format.md section 7. Raises as `stored_file` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -39,9 +39,10 @@ class ParquetDataFile:
             raise file.damaged("a footer with a wrong checksum", "the footer as written")
         parquet = self._opened()
         file.check_rows(parquet.metadata.num_rows)
-        file.check_names(parquet.schema_arrow.names)
+        schema = parquet.schema_arrow  # made anew each time that it is asked for
+        file.check_names(schema.names)
         self._wide_times: _WideTimes | None = None
-        names = _int96_columns(parquet)
+        names = _int96_columns(parquet.schema, frozenset(schema.names))
         if names:
             unit = _int96_unit(names, file.wanted, file.schema)
             # What Arrow wrote came from nanoseconds.
@@ -49,12 +50,10 @@ class ParquetDataFile:
             if is_wide:
                 self._wide_times = _WideTimes(self._opened(parquet.metadata, "us"), names)
             parquet = self._opened(parquet.metadata, unit)
+            schema = parquet.schema_arrow
+        self.schema: Final = schema
         self._parquet: Final = parquet
         self._leaves: dict[Sequence[str], tuple[Leaf, ...]] = {}
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._parquet.schema_arrow
 
     @property
     def group_rows(self) -> list[int]:
@@ -175,12 +174,11 @@ def times_beyond(name: str, path: str, found: str) -> UnsupportedError:
     )
 
 
-def _int96_columns(parquet: pq.ParquetFile) -> list[str]:
-    """Columns of the file with an int96 in them. Names may have dots: perhaps others whose names begin alike, too."""
-    leaves = (parquet.schema.column(i) for i in range(len(parquet.metadata.schema)))
+def _int96_columns(schema: pq.ParquetSchema, names: Collection[str]) -> list[str]:
+    """Those of these columns with an int96 in them. Names may have dots: perhaps others that begin alike, too."""
+    leaves = map(schema.column, range(len(schema)))
     paths = (leaf.path.split(".") for leaf in leaves if leaf.physical_type == "INT96")
     starts = dict.fromkeys(start for path in paths for start in accumulate(path, "{}.{}".format))
-    names = frozenset(parquet.schema_arrow.names)
     return [start for start in starts if start in names]
 
 

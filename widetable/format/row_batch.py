@@ -23,8 +23,11 @@ SYSTEM_FIELDS: Final = (
 
 def in_schema_order(schema: TableSchema, columns: Iterable[str]) -> tuple[str, ...]:
     """The columns in the table's order, each once. Raises NotFoundError for a name that it lacks."""
-    chosen = {schema.field(name).name for name in columns}
-    return tuple(name for name in schema.names if name in chosen)
+    wanted = set(columns)
+    chosen = tuple(name for name in schema.names if name in wanted)
+    if len(chosen) < len(wanted):
+        schema.field(min(wanted.difference(chosen)))
+    return chosen
 
 
 def row_batch_schema(schema: TableSchema, columns: Iterable[str]) -> pa.Schema:

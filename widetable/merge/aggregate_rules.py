@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.aggregate_function import (
     NESTED_KEY,
@@ -105,14 +106,21 @@ class AggregateFunction:
 
 def aggregate_function(schema: TableSchema, column: str) -> AggregateFunction | None:
     """The function of a column, its own or the default one; None for keys and columns that order records."""
-    keys = (f"fields.{column}.aggregate-function", DEFAULT_FUNCTION_KEY)
-    key = next((key for key in keys if key in schema.options), None)
-    # Options first: asked for thousands of columns, nearly all without a function.
-    if key is None or column in schema.primary_keys or column in schema.sequence_fields:
-        return None
-    if any(column in group.sequence for group in schema.sequence_groups):
-        return None
-    return AggregateFunction(schema.options[key], key)
+    return _functions(schema).get(column)
+
+
+@once_per_object
+def _functions(schema: TableSchema) -> dict[str, AggregateFunction]:
+    """Of the columns that have one. Few do, and merges ask for thousands of columns again and again."""
+    ordering = {name for group in schema.sequence_groups for name in group.sequence}
+    without = {*schema.primary_keys, *schema.sequence_fields, *ordering}
+    found = {}
+    for name in schema.names:
+        keys = (f"fields.{name}.aggregate-function", DEFAULT_FUNCTION_KEY)
+        key = next((key for key in keys if key in schema.options), None)
+        if key is not None and name not in without:
+            found[name] = AggregateFunction(schema.options[key], key)
+    return found
 
 
 def functions_are_known(schema: TableSchema) -> None:

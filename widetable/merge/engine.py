@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import options as opt
+from widetable.derived_value import once_per_object
 from widetable.errors import UnsupportedError
 from widetable.merge.aggregation import Aggregation
 from widetable.merge.deduplicate import Deduplicate
@@ -81,6 +82,7 @@ ENGINES: Final[dict[str, MergeEngine]] = {
 }
 
 
+@once_per_object
 def engine_of(schema: TableSchema) -> MergeEngine:
     """The engine of a table. Raises InvalidError for wrong options first, then UnsupportedError for an engine or an
     aggregate function that this version does not have.

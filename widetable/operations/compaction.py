@@ -25,7 +25,7 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.lsm.compaction import RowsDone
-from widetable.lsm.compaction_job import CompactionResult, RunWorks, compact_table, one_by_one
+from widetable.lsm.compaction_job import RunWorks, compact_table, one_by_one
 from widetable.lsm.file_rows import Caches
 from widetable.lsm.levels import looks_up
 from widetable.operations.compaction_cut import CutScope, cut_scopes, entries_up_to, last_cut
@@ -149,8 +149,11 @@ def compact_scope(
     started = time.monotonic()
     caches = caches_of(state) if makes_lookups(state) else None
     here = run or one_by_one(state, caches, rows_done)
-    job = _CutJob(state, committer, newest, here, group_seconds, caches)
-    done = [job.compact(cut) for cut in cut_scopes(state, committer, scope)]
+    job = _CutJob(state, committer, newest, caches)
+    done = []
+    for cut in cut_scopes(state, committer, scope):
+        entries = partial(job.entries, cut)
+        done.append(compact_table(state, entries, job.commit, cut.scope, here, group_seconds))
     commits = job.commits
     result = CommitResult(
         committed=bool(commits),
@@ -172,26 +175,19 @@ class _CutJob:
     state: TableState
     committer: Committer
     newest: Callable[[], Newest]
-    run: RunWorks
-    group_seconds: float
     caches: Caches | None
     commits: list[CommitResult] = field(default_factory=list)
     planned: PlannedFrom | None = None
 
-    def compact(self, cut: CutScope) -> CompactionResult:
-        """Up to one barrier, in all buckets."""
-        entries = partial(self._entries, cut)
-        seconds = self.group_seconds
-        return compact_table(self.state, entries, self._commit, cut.scope, self.run, seconds)
-
-    def _entries(self, cut: CutScope) -> list[ManifestEntry]:
+    def entries(self, cut: CutScope) -> list[ManifestEntry]:
+        """The live ones up to one barrier."""
         snapshot, found = self.newest()
         kept = without_resting(self.state, found)
         entries = entries_up_to(self.state, self.committer, snapshot, kept, cut.barrier)
         self.planned = planned_from(snapshot, entries)
         return entries
 
-    def _commit(self, messages: list[CommitMessage]) -> None:
+    def commit(self, messages: list[CommitMessage]) -> None:
         self.commits.append(self.committer.compact(messages, planned=self.planned))
         if self.caches is not None:
             self.caches.forget(self.state, _replaced(self.state, messages))

@@ -14,6 +14,7 @@ from typing import Any, Final
 from widetable import join_options
 from widetable import options as opt
 from widetable.commit.barrier_table import check_barriers
+from widetable.derived_value import once_per_object
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import PartialMerge, engine_of
 from widetable.merge.record_expiry import check_record_expiry
@@ -66,6 +67,7 @@ _OTHER_ROWS_PREFIXES: Final = (
 )
 
 
+@once_per_object
 def check_readable(schema: TableSchema) -> None:
     """Refuse a table whose rows this version would get wrong."""
     for key, value in schema.options.items():
@@ -79,6 +81,7 @@ def check_readable(schema: TableSchema) -> None:
     engine_of(schema)
 
 
+@once_per_object
 def check_writable(schema: TableSchema) -> None:
     """Refuse to write a table with options whose effects on files this version does not produce, and append tables."""
     check_readable(schema)

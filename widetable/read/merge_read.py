@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.data_file_reader import open_data_file
+from widetable.format.data_file_reader import DataFile, open_data_file
 from widetable.format.key_range import KeyRange
 from widetable.format.row_batch import project
 from widetable.format.row_budget import BATCH_BYTES
@@ -49,9 +49,9 @@ def read_bucket(
     shape = _Shape(table, columns, needed, predicate)
     for section in _sections(table, files):
         if not merge:
-            found = bucket_read.raw(section.files)
+            found = bucket_read.raw(section.files, needed, BATCH_BYTES)
         elif len(section.runs) == 1 and not _merges_alone(table, section):
-            found = _without_retractions(bucket_read.raw(section.files))
+            found = _without_retractions(bucket_read.raw(section.files, needed, BATCH_BYTES))
         else:
             found = bucket_read.merged(section.runs)
         for batch in found:
@@ -99,16 +99,24 @@ class _BucketRead:
         self._predicate = predicate
         self._keys = [table.schema.field(name) for name in table.schema.trimmed_primary_key]
 
-    def raw(self, files: Sequence[DataFileMeta]) -> Iterator[pa.RecordBatch]:
+    def raw(
+        self, files: Sequence[DataFileMeta], columns: Sequence[str], batch_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
         """Rows as they stand in the files, one file after the other."""
+        table = self._table
         for file in files:
-            yield from self._rows(file, self._needed, BATCH_BYTES)
+            path = table.data_file(self._bucket, file.file_name)
+            with open_data_file(
+                table.file_io, path, file, table.schema, table.schema_of(file.schema_id), columns
+            ) as opened:
+                groups = self._wanted_groups(opened)
+                yield from opened.batches(batch_bytes, groups, use_threads=self._use_threads)
 
     def merged(self, runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
         """Rows of overlapping runs, merged; retracted keys left out."""
         schema, engine = self._table.schema, self._table.engine
         loaded = engine.needed_columns(schema, self._needed)
-        inputs = [self._run(run, loaded, BATCH_BYTES // len(runs)) for run in runs]
+        inputs = [self.raw(run.files, loaded, BATCH_BYTES // len(runs)) for run in runs]
         return merge_runs(
             inputs,
             schema,
@@ -119,29 +127,14 @@ class _BucketRead:
             full_runs=sum(run.level > 0 for run in runs),
         )
 
-    def _run(self, run: SortedRun, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        for file in run.files:
-            yield from self._rows(file, columns, size)
-
-    def _rows(
-        self, file: DataFileMeta, columns: Sequence[str], batch_bytes: int
-    ) -> Iterator[pa.RecordBatch]:
-        table = self._table
-        path = table.data_file(self._bucket, file.file_name)
-        with open_data_file(
-            table.file_io, path, file, table.schema, table.schema_of(file.schema_id), columns
-        ) as opened:
-            groups = self._wanted_groups(opened.row_group_key_ranges())
-            yield from opened.batches(batch_bytes, groups, use_threads=self._use_threads)
-
-    def _wanted_groups(self, ranges: Sequence[KeyRange]) -> list[int] | None:
+    def _wanted_groups(self, opened: DataFile) -> list[int] | None:
         """Row groups whose key range the filter may keep; None for all."""
         predicate = self._predicate
         if predicate is None or predicate.columns.isdisjoint(key.name for key in self._keys):
             return None
         return [
             index
-            for index, found in enumerate(ranges)
+            for index, found in enumerate(opened.row_group_key_ranges())
             if predicate.may_match(_group_bounds(self._keys, found))
         ]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from widetable.derived_value import derived_value
 from widetable.format.bucket_id import BucketId
 from widetable.format.partition_value import partition_texts
 from widetable.merge.engine import MergeEngine, engine_of
@@ -31,7 +30,7 @@ class TableState:
     def options(self) -> TableOptions:
         return self.schema.typed_options
 
-    @derived_value
+    @property
     def engine(self) -> MergeEngine:
         return engine_of(self.schema)
 
