@@ -1,4 +1,15 @@
-"""What a commit carries from attempt to attempt, in memory only. Raises nothing."""
+"""What a commit carries from attempt to attempt, in memory only. Raises nothing.
+
+What a commit leaves on disk where its process dies, step by step (`committer`):
+
+    behind step                                 there is then           found by the next one
+    data files of the writers                   files nobody names      orphans, unless committed again
+    lists, manifests, index of this attempt     files nobody names      orphans
+    snapshot-(N+1) is published                 the whole commit        in: a replay commits nothing
+    the mark and the hint                       less to look at         nothing is missing without them
+
+So a caller that got no answer commits again with the same user and identifier, whatever happened.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +25,11 @@ from widetable.commit.touched_keys import Untouched
 class Attempts:
     """Of one commit. files: None before the first attempt. may_be_in: it is not known how a publish that was tried
     ended.
+
+    asked: as it stands behind the newest snapshot seen so far; only a rescaling's differs from attempt
+    to attempt. history, untouched: each remembers up to which snapshot it has looked. started_millis:
+    monotonic. uuid: of the snapshot in all attempts, by which one whose publish was not answered is
+    known again. retries: lost races. For one thread.
     """
 
     def __init__(

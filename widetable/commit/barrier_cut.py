@@ -8,9 +8,21 @@ talking (docs/consistency.md, R12 and R13).
 
     waiting 10, complete up to 50    cuts 40, 50            waiting 10, complete up to 70    cuts 40, 60, 70
 
+roundest(90, 130) in units of 10: 9 = 1001, 13 = 1101, between them 12 = 1100 ends in most zeros,
+so it is 120.
+
 What stays at level 0 may be older than what is taken, which then sorts before it (docs/decisions/0007 and 0008). That
 changes no row where the two have no column in common. So a file stays, too, whose rows depend on the order to an older
 one that stays: rows of a table must not change with the timing of compactions (`depends_on_order`).
+
+    cut 10    file  label  columns  numbers        a stays: its label is 20
+              a       20   {1}      100 to 199     b stays: it shares column 1 with a, and is later
+              b       10   {1}      200 to 299     c moves up: nothing that stays has its column
+              c       10   {2}      300 to 399     d stays: it may have values in all columns
+              d       10   all      400 to 499
+
+Where records replace each other as a whole (`mixes_records` is False) all that is later than `a`
+stays.
 """
 
 from __future__ import annotations
@@ -29,7 +41,10 @@ class Values(NamedTuple):
 
 
 class Level0File(NamedTuple):
-    """Of one bucket. first, last: sequence numbers."""
+    """Of one bucket. first, last: sequence numbers.
+
+    label: the barrier of its commit, or one above it where that commit has expired (`level0_labels`).
+    """
 
     name: str
     label: int
@@ -43,6 +58,7 @@ def cuts(state: BarrierState) -> list[int]:
     complete barrier waits, or another client has moved later records up, until these are complete.
     """
     found: list[int] = []
+    # UNKNOWN is 0 and not None: something may wait, of the lowest barrier that there can be.
     if state.waiting is None:
         return found
     least = max(state.moved, state.waiting, state.interval)
@@ -54,6 +70,9 @@ def cuts(state: BarrierState) -> list[int]:
 
 def roundest(least: int, most: int, interval: int) -> int:
     """The barrier from least to most, both barriers, with the most trailing zero bits; there is only one."""
+    # Above the highest bit in which `last` and `below` differ, all numbers between are alike; the
+    # one that has this bit and zeros behind it is greater than `below`, and not greater than
+    # `last`.
     below, last = least // interval - 1, most // interval
     differing_bits = (below ^ last).bit_length()
     return (last >> (differing_bits - 1) << (differing_bits - 1)) * interval
@@ -74,6 +93,8 @@ def staying(files: Sequence[Level0File], barrier: int, *, mixes_records: bool) -
     for file in files:
         if file.label > barrier:
             stay(file)
+    # Without a later label nothing stays. By last numbers, so that what stays for the sake of
+    # another file is known when later ones are looked at.
     for file in sorted(files, key=lambda file: file.last) if names else ():
         is_later = file.name not in names and any(
             first < file.last and depends_on_order(values, file.values, mixes_records)

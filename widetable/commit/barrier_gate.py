@@ -24,7 +24,12 @@ def barrier_properties(
     level0: Level0Labels,
     path: str,
 ) -> dict[str, str] | None:
-    """None when there is nothing to do. path: of the table, for messages."""
+    """None when there is nothing to do. path: of the table, for messages.
+
+    Asked in each attempt anew: the label and the members depend on the snapshot that the commit
+    comes behind. A revision is the only overwrite that passes; a compaction belongs to no writer,
+    and only says what it moved.
+    """
     interval = schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
         if asked.barrier is not None:

@@ -6,8 +6,15 @@ On disk (other clients never look there), in the first table that the job writes
     service/widetable-barrier-plan-<job, escaped>%revision-<number>-<barrier>    the same, behind a revision (0046)
 
 All sources of the job end a batch at the barrier of the plan, and after a restart at the same one. Who makes it is
-published exclusively: of several one is there. Source: rule R9 of docs/consistency.md. Raises DamagedError for a plan
-that cannot be read, StorageError.
+published exclusively: of several one is there:
+
+    source A after 20    decide(20, 40)  ─► 40          its batch ends at 40
+    source B after 20    decide(20, 30)  ─► 40          so does that of B, which would have stopped at 30
+    B after a restart    after(20)       ─► 40
+
+Who has committed a batch forgets the plans before that of the batch: it may come again, those
+before may not. Source: rule R9 of docs/consistency.md. Raises DamagedError for a plan that cannot
+be read, StorageError.
 """
 
 from __future__ import annotations
@@ -45,7 +52,10 @@ class BarrierPlans:
         return found
 
     def before(self, barrier: int) -> int | None:
-        """After which one a barrier was planned; None where no plan says it."""
+        """After which one a barrier was planned; None where no plan says it.
+        Reads the plans of this revision, one by one, until one fits; old ones are forgotten, so
+        there are few.
+        """
         for _, (revision, planned) in self._names():
             if revision == self._revision and self.after(planned) == barrier:
                 return planned
@@ -56,7 +66,7 @@ class BarrierPlans:
         path = self._path(barrier)
         if self._file_io.publish(path, _NOTE.to_json(path, {"barrier": chosen})):
             return chosen
-        found = self.after(barrier)
+        found = self.after(barrier)  # None: forgotten since, so the job is past it
         return chosen if found is None else found
 
     def forget(self, before: int | None = None) -> None:

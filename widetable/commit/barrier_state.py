@@ -20,8 +20,15 @@ barrier that its records belong to. On disk: never change
 
 Source: FLIP-276; rules R1, R2, R4, R10, R15 of docs/consistency.md. Pure, but for loading snapshots of other clients,
 which say nothing: each append of theirs counts as the first barrier that was not complete before it, each compaction
-as one of all that there is. Raises DamagedError for a property of another form, NotFoundError where the last snapshot
-that says it has expired.
+as one of all that there is:
+
+    snapshot                                        frontier  highest  moved  waiting
+    4  ours, says so                                      20       30     10       20
+    5  an append of another client: its label is 30       20       30     10       20
+    6  a compaction of another client                     20       30     30       20, or less: looked up
+
+(`level0_labels` looks up what waits.) Raises DamagedError for a property of another form,
+NotFoundError where the last snapshot that says it has expired.
 """
 
 from __future__ import annotations
@@ -44,7 +51,8 @@ BARRIER_BEGIN: Final = "widetable.barrier-begin"
 ROOT: Final = "root"
 DERIVED: Final = "derived"
 _FORM: Final = '{"interval", "revision", "frontier", "highest", "moved", "waiting", "writers"}'
-# What waits at level 0 where nobody says it: a label that is lower than any.
+# What waits at level 0 where nobody says it: a label that is lower than any. Snapshots of
+# versions before say nothing.
 UNKNOWN: Final = 0
 
 
@@ -78,6 +86,9 @@ class BarrierState:
     it. moved: no record above level 0 has. waiting: the lowest label of a file at level 0, None without any; or less,
     where another client has compacted since, and UNKNOWN. left: who is waited for no more and has records of barriers
     that are not complete, with its highest label. revision: the last one that took the table back.
+
+    A value: each step makes another one (`barrier_step`). What is parsed is shared: nobody may change
+    its maps.
     """
 
     interval: int
@@ -95,14 +106,20 @@ class BarrierState:
         return BarrierState(interval, 0, 0, {})
 
     def with_member(self, writer: str, member: Member) -> BarrierState:
-        """The same with what a writer has come to."""
+        """The same with what a writer has come to.
+        One that had left is back, and its labels are its own again.
+        """
         members = {**self.members, writer: member}
         left = {name: last for name, last in self.left.items() if name != writer}
         highest = max(self.highest, member.last)
         return replace(self, members=members, left=left, highest=highest)._with_frontier()
 
     def without_member(self, writer: str) -> BarrierState:
-        """Nobody waits for it any more."""
+        """Nobody waits for it any more.
+
+        So the frontier may move. Its highest label is kept while that is open: if it comes back it goes on
+        from there, or its later records would come to an earlier barrier than its first ones.
+        """
         members = {name: member for name, member in self.members.items() if name != writer}
         left = {**self.left, writer: self.members[writer].last}
         return replace(self, members=members, left=left)._with_frontier()
@@ -125,7 +142,10 @@ class BarrierState:
         return BarrierState(self.interval, barrier, barrier, members, barrier, revision=revision)
 
     def with_foreign(self, snapshot: Snapshot) -> BarrierState:
-        """After a snapshot of a client that knows nothing of barriers."""
+        """After a snapshot of a client that knows nothing of barriers.
+        What it compacted is not looked at: it may have moved all there was. `waiting` stays, too
+        low at worst, which only makes somebody look for what is not there.
+        """
         if snapshot.commit_kind == COMMIT_KIND_COMPACT:
             return replace(self, moved=self.highest)
         return self.with_files(self.foreign_label)
@@ -161,6 +181,10 @@ class BarrierState:
         )
 
     def _with_frontier(self) -> BarrierState:
+        """As far as the slowest member, and never back: who joins does so at the frontier, and
+        without members it stays where it is. Who left is forgotten once the table is complete up
+        to its highest label.
+        """
         least = min((member.frontier for member in self.members.values()), default=self.frontier)
         frontier = max(self.frontier, least)
         left = {name: last for name, last in self.left.items() if last > frontier}
@@ -179,7 +203,12 @@ def check_barrier(barrier: int, interval: int) -> None:
 
 
 def state_at(snapshot: Snapshot | None, load: Load, interval: int) -> BarrierState:
-    """The barriers as of a snapshot, None for a table without one. load: a snapshot by id."""
+    """The barriers as of a snapshot, None for a table without one. load: a snapshot by id.
+
+    One look where the snapshot is ours; otherwise back over those of other clients, which are
+    then added again, oldest first. A table that only others have written to begins with nothing,
+    if its first snapshot is still there.
+    """
     passed: list[Snapshot] = []
     while snapshot is not None and BARRIERS not in snapshot.properties:
         passed.append(snapshot)
@@ -216,7 +245,10 @@ def label_of(snapshot: Snapshot, load: Load, interval: int) -> int | None:
 
 
 def columns_of(snapshot: Snapshot) -> frozenset[int] | None:
-    """Field ids of the value columns that its records may have values in; None for all."""
+    """Field ids of the value columns that its records may have values in; None for all.
+
+    Empty where its writer writes the key alone.
+    """
     text = snapshot.properties.get(COLUMNS)
     if text is None:
         return None
@@ -230,8 +262,12 @@ def _number(text: str, snapshot_id: int, key: str = BARRIER) -> int:
         raise _damaged(key, text, "a decimal number", snapshot_id) from cause
 
 
+# A commit and the look before it, a session and its bisection ask for the same few snapshots.
 @lru_cache(maxsize=64)
 def _parsed(text: str, snapshot_id: int) -> BarrierState:
+    """What older versions leave out is taken for the least that is safe: all may have moved,
+    anything may wait.
+    """
     try:
         body = json.loads(text)
         numbers = [body[name] for name in ("interval", "frontier", "highest")]
@@ -249,6 +285,9 @@ def _parsed(text: str, snapshot_id: int) -> BarrierState:
 
 
 def _member(entry: Any) -> Member:
+    """Raises ValueError, TypeError or KeyError for another form; the caller names property and
+    snapshot.
+    """
     numbers, texts = (entry["frontier"], entry["last"]), (entry["run"], entry["kind"])
     if not all(type(number) is int for number in numbers):
         raise ValueError(entry)

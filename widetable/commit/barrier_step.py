@@ -9,13 +9,26 @@
     LEAVE      nothing               none                                     it is waited for no more
     REVISE     nothing               given, if rows are left at level 0       of all members: := given
 
-Nobody goes ahead of the clock by itself: what is written twice within an interval stays open until the next one. F: the
-barrier up to which the table is complete. A label is above the frontier of its writer, which is F or above it: no
-record comes to a barrier that is complete. Labels of a writer never go back, so its records are in the order of
-barriers as in that of commits, and nothing depends on which of them a compaction has taken. A derived writer says by
-which barrier of its sources it begins and ends: it goes on where its last commit ended, or somebody else has its name.
-One that does not say it has of its sources what is of its own barriers.
-A revision takes the table back, and all of its writers; those that began before it are refused from then on (0046).
+Nobody goes ahead of the clock by itself: what is written twice within an interval stays open
+until the next one. F: the barrier up to which the table is complete. A label is above the
+frontier of its writer, which is F or above it: no record comes to a barrier that is complete.
+Labels of a writer never go back, so its records are in the order of barriers as in that of
+commits, and nothing depends on which of them a compaction has taken. A derived writer says by
+which barrier of its sources it begins and ends: it goes on where its last commit ended, or
+somebody else has its name. One that does not say it has of its sources what is of its own
+barriers. A revision takes the table back, and all of its writers; those that began before it are
+refused from then on (0046).
+
+    interval 10                    label    a        b        F      (a, b: frontier/last)
+    JOIN of a and b                -        0/0      0/0      0
+    WRITE_ALL of a, barrier=10     10       10/10    0/0      0
+    WRITE of b, tick=10            10       10/10    0/10     0
+    WRITE_ALL of b, barrier=10     10       10/10    10/10    10
+    WRITE_ALL of b, barrier=10     20       10/10    10/20    10     10 is complete: these are of 20, which is open
+    WRITE of a, barrier=30         30       10/30    10/20    10
+    COMPLETE of a, tick=20         20       20/30    10/20    10
+    LEAVE of b                     -        20/30    -        20
+    COMPLETE of a, tick=20         nothing to do: no snapshot
 
 Source: rules R2, R4, R6, R10, R15 and R20 of docs/consistency.md. Raises ConflictError for a writer whose place a
 later process has taken, or that was let go, and for a job that is elsewhere; InvalidError for too many writers and for
@@ -43,6 +56,7 @@ from widetable.commit.barrier_state import (
 from widetable.derived_options import WIDENER_OF, WIDENER_RUN
 from widetable.errors import ConflictError, InvalidError
 
+# Each snapshot of the table holds the state of all of them.
 MOST_WRITERS: Final = 1024
 
 
@@ -84,7 +98,10 @@ class BarrierStep:
 def properties_after(
     state: BarrierState, asked: BarrierStep, *, has_files: bool = False
 ) -> dict[str, str] | None:
-    """What the snapshot of the commit says; None when there is nothing to do. has_files: whether it adds some."""
+    """What the snapshot of the commit says; None when there is nothing to do. has_files: whether it adds some.
+
+    Those at level 0 count, since they wait there.
+    """
     found = _stepped(state, asked)
     if found is None:
         return None
@@ -99,11 +116,16 @@ def properties_after(
     return said if label is None else {**said, BARRIER: str(label)}
 
 
+# The state after the step and the label of its commit, None for one without; None: nothing is to
+# be committed.
 _Stepped = tuple[BarrierState, int | None] | None
 
 
 def completed_by(state: BarrierState, asked: BarrierStep) -> int | None:
-    """The barrier that records complete behind that state; None where they leave theirs open."""
+    """The barrier that records complete behind that state; None where they leave theirs open.
+    For who must know before the commit (`operations/staging.py`): the commit itself asks again,
+    behind the snapshot that it really follows.
+    """
     found = _stepped(state, asked)
     if found is None:
         return None
@@ -122,6 +144,9 @@ def _stepped(state: BarrierState, asked: BarrierStep) -> _Stepped:
 
 
 def _join(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    """A name that is a member goes over to this run, with all that it has come to; the run before
+    is refused by its next step. Nothing to do where this run has it already.
+    """
     known = state.members.get(asked.writer)
     if known is not None and known.run == asked.run:
         return None
@@ -143,6 +168,9 @@ def _write(state: BarrierState, asked: BarrierStep) -> _Stepped:
 
 
 def _write_all(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    """Records that came too late for the barrier that they were meant for complete none: theirs
+    is the first open one, and more of it may follow.
+    """
     state, member = _as_member(state, asked)
     label, is_in_time = _label(state, member, asked)
     frontier = label if is_in_time else member.frontier
@@ -165,6 +193,7 @@ def _complete(state: BarrierState, asked: BarrierStep) -> _Stepped:
 
 
 def _leave(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    """Only the run that has the name may let it go; one that is no member has left."""
     if asked.writer not in state.members:
         return None
     check_run(state.members[asked.writer], asked.writer, asked.run)
@@ -172,6 +201,9 @@ def _leave(state: BarrierState, asked: BarrierStep) -> _Stepped:
 
 
 def _revise(state: BarrierState, asked: BarrierStep) -> _Stepped:
+    """A revision that is asked for again, after its process was killed, finds the tables that it
+    has done already.
+    """
     if asked.revision is None or asked.revision <= state.revision:
         return None
     return state.revised(asked.revision, asked.barrier or 0, asked.came), asked.barrier
@@ -188,14 +220,21 @@ _STEPS: Final = {
 
 
 def _label(state: BarrierState, member: Member, asked: BarrierStep) -> tuple[int, bool]:
-    """The label of records, and whether it is the one that their writer meant."""
+    """The label of records, and whether it is the one that their writer meant.
+
+    interval 10: frontier 30, last 40, wanted 30 → (40, False), 40 → (40, True), 50 → (50, True);
+                 frontier 30, last 0, wanted 20 → (40, False): 30 is complete for this writer.
+    """
     wanted = asked.tick if asked.barrier is None else asked.barrier
     least = max(member.frontier + state.interval, member.last)
     return max(wanted, least), wanted >= least
 
 
 def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, Member]:
-    """Who is none becomes one where the table is complete: no finished barrier opens again."""
+    """Who is none becomes one where the table is complete: no finished barrier opens again.
+    One that comes back has the highest label that it left with, so its labels do not go back
+    either.
+    """
     known = state.members.get(asked.writer)
     if known is not None:
         check_run(known, asked.writer, asked.run)
@@ -219,11 +258,17 @@ def _as_member(state: BarrierState, asked: BarrierStep) -> tuple[BarrierState, M
 
 
 def _at_frontier(member: Member, asked: BarrierStep) -> Member:
-    """Of a derived writer without a span."""
+    """Of a derived writer without a span.
+
+    What it has of its sources is what is of its own barriers.
+    """
     return replace(member, at=member.frontier) if asked.is_derived else member
 
 
 def _check_span(member: Member, span: tuple[int, int], writer: str) -> None:
+    """The records must begin where the last ones of this job ended: two queries of one name, or
+    one with an old checkpoint, would bring some twice or leave some out.
+    """
     if member.at not in (None, span[0]):
         raise ConflictError(
             f"job {writer!r}",

@@ -16,7 +16,9 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.option import Option
 from widetable.schema import TableSchema
 
-# What takes rows away, makes rows without a writer, or finds rows by what changes without a commit of a writer.
+# What takes rows away, makes rows without a writer, or finds rows by what changes without a
+# commit of a writer. Asked by truth: an option that is given and says no, as
+# `deletion-vectors.enabled` = false, is none.
 _NOT_BESIDE: Final[tuple[Option[Any], ...]] = (
     retention.RECORD_LEVEL_EXPIRE_TIME,
     retention.PARTITION_EXPIRATION_TIME,
@@ -24,6 +26,8 @@ _NOT_BESIDE: Final[tuple[Option[Any], ...]] = (
     join_options.INDEX_OF,
     opt.DELETION_VECTORS_ENABLED,
 )
+# `full-compaction` emits with full compactions only: what moved up would not be what was emitted
+# (0042).
 _PRODUCERS: Final = ("none", "input", "lookup")
 
 
@@ -61,7 +65,10 @@ def _of(interval: int | None) -> str:
 
 
 def check_barriers(schema: TableSchema) -> None:
-    """Refuse options that do not go together with barriers."""
+    """Refuse options that do not go together with barriers.
+    For a schema that is about to be published, and before writes, as another client may have
+    published the newest one.
+    """
     options = schema.typed_options
     if options.get(BARRIER_INTERVAL) is None:
         if options.get(BARRIER_STAGE):

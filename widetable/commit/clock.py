@@ -17,7 +17,9 @@ class Clock(Protocol):
         """For durations only."""
         ...
 
-    def sleep_millis(self, millis: float) -> None: ...
+    def sleep_millis(self, millis: float) -> None:
+        """Wait between two attempts; a test's clock returns at once and moves on."""
+        ...
 
 
 class SystemClock:

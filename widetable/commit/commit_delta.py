@@ -1,7 +1,18 @@
 """The entries of a commit's delta manifest: what it adds and deletes, checked against what is live.
 
 An append is what it is; a compaction must find all that it deletes, an overwrite deletes what is live in its scope.
-Raises ConflictError for one that does not fit the newest snapshot, and what reading manifests raises.
+
+    kind         live files that are looked at                      refused where
+    APPEND       none; of its partitions where the number of        its writer counted the buckets otherwise
+                 buckets was ever changed
+    COMPACT      of the buckets that it touches                     an input is gone, key ranges would overlap,
+                                                                    rows of files were deleted or brought up
+    OVERWRITE    of its scope and partitions, or all                a named file is gone, or rows of it were
+                                                                    deleted; one that is to stay is gone
+
+So an append costs nothing that grows with the table. What stands in `conflicts` is pure; here it
+is given its input. Raises ConflictError for one that does not fit the newest snapshot, and what
+reading manifests raises.
 """
 
 from __future__ import annotations
@@ -32,7 +43,10 @@ _ACTIONS: Final = {
 
 
 class Deltas:
-    """Of one table. path: for messages."""
+    """Of one table. path: for messages.
+
+    Threads may share it.
+    """
 
     def __init__(
         self, live_files: LiveFiles, schemas: SchemaStore, snapshots: SnapshotStore, path: str
@@ -45,7 +59,10 @@ class Deltas:
         self.path = path
 
     def of(self, asked: CommitRequest, latest: Snapshot | None) -> tuple[ManifestEntry, ...]:
-        """The entries for a snapshot after `latest`."""
+        """The entries for a snapshot after `latest`.
+
+        Deletes come first, as a file that changes its level has both, under one name.
+        """
         delta, live = _changed(asked, self.live_files, latest, self.schemas.is_rescaled)
         conflict = (
             _not_kept(asked, live)
@@ -98,7 +115,11 @@ def _changed(
 
 
 def _overwriting(asked: CommitRequest, live: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
-    """What an overwrite changes: the live files of its scope go, as do those that it names; its new files come."""
+    """What an overwrite changes: the live files of its scope go, as do those that it names; its new files come.
+
+    By identity, so a file that is in the scope and named goes once. One that is named and not live
+    is kept in the delta: `conflicts` finds that it is gone.
+    """
     deletes = {
         entry.identity: ManifestEntry(
             DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file

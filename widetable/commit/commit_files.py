@@ -1,10 +1,17 @@
 """The manifests and lists that one commit writes, kept from attempt to attempt as far as they still fit.
 
-The delta manifest and its list, and those of the changelog, depend on the commit only, so a lost race does not cost
-them again. The base
-list is the lists of the newest snapshot, one after the other (format.md section 3), with a fold of manifests
-where `manifest_merge` finds one due; it is written anew on every attempt, the fold only when its inputs are
-gone. Raises StorageError, DamagedError and NotFoundError (live_files).
+The delta manifest and its list, and those of the changelog, depend on the commit only, so a lost
+race does not cost them again. The base list is the lists of the newest snapshot, one after the
+other (format.md section 3), with a fold of manifests where `manifest_merge` finds one due; it is
+written anew on every attempt, the fold only when its inputs are gone. Raises StorageError,
+DamagedError and NotFoundError (live_files).
+
+    attempt 1 on snapshot 7     delta-list D (manifest d)   base-list: a b c        lost to another 8
+    attempt 2 on snapshot 8     delta-list D                base-list: a b c x      x: what the other one added
+
+With a fold of `a b` into `f` attempt 1 lists `f c`, and attempt 2 `f c x`: `a b` still stand side
+by side in what snapshot 8 has. Had its winner folded them itself, `f` is deleted and another fold
+chosen.
 """
 
 from __future__ import annotations
@@ -24,7 +31,10 @@ from widetable.options import TableOptions
 
 @dataclass(frozen=True)
 class ListFile:
-    """A manifest list. manifests: what it names."""
+    """A manifest list. manifests: what it names.
+
+    name: of its file, which is written. The manifests are in order, oldest first.
+    """
 
     name: str
     size_bytes: int
@@ -40,7 +50,11 @@ class _Folded:
 
 
 class CommitFiles:
-    """Of one commit. Every file it wrote is in `writer.written`."""
+    """Of one commit. Every file it wrote is in `writer.written`.
+
+    But for those that an attempt replaced: they are deleted at once, as no snapshot names them. For one
+    thread.
+    """
 
     def __init__(
         self, writer: ManifestWriter, live_files: LiveFiles, options: TableOptions
@@ -56,7 +70,10 @@ class CommitFiles:
         self._folded: _Folded | None = None
 
     def delta(self, entries: tuple[ManifestEntry, ...]) -> ListFile:
-        """The list of what this commit adds and deletes: one manifest, none when there is nothing."""
+        """The list of what this commit adds and deletes: one manifest, none when there is nothing.
+
+        An overwrite may delete other files in another attempt, so entries are compared.
+        """
         if self._delta is not None and entries == self._delta_entries:
             return self._delta
         self._drop(self._delta, (self._delta.manifests if self._delta else ()))
@@ -85,6 +102,9 @@ class CommitFiles:
     def _fold(
         self, metas: tuple[ManifestFileMeta, ...], latest: Snapshot, *, reclaim: bool
     ) -> tuple[ManifestFileMeta, ...]:
+        """The manifests with a stretch of them folded, where one is due. The order of entries stays
+        that of time, which `live` goes by: outputs stand where their inputs stood.
+        """
         if self._folded is not None:
             at = _position(self._folded.inputs, metas)
             if at is not None:
@@ -117,7 +137,9 @@ class CommitFiles:
 
 
 def _position(inputs: Sequence[str], metas: Sequence[ManifestFileMeta]) -> int | None:
-    """Where these manifests stand in a row, None when they do not."""
+    """Where these manifests stand in a row, None when they do not.
+    Names are unique, so the first one says where.
+    """
     names = [meta.file_name for meta in metas]
     if inputs[0] not in names:
         return None

@@ -2,6 +2,13 @@
 
 Raises InvalidError for what is no text or no number that can grow, and for a number, digest or replay without the user
 that it is for.
+
+    given                                        Identity                          counts
+    nothing                                      a fresh user, without a number    each time
+    user "job"                                   job, without a number             each time
+    user "job", identifier 7                     job, 7                            once
+    user "job", identifier 7, digest "ab.."      job, 7, what it is made of        once, proven (`replay`)
+    identifier 7, or a digest, alone             InvalidError
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from widetable.arguments import flag, label, shown, whole_number
 from widetable.errors import InvalidError
 from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER
 
-# Both are kept in every snapshot for as long as the user is.
+# Bytes. Both are kept in every snapshot for as long as the user is.
 _LONGEST_USER: Final = 255
 _LONGEST_DIGEST: Final = 128
 
@@ -49,7 +56,10 @@ class Identity:
         digest: str | None = None,
         replay: bool = False,
     ) -> Identity:
-        """From arguments. A fresh user when none is given."""
+        """From arguments. A fresh user when none is given.
+
+        Identifiers are from 0 to 2^63 - 2: the number above stands for none.
+        """
         user = None if user is None else label(user, "commit_user", _LONGEST_USER)
         replay = flag(replay, "replay")
         given = _given(identifier=identifier, digest=digest, replay=replay)

@@ -3,6 +3,15 @@
 In: the messages of writers or of a compaction. Out: a CommitRequest that stays the same over all attempts.
 Raises InvalidError for messages that do not belong into a commit of that kind, ConflictError behind a snapshot that it
 does not stand behind.
+
+    asked by              kind         scope               keeps            what goes besides `deletes`
+    append                APPEND       -                   -                nothing
+    compact               COMPACT      -                   -                nothing
+    overwrite             OVERWRITE    its partitions      -                all that is live there
+    overwrite of all      OVERWRITE    None                -                all that is live
+    restore, keeps given  OVERWRITE    None                what stays       all that is live but `keeps`
+    restore, keeps None   OVERWRITE    empty               -                nothing
+    rescale               OVERWRITE    empty               -                nothing
 """
 
 from __future__ import annotations
@@ -29,12 +38,14 @@ from widetable.format.snapshot import (
 )
 from widetable.write.commit_message import CommitMessage
 
-# Which fields of a message a commit of that kind takes; the others must be empty.
+# Which fields of a message a commit of that kind takes; the others must be empty. Not named here:
+# hashes and deletion vectors, which go with any (`index_files`).
 _TAKEN = {
     COMMIT_KIND_APPEND: ("new_files", "changelog_files"),
     COMMIT_KIND_COMPACT: ("compact_before", "compact_after", "changelog_files"),
     COMMIT_KIND_OVERWRITE: ("new_files", "deleted_files"),
 }
+# The messages of a commit behind a snapshot, None for an empty table; asked in each attempt.
 Follow: TypeAlias = Callable[[Snapshot | None], Iterable[CommitMessage]]
 _DELETING = ("deleted_files", "compact_before")
 _ADDING = ("new_files", "compact_after")
@@ -74,7 +85,11 @@ class CommitRequest:
     barrier: BarrierStep | None = None
 
     def behind(self, latest: Snapshot | None) -> CommitRequest:
-        """What is asked for behind that snapshot."""
+        """What is asked for behind that snapshot.
+
+        The same, but where messages follow it: new ones take the place of those before, and the files of
+        both are the business of whoever gives them.
+        """
         if self.is_first and latest is not None:
             raise ConflictError(
                 "commit",
@@ -123,7 +138,7 @@ def request(
     planned: PlannedFrom | None = None,
 ) -> CommitRequest:
     """Check the messages against the kind and turn them into entries. keeps: None: new files are of level 0. With
-    restores its watermark comes back, too.
+    restores its watermark is asked for, which brings it back where the table has none above it (`next_snapshot`).
     """
     kept = items(messages, CommitMessage, "messages")
     for message in kept:
@@ -197,6 +212,9 @@ def _check_scope(message: CommitMessage, scope: frozenset[bytes]) -> None:
 
 
 def _check_new(adds: Sequence[ManifestEntry], *, any_level: bool) -> None:
+    """A message that was given twice would make its rows count twice: files have names of their
+    own.
+    """
     repeated = [
         name for name, count in Counter(e.file.file_name for e in adds).items() if count > 1
     ]
@@ -211,6 +229,7 @@ def _check_new(adds: Sequence[ManifestEntry], *, any_level: bool) -> None:
 
 
 def _own_properties(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Those of the caller, about its own commit: the next snapshot does not have them."""
     for key in properties:
         if key in OWN_PROPERTIES:
             raise InvalidError(

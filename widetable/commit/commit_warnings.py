@@ -10,6 +10,7 @@ from widetable.commit.snapshot_times import is_ahead
 from widetable.format.snapshot import Snapshot
 from widetable.retention_options import COMMIT_USER_RETENTION
 
+# Apart from each other, so that one warning of a table does not silence the other.
 _MANY_WARNINGS: Final = Seldom()
 _AHEAD_WARNINGS: Final = Seldom()
 

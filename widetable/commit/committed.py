@@ -11,8 +11,14 @@ On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-rem
                              [identifier, snapshot id], at most 1,024 of them
 
 In: snapshots, and a function that loads one by id. The first two are copied from snapshot to snapshot; no other is,
-whoever wrote it: a property that we do not know may be about its own snapshot only. Raises DamagedError for a property
-that is not of this form; of many users, for those that are asked for.
+whoever wrote it: a property that we do not know may be about its own snapshot only.
+
+    users before              {"a": [6, 3, 1000, null], "b": [1, 4, 2000, null]}
+    snapshot 5, time 3000     is commit 7 of the user "a", with the digest "d1"
+    users after               {"b": [1, 4, 2000, null], "a": [7, 5, 3000, "d1"]}
+
+Raises DamagedError for a property that is not of this form; of many users, for those that are
+asked for.
 """
 
 from __future__ import annotations
@@ -31,6 +37,7 @@ from widetable.format.snapshot import (
     Snapshot,
 )
 
+# Paimon's own name: what it means there fits (0004).
 MAX_SEQUENCE_NUMBER: Final = "sequence.generation.max-sequence-number"
 COMMIT_USERS: Final = "widetable.commit-users"
 DIGEST: Final = "widetable.digest"
@@ -68,7 +75,11 @@ Load: TypeAlias = Callable[[int], Snapshot]
 
 
 class LastCommit(NamedTuple):
-    """The last one of a user. digest: None when nobody gave one."""
+    """The last one of a user. digest: None when nobody gave one.
+
+    An append or an overwrite. snapshot_id: that it is; it may have expired. time_millis: of that
+    snapshot, epoch.
+    """
 
     identifier: int
     snapshot_id: int
@@ -172,14 +183,19 @@ def before_id(id: int, load: Load) -> Snapshot | None:
 
 
 def _note(users: dict[str, Sequence[Any]], user: str, commit: LastCommit) -> None:
-    """The user moves to the end, unless a higher identifier of it is known."""
+    """The user moves to the end, unless a higher identifier of it is known.
+    Ours only grow; another client may have committed a lower one.
+    """
     known = last_of(users, user)
     users.pop(user, None)
     users[user] = commit if known is None or known.identifier <= commit.identifier else known
 
 
 def _forget(users: dict[str, Sequence[Any]], before_millis: int) -> None:
-    """While there are too many, those leave first that have been silent longest, and since before that time."""
+    """While there are too many, those leave first that have been silent longest, and since before that time.
+    The mapping is in the order of last commits. There may be more than MAX_USERS left, all of
+    them young.
+    """
     surplus = len(users) - MAX_USERS
     if surplus > 0:
         silent = (
@@ -190,6 +206,9 @@ def _forget(users: dict[str, Sequence[Any]], before_millis: int) -> None:
 
 
 def _with_commits(users: Users, newest_first: Iterable[Snapshot]) -> Users:
+    """The users behind snapshots that do not remember, each noted as ours would have done, oldest
+    first.
+    """
     after = dict(users)
     for snapshot in reversed(list(newest_first)):
         commit = commit_of(snapshot)
@@ -227,6 +246,7 @@ def _parsed(text: str, key: str, snapshot_id: int) -> Users:
 
 
 def _parsed_old(snapshot: Snapshot) -> Users:
+    """Its users as if all had committed with this snapshot: no older time is known of them."""
     text = snapshot.properties[OLD_COMMITS]
     users = {
         user: LastCommit(entry[0], entry[1], snapshot.time_millis)
@@ -239,6 +259,9 @@ def _parsed_old(snapshot: Snapshot) -> Users:
 
 
 def _is_entry(entry: Any) -> bool:
+    """A list as JSON has it, or a LastCommit, which is a tuple. True and False are no numbers
+    here.
+    """
     if not isinstance(entry, list | tuple) or len(entry) != 4:
         return False
     numbers, digest = entry[:3], entry[3]

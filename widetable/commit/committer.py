@@ -79,7 +79,7 @@ from widetable.write.sequence import START_SPREAD, first_number
 from widetable.write.table_state import TableState
 
 _FIRST_WAIT_MILLIS: Final = 1.0
-_LONGEST_WAIT_MILLIS: Final = 100.0
+_LONGEST_WAIT_MILLIS: Final = 100.0  # the first wait doubles with each lost race, up to this
 # How often a snapshot whose publishing failed is looked for while the storage fails to answer.
 _LOOKS: Final = 6
 _log = logging.getLogger("widetable")
@@ -119,7 +119,7 @@ class Committer:
         self._paths = paths
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
-        self._is_marked = False
+        self._is_marked = False  # not known yet
         self.schemas = SchemaStore(file_io, paths)
         self.snapshots = SnapshotStore(file_io, paths)
         self.last_commits = LastCommits(file_io, paths)
@@ -259,7 +259,7 @@ class Committer:
 
     def _attempt(self, run: Attempts) -> CommitResult | None:
         """One attempt on the newest snapshot; None when somebody else was first."""
-        look = self._newest.expected()
+        look = self._newest.expected()  # perhaps of long ago: `may_follow` finds out
         latest = look.latest
         try:
             if run.asked.kind != COMMIT_KIND_COMPACT:
@@ -270,7 +270,7 @@ class Committer:
                 run.untouched.check(
                     self._state(look.schema), self.live_files, latest.id if latest else 0
                 )
-            run.asked = run.asked.behind(latest)
+            run.asked = run.asked.behind(latest)  # a rescaling asks for its messages anew
             delta, asked = self._deltas.of(run.asked, latest), run.asked
             root = self._paths.root
             said = barrier_properties(asked, latest, look.schema, self.level0, root)
@@ -357,6 +357,7 @@ class Committer:
         data = parsed_back(snapshot, snapshot_from_json, path)
         if not self._newest.may_follow(base):
             return False
+        # From here on it may be in, whatever is answered: until that is known nothing is deleted.
         run.may_be_in = True
         try:
             won = self._file_io.publish(path, data)

@@ -11,6 +11,14 @@ keys that do not decode.
     raised     rows came above level 0 that a compaction of level 0 has not seen (commit_delta)
     buckets    files of one partition would have different numbers of total buckets
     overlap    two files of one level (1 or higher) of a bucket would have overlapping key ranges
+
+    live                delta              conflict
+    a, level 0          - c                gone: c
+    x, level 3, 0..9    + y, level 3, 9..20    overlap: x, y, as both may have key 9
+
+Two compactions of one bucket that start from the same snapshot share an input, so the second
+finds it gone; where they share none, their outputs may still meet on a level, which only
+`overlap` sees.
 """
 
 from __future__ import annotations
@@ -43,7 +51,8 @@ def check(
     """delta:
 
     of the commit. live: ADD entries, at least all of the buckets that `delta` touches. key_types: of the
-    trimmed primary key.
+    trimmed primary key. The order of checks is that of the list above, and the first conflict is
+    told. For an append `live` may be empty: level 0 has no order of keys, and it deletes nothing.
     """
     present = {entry.identity: entry for entry in live}
     conflict = _twice(delta) or _gone(delta, present) or _present(delta, present)
@@ -77,6 +86,7 @@ def _present(
 
 
 def _buckets(delta: Sequence[ManifestEntry], after: Sequence[ManifestEntry]) -> Conflict | None:
+    """In one partition a key would be in the bucket of one number and in that of the other."""
     totals: dict[bytes, int] = {}
     for entry in delta:
         if entry.kind == ADD:
@@ -120,6 +130,7 @@ def _overlap(
 
 
 def _run(entry: ManifestEntry) -> tuple[BucketId, int]:
+    """Above level 0 the files of a bucket at one level are one sorted run."""
     return entry.bucket_id, entry.file.level
 
 

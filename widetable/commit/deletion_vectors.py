@@ -5,6 +5,10 @@
 A bucket has one index file with the vectors of all its files; it is written anew whenever one of them changes, and
 vectors of files that are not live any more are left out then. Source: Paimon `BucketedDvMaintainer`,
 `DeletionVectorsIndexFile`. Raises DamagedError, NotFoundError and StorageError.
+
+    bucket 0 has an index file i1 with vectors of a and b; the commit replaces a and marks c
+        ─► i2 with the vectors of b, as it was, and c; i1 stays for the snapshots that name it
+    bucket 1 has one with vectors of d, and the commit touches none of its files ─► its entry is copied
 """
 
 from __future__ import annotations
@@ -27,7 +31,10 @@ from widetable.write.commit_message import CommitMessage
 
 
 def marked(messages: Iterable[CommitMessage]) -> dict[BucketId, dict[str, bytes]]:
-    """By bucket, the new vectors of the data files that a commit marks."""
+    """By bucket, the new vectors of the data files that a commit marks.
+
+    By name of the file there. Each is a whole vector: what was deleted before is in it.
+    """
     found: dict[BucketId, dict[str, bytes]] = {}
     for message in messages:
         names = (file.file_name for file in message.marked_files)
@@ -45,7 +52,11 @@ def next_entries(
     paths: TablePaths,
     writer: ManifestWriter,
 ) -> list[IndexEntry]:
-    """The entries with these vectors, and without those of data files that are gone. Others stay as they are."""
+    """The entries with these vectors, and without those of data files that are gone. Others stay as they are.
+
+    Reads the vectors of touched buckets, each by its range, and writes one index file for each of
+    them that has some left. Entries of hashes, and of other buckets, stay as they are, in front.
+    """
     touched = {
         entry.bucket
         for entry in entries
@@ -71,6 +82,9 @@ def _place(paths: TablePaths, entry: IndexEntry, vector: VectorRange) -> Deleted
 
 
 def _written(bucket: BucketId, vectors: Mapping[str, bytes], writer: ManifestWriter) -> IndexEntry:
+    """A version byte, then the vectors one after the other; where each lies stands in the entry.
+    The rows of each are counted here, and readers hold what they decode against that.
+    """
     ranges: list[VectorRange] = []
     data = bytearray(VERSION)
     for name, vector in vectors.items():

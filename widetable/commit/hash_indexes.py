@@ -2,8 +2,15 @@
 
 In: the entries of index manifests, and the new hashes of commit messages. Out: hashes by bucket, and the next
 entries. A key is in one bucket only, so a commit that puts one where another bucket has it is refused: two writers
-have put it into two. Source: Paimon `IndexFileHandler`, `IndexManifestFileHandler`. Raises ConflictError, DamagedError,
-NotFoundError and StorageError.
+have put it into two.
+
+    writer 1 reads snapshot 7: no bucket has key k    puts k into bucket 0    commits 8
+    writer 2 reads snapshot 7: no bucket has key k    puts k into bucket 1    refused behind 8, and no row is in
+
+A hash that the same bucket has already is no conflict: two keys may share it, and two writers may
+have put one key into the same bucket. Each commit with new hashes reads all indexes of its
+partitions, 4 bytes for each of their keys, or finds them kept. Source: Paimon `IndexFileHandler`,
+`IndexManifestFileHandler`. Raises ConflictError, DamagedError, NotFoundError and StorageError.
 """
 
 from __future__ import annotations
@@ -24,7 +31,7 @@ from widetable.paths import TablePaths
 from widetable.storage.file_io import FileIO
 from widetable.write.commit_message import CommitMessage
 
-# Of index files that are kept in memory from commit to commit.
+# Of index files that are kept in memory from commit to commit. What does not fit is read again.
 _MOST_KEPT_BYTES: Final = 64 << 20
 _log = logging.getLogger("widetable")
 
@@ -78,7 +85,10 @@ class HashIndexes:
         new: Mapping[BucketId, Hashes],
         indexes: Mapping[BucketId, IndexEntry],
     ) -> None:
-        """Each new hash is in one bucket only."""
+        """Each new hash is in one bucket only.
+        All new ones of the partition are sorted together, so that one bisection for each known
+        hash finds whether it is among them, and `buckets` in whose.
+        """
         added = {bucket: hashes for bucket, hashes in new.items() if bucket.partition == partition}
         hashes = np.concatenate(list(added.values()))
         numbers = [bucket.number for bucket in added]
@@ -121,6 +131,7 @@ class HashIndexes:
         )
 
     def _hashes(self, entry: IndexEntry) -> Hashes:
+        """Names are never used again, so what is kept cannot be old."""
         found = self._kept.get(entry.file_name)
         if found is None:
             found = read_index(self._file_io, self._paths, entry)

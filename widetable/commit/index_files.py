@@ -2,8 +2,17 @@
 
 In: the newest snapshot, what is asked, and the commit's delta. Out: the name of an index manifest, None where there is
 nothing to index. A commit that puts the rows of another snapshot back begins with the index of that one, all of whose
-files it writes anew: those that are there expire with their snapshot. Raises ConflictError, UnsupportedError for
-indexes of an unknown kind, and what reading and writing files raises.
+files it writes anew: those that are there expire with their snapshot.
+
+    the commit                               its index manifest
+    only adds files                          that of the snapshot before: nothing is read
+    replaces files without vectors           that of the snapshot before
+    has new hashes                           their buckets' indexes written anew, the others as they are
+    marks files, or files with vectors go    their buckets' vectors written anew, the others as they are
+    puts rows back                           the target's, copied, less vectors of files that do not stay
+
+Raises ConflictError, UnsupportedError for indexes of an unknown kind, and what reading and writing
+files raises.
 """
 
 from __future__ import annotations
@@ -42,7 +51,12 @@ class IndexFiles:
         delta: Sequence[ManifestEntry],
         writer: ManifestWriter,
     ) -> str | None:
-        """Its name. What was written is in the writer, and what an attempt before wrote is deleted."""
+        """Its name. What was written is in the writer, and what an attempt before wrote is deleted.
+
+        Asked in each attempt anew: another commit may have changed the index. Kinds are looked at
+        only where an index manifest is to be written, so other commits pass in a table with
+        unknown ones.
+        """
         writer.discard([name for name in writer.written if name.startswith("index-")])
         has_new = any(message.new_hashes for message in asked.messages)
         marked, deleted = deletion_vectors.marked(asked.messages), _gone(delta)

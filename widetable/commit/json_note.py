@@ -3,6 +3,13 @@
 In: values by key. Out: bytes that were proven to be read back as these values; and the values of a file. Keys that a
 note does not have are passed over. Raises InvalidError for values that cannot be written, DamagedError for bytes that
 are no such note.
+
+    JsonNote("n", {"a": is_whole, "b": is_anything}, ..)
+        to_json of a = np.int64(3), b = (1, "x")      {"a": 3, "b": [1, "x"]}
+        to_json of a = True, or 1.0, or without a     InvalidError
+        from_json of {"a": 3, "z": 1}                 a = 3, b = None
+
+So a later version may add a key, whose check lets None pass: both read the notes of each other.
 """
 
 from __future__ import annotations
@@ -43,7 +50,10 @@ def is_anything(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class JsonNote:
-    """One kind of note. keys: what stands in it, in this order. action: what to do about one that is damaged."""
+    """One kind of note. keys: what stands in it, in this order. action: what to do about one that is damaged.
+
+    kind: what it is called in messages. Each key has the check that its value must pass.
+    """
 
     kind: str
     keys: Mapping[str, Check]

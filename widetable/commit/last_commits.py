@@ -2,8 +2,15 @@
 
 A snapshot of ours remembers who has committed what (`committed`); one of another client does not, and is walked past.
 When no snapshot that is kept remembers, a replayed commit would count twice. So expiry keeps the newest of the
-expired snapshots that does. On disk (other clients never look there), another name of that snapshot's file, which
-takes no room on a full disk:
+expired snapshots that does:
+
+    snapshots 3 (ours) 4 5 6 (another client's); expiry of 3 and 4
+        keep     3 is linked to widetable-last-commits, then 3 and 4 are removed
+        a commit of ours asks 6, 5, then load(4): 4 has expired, 3 is given for it, and the walk
+        ends there
+
+On disk (other clients never look there), another name of that snapshot's file, which takes no
+room on a full disk:
 
     service/widetable-last-commits
 

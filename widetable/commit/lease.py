@@ -8,7 +8,12 @@ for a partition that gets other buckets `service/widetable-rescale-lease` (other
 It is taken by publishing the file, which one of many can. One that is not in force (`lease_term`) or cannot be read is
 taken over by putting another in its place (`replace_if`): in an object store one of many can, too; on a disk two that
 do so at the same moment may both believe to have it, and then one of their commits loses (`conflicts`). An owner that
-was late finds out when it renews. Raises StorageError.
+was late finds out when it renews:
+
+    A    holds it, sleeps past its time                            renews: another owner is there ─► False, stops
+    B                            finds it over, replace_if ─► has it
+
+A wrong belief costs work that is done twice, and one of the two commits. Raises StorageError.
 """
 
 from __future__ import annotations
@@ -37,6 +42,8 @@ _NOTE: Final = JsonNote(
 
 @dataclass(frozen=True)
 class _HeldLease:
+    """What a file says."""
+
     owner: str
     term: LeaseTerm
 
@@ -46,7 +53,10 @@ class _HeldLease:
 
 @dataclass(frozen=True)
 class Lease:
-    """Held by `owner`; it runs out `duration_millis` after it was taken or last renewed."""
+    """Held by `owner`; it runs out `duration_millis` after it was taken or last renewed.
+
+    Made by `try_lease`. Nothing renews it by itself: give it to `lease_renewal`.
+    """
 
     file_io: FileIO
     path: str

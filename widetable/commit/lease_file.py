@@ -1,7 +1,9 @@
 """The file of a lease while a process has it: written anew, and removed, by this process alone.
 
 A child that the process forks inherits the object, but not the lease: there, nothing is written and nothing removed.
-Threads may share it; it may be removed by a finalizer, in the middle of whatever else is done. Raises StorageError.
+Threads may share it; it may be removed by a finalizer, in the middle of whatever else is done: in
+the thread that is just writing the file, too, so the lock lets the same thread in again, and the
+writer looks once more when it is done. Raises StorageError.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from widetable.storage.file_io import FileIO
 
 
 class LeaseFile:
-    """path: where nobody else's lease is, or whose owner was looked at."""
+    """path: where nobody else's lease is, or whose owner was looked at.
+    Nothing is written before `write`.
+    """
 
     def __init__(self, file_io: FileIO, path: str) -> None:
         self._file_io = file_io

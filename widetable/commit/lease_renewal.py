@@ -20,6 +20,7 @@ from typing import Final, Protocol
 from widetable.errors import WidetableError
 from widetable.forked_child import SharedByThreads
 
+# So four in a row may fail.
 _RENEWALS_PER_LEASE: Final = 6
 _SHORTEST_SECONDS: Final = 0.05
 # What a wait may be given at most (threading.TIMEOUT_MAX is larger).
@@ -47,13 +48,20 @@ class Renewable(Protocol):
 
 @dataclass(eq=False)
 class _Entry:
+    """every_seconds: between renewals. due_at: of the monotonic clock."""
+
     lease: weakref.ref[Renewable]
     every_seconds: float
     due_at: float
 
 
 class LeaseRenewal(SharedByThreads):
-    """One for the process."""
+    """One for the process.
+    The lock is never held while the storage is asked: `renew` and `release` may take long.
+
+    The thread sleeps until the entry that is due first (`_wakes_at`); a lease that is due earlier
+    wakes it by an item in `_earlier`.
+    """
 
     def _start_anew(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +82,10 @@ class LeaseRenewal(SharedByThreads):
             self._earlier.put(None)
 
     def stop(self, lease: Renewable) -> None:
-        """Forget about it; a renewal may be under way."""
+        """Forget about it; a renewal may be under way.
+
+        It does no harm if the file is removed meanwhile: `LeaseFile` lets none come back.
+        """
         with self._lock:
             self._entries = [entry for entry in self._entries if entry.lease() is not lease]
 

@@ -3,6 +3,12 @@
 A process of this machine that has ended holds nothing (`process_identity`). A time that lies further ahead than any
 such lease can have been taken for was written by a clock that is wrong: it is not believed either, or one writer whose
 clock is a year ahead would hold things up for a year. Clocks that disagree by less make a lease longer or shorter.
+
+    leases of at most 60 s; time left by this clock     its process             force
+    0 or less                                           any                     OVER
+    up to 120 s                                         lives, or not known     IN_FORCE
+    up to 120 s                                         has ended here          VOID
+    more                                                any                     VOID
 """
 
 from __future__ import annotations

@@ -3,9 +3,15 @@
     at       the files of a snapshot; from those of an earlier one and what came since, where that is remembered
     state    the barriers as of a snapshot, with what waits at level 0 looked up where other clients have committed
 
-A file whose commit has expired has a label that no record of the oldest kept snapshot is above. Thread-safe: what is
-remembered is replaced as a whole, and only followed while its snapshot is the one that is there under its id. Raises
-NotFoundError for a snapshot that has expired, and what reading manifests raises.
+A file whose commit has expired has a label that no record of the oldest kept snapshot is above:
+such a file moves up later than it could, and never too early.
+
+    snapshot 8 known: {a: 10, b: 20};  9 adds c, label 20;  10 is a compaction that takes a
+        at(10) = {b: 20, c: 20}        two deltas are read, however many files there are
+
+Thread-safe: what is remembered is replaced as a whole, and only followed while its snapshot is
+the one that is there under its id. Raises NotFoundError for a snapshot that has expired, and what
+reading manifests raises.
 """
 
 from __future__ import annotations
@@ -30,12 +36,17 @@ from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ADD, DELETE, Identity, ManifestEntry
 from widetable.format.snapshot import Snapshot
 
-# Snapshots that are read in one go where nobody has looked for so long: some 0.2 s.
+# Snapshots that are read in one go where nobody has looked for so long: some 0.2 s. So a table
+# whose barriers do not complete for long still answers soon when one does.
 _BEHIND_AT_MOST: Final = 512
 
 
 class LabelledFile(NamedTuple):
-    """is_known: False where the label is only not higher. columns: see `columns_of`."""
+    """is_known: False where the label is only not higher. columns: see `columns_of`.
+
+    Of a file whose commit has expired nothing is known: its label is the highest that it can have had,
+    and it may have values in all columns.
+    """
 
     bucket: BucketId
     label: int
@@ -51,7 +62,10 @@ class Level0:
     files: Mapping[Identity, LabelledFile]
 
     def lowest(self, lower_bound: int | None, without: Collection[Identity] = ()) -> int | None:
-        """The lowest label, None without files. lower_bound: instead of those that are not known."""
+        """The lowest label, None without files. lower_bound: instead of those that are not known.
+
+        Their `label` is a bound from above, and would be too high here.
+        """
         return min(
             (
                 file.label if file.is_known else lower_bound or UNKNOWN
@@ -101,7 +115,10 @@ class Level0Labels:
     def compacted(
         self, snapshot: Snapshot, interval: int, deletes: Iterable[ManifestEntry]
     ) -> BarrierState:
-        """The barriers behind a compaction that takes these files of the snapshot."""
+        """The barriers behind a compaction that takes these files of the snapshot.
+
+        What it took counts as moved, what it left waits. One of older levels alone changes nothing.
+        """
         state = self.state(snapshot, interval)
         taken = {entry.identity for entry in deletes if entry.file.level == 0}
         if not taken:
@@ -149,6 +166,9 @@ class Level0Labels:
         return Level0(snapshot, files)
 
     def _follow(self, files: dict[Identity, LabelledFile], one: Snapshot, interval: int) -> None:
+        """Add to `files` what one snapshot brought to level 0, and take away what it deleted.
+        Files that a revision puts back have its barrier as label.
+        """
         label = label_of(one, self.load, interval)
         for entry in self._live_files.delta_entries(one):
             if entry.kind == DELETE:

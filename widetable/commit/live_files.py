@@ -1,11 +1,16 @@
 """Which data files a snapshot has: its manifest lists, their manifests, and the entries that are left of them.
 
 Source: Paimon `AbstractFileStoreScan`, `FileEntry.mergeEntries`; format.md sections 3 and 4. Live = the entries
-of the base list, then of the delta list, each DELETE cancelling the ADD before it. Manifests that cannot hold a
-wanted partition or bucket, by what their list says, are not read. Of files with a deletion vector, the index manifest
-says where it is. All that is recorded of what is read is compared
-(`recorded`). Raises NotFoundError when the snapshot has expired, DamagedError for bytes that are no manifest or not the
-recorded one, and for a missing one.
+of the base list, then of the delta list, each DELETE cancelling the ADD before it:
+
+    base list      manifest 1    + a, level 0    + b, level 0
+    delta list     manifest 2    - a, level 0    + a, level 5       a file that moved: the same name, another identity
+    live                         + b, level 0    + a, level 5
+
+Manifests that cannot hold a wanted partition or bucket, by what their list says, are not read. Of
+files with a deletion vector, the index manifest says where it is. All that is recorded of what is
+read is compared (`recorded`). Raises NotFoundError when the snapshot has expired, DamagedError
+for bytes that are no manifest or not the recorded one, and for a missing one.
 """
 
 from __future__ import annotations
@@ -50,7 +55,12 @@ ManifestFilter = Callable[[ManifestFileMeta], bool]
 
 
 class LiveFiles:
-    """partition_types: of the partition columns, in their order; none for unpartitioned tables."""
+    """partition_types: of the partition columns, in their order; none for unpartitioned tables.
+    cache: of decoded files, by path, shared by all tables of the process. counted: whether counts
+    of files and rows are compared.
+
+    Threads may share it. In a pickle the cache is left out.
+    """
 
     def __init__(
         self,
@@ -95,7 +105,9 @@ class LiveFiles:
 
         partitions, buckets: only these (both given: their combinations); None: all. manifest_filter: False for
         manifests that the caller knows to hold nothing for it by their partition stats; the entries of the
-        others are not filtered by it.
+        others are not filtered by it. With partitions or buckets the order is that of time within
+        each bucket only. Rows are held against the snapshot's count only where all manifests are
+        read.
         """
         if snapshot is None:
             return []
@@ -171,6 +183,9 @@ class LiveFiles:
         return base + self.manifest_list(snapshot.delta_manifest_list, snapshot)
 
     def manifest_list(self, name: str, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """What a list of the snapshot names, in order. Compared each time with what this snapshot
+        says of it, as another one may have put it into the cache.
+        """
         path = self._paths.manifest(name)
         held = self._cache.get(path)
         if not isinstance(held, DecodedList):
@@ -181,6 +196,9 @@ class LiveFiles:
         return held.metas
 
     def manifest(self, meta: ManifestFileMeta, snapshot: Snapshot) -> DecodedManifest:
+        """The entries of a manifest, compared with what this list says of it. snapshot: that
+        names the list.
+        """
         path = self._paths.manifest(meta.file_name)
         held = self._cache.get(path)
         if not isinstance(held, DecodedManifest):
@@ -232,7 +250,12 @@ def live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
 def manifest_pruner(
     partition_types: Sequence[DataType], partitions: Partitions | None, buckets: Buckets | None
 ) -> ManifestFilter:
-    """False only for manifests that hold no entry of these partitions and buckets."""
+    """False only for manifests that hold no entry of these partitions and buckets.
+
+    A manifest with partitions "at" to "de" and buckets 0 to 2: asked for "be" it may hold
+    something, for "fr" it does not; for "be" and bucket 3 neither. No partitions at all (an empty
+    set) are in no manifest.
+    """
     rows = None if partitions is None else [decode_row(row, partition_types) for row in partitions]
     lowest, highest = (min(buckets), max(buckets)) if buckets else (0, -1)
 
@@ -289,6 +312,9 @@ def _any_in_range(
 def _wanted(
     manifest: DecodedManifest, partitions: Partitions | None, buckets: Buckets | None
 ) -> Iterable[ManifestEntry]:
+    """The entries of these. Asks for the wanted buckets one by one, or goes through those that
+    the manifest has, whichever are fewer.
+    """
     if partitions is None and buckets is None:
         return manifest.entries
     grouped = manifest.by_bucket

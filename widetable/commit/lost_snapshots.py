@@ -96,6 +96,9 @@ def _changelogs(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
 def _manifest_lists(file_io: FileIO, paths: TablePaths) -> Iterator[str]:
     """Each snapshot but the first has a list of all manifests before it. Says nothing where there are branches, or
     were: they share the directory; nor of a copy whose one commit is not in yet.
+
+    Tries of a first commit leave lists of nothing, or of one manifest of their own: the base list
+    of a second snapshot names the manifest that the delta list of the first one names.
     """
     if had_branches(file_io, paths) or file_io.exists(begun_copy(paths.root)):
         return

@@ -6,6 +6,13 @@ holds more than half of the entries, so each time an entry is written again its 
 O(log files) per entry over its life, and a list of about min_count + log2(entries) manifests. A manifest that
 has reached `manifest.target-file-size`, or FULL_ENTRIES, is left alone, so the dearest fold is bounded. Those
 are only rewritten when deletes make up half of the adds, and only by commits that delete files themselves.
+
+    min_count 3, one entry a commit     entries of each manifest, before ─► after
+    commit 3                            1 1 1       ─► 3
+    commit 5                            3 1 1       ─► 3 1 1        3 is more than half
+    commit 6                            3 1 1 1     ─► 6
+    commit 9                            6 1 1 1     ─► 6 3          6 is more than half
+    commit 12                           6 3 1 1 1   ─► 12
 """
 
 from __future__ import annotations
@@ -42,6 +49,7 @@ def choose_fold(
     added, deleted = sum(m.num_added_files for m in metas), sum(m.num_deleted_files for m in metas)
     if reclaim and 2 * deleted >= added:
         return ManifestFold(0, len(metas))
+    # From the newest back: of the stretches that may be folded the longest one.
     start, entries, largest, at = None, 0, 0, len(metas)
     for meta in reversed(metas):
         if _is_full(meta, target_size_bytes):

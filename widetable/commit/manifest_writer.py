@@ -116,7 +116,7 @@ def summarize(
 def partition_stats(partitions: Mapping[bytes, int], types: Sequence[DataType]) -> Stats:
     """Smallest and largest value per partition column, and how many entries have null.
 
-    partitions: to their number of entries.
+    partitions: to their number of entries. Of "be", twice "at" and null: "at", "be" and 1.
     """
     if not types:
         return EMPTY_STATS

@@ -5,9 +5,19 @@
     may_follow the snapshot that was built on is there, as it was
 
 A snapshot that is there as it was known proves that the table is the one that was opened, without another look: ids are
-given once in a life of a table, and no two snapshots are equal. Thread-safe: what is remembered is a place to look
-first. Raises NotFoundError when the table is not there any more, InvalidError for another one than was opened, and what
-reading snapshots and schemas raises.
+given once in a life of a table, and no two snapshots are equal.
+
+    this commit                                 others
+    knows snapshot 7; 8 is not there
+    writes its lists on top of 7, sleeps        commit 8 and 9; expiry removes 7 and 8
+    may_follow(7): 7 is gone ─► looks anew      (without it snapshot-8 could be published, beside 9)
+
+    writes its lists on top of 7, sleeps        another client rolls back to 6 and commits its own 7
+    may_follow(7): another 7 ─► looks anew      (without it the files of the old 7 would come back)
+
+Thread-safe: what is remembered is a place to look first. Raises NotFoundError when the table is
+not there any more, InvalidError for another one than was opened, and what reading snapshots and
+schemas raises.
 """
 
 from __future__ import annotations
@@ -26,14 +36,20 @@ from widetable.storage.file_io import FileIO
 
 @dataclass(frozen=True)
 class Look:
-    """latest: None for a table without snapshots."""
+    """latest: None for a table without snapshots.
+
+    Of one moment. The schema is the newest one, which may be newer than that of the snapshot.
+    """
 
     schema: TableSchema
     latest: Snapshot | None
 
 
 class Newest:
-    """Of one life of a table. identity: which one."""
+    """Of one life of a table. identity: which one.
+
+    It is read once, when the table is opened; later looks hold what is there against it.
+    """
 
     def __init__(
         self, file_io: FileIO, paths: TablePaths, snapshots: SnapshotStore, schemas: SchemaStore
@@ -51,6 +67,9 @@ class Newest:
         schemas.latest(latest.schema_id if latest else None)
 
     def look(self) -> Look:
+        """The newest of now. The first schema is read only where the newest snapshot is not the
+        one that was known, which would prove the table by itself.
+        """
         latest = self._snapshots.latest()
         if latest is None or latest != self._known:
             # What was dropped must not come back, and what was made again has columns of its own.
@@ -69,7 +88,7 @@ class Newest:
         """False when the commit slept until the id after `base` had been used and had expired again, when the table
         went back meanwhile, or is another one: look anew.
         """
-        self.remember(None)
+        self.remember(None)  # whatever is raised below, nothing is believed afterwards
         if base is None:
             check_identity(self._file_io, self._paths, self.identity)
             return not self._snapshots.ids()

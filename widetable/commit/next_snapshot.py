@@ -1,9 +1,16 @@
 """The snapshot that follows another one. Pure.
 
-Source: Paimon `FileStoreCommitImpl.tryCommitOnce`; every key by format.md section 3. Carried over: the total of
-rows, the watermark and next row id, statistics while the schema stays, and what `committed`
-remembers. Not carried over: other properties, and keys that this version does not
-know. The changelog is that of this commit alone.
+Source: Paimon `FileStoreCommitImpl.tryCommitOnce`; every key by format.md section 3. Carried
+over: the total of rows, the watermark and next row id, statistics while the schema stays, and
+what `committed` remembers. Not carried over: other properties, and keys that this version does
+not know. The changelog is that of this commit alone.
+
+    total_record_count = that of the snapshot before + rows of added files - rows of deleted ones
+    delta_record_count =                               rows of added files - rows of deleted ones
+
+Rows of files, that is: rows of one key in several files count several times, and a compaction that
+merges them makes the total smaller. The uuid is the same in all attempts, so that a publish whose
+answer was lost is recognised.
 """
 
 from __future__ import annotations
@@ -77,6 +84,7 @@ def next_snapshot(
         statistics=previous.statistics if previous and previous.schema_id == schema_id else None,
         next_row_id=previous.next_row_id if previous else None,
         properties={
+            # What a caller gives comes first: it replaces nothing that the commit says itself.
             **asked.properties,
             **barriers,
             **next_properties(
@@ -113,4 +121,5 @@ def _of_rows(asked: CommitRequest, retries: int) -> dict[str, str]:
 
 
 def _larger(a: int | None, b: int | None) -> int | None:
+    """Of watermarks, which never fall (`SnapshotStore.by_watermark` searches by that)."""
     return max((value for value in (a, b) if value is not None), default=None)

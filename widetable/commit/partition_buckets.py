@@ -31,7 +31,10 @@ def partition_buckets(
     snapshot: Snapshot | None,
     partition: bytes,
 ) -> PartitionBuckets:
-    """Of the partition at the snapshot, None for an empty table."""
+    """Of the partition at the snapshot, None for an empty table.
+
+    Reads each index file, 4 bytes a key, and of buckets without one the keys of all data files.
+    """
     known = indexes.of_partition(live_files.index(snapshot), partition)
     live = by_bucket(live_files.live_entries(snapshot, frozenset([partition])))
     missing: dict[int, Hashes] = {}

@@ -31,6 +31,7 @@ from widetable.storage.file_io import FileIO
 
 # For how long a pin whose time is up stays as a mark.
 _MARK_MILLIS: Final = 365 * 86_400_000
+# index:7:2000,pending:0:0
 _OTHERS: Final = re.compile(r"^([a-z]+:\d{1,18}:-?\d{1,18}(,(?!$)|$))+$")
 # Behind a series: that it is a hold, and which one (`lookup_pin`).
 _HOLD: Final = re.compile(r"@[0-9a-f]{32}$")

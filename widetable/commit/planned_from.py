@@ -2,7 +2,15 @@
 
 Who takes files of level 0 reads the rows above them for before-images, and drops deletes that nothing lies under: both
 are wrong once another compaction has brought rows up that it did not see. Ours take all of level 0 that they see, so
-that the second one finds its files gone; Paimon's Java takes what its writer knows, and leaves what others wrote.
+that the second one finds its files gone; Paimon's Java takes what its writer knows, and leaves
+what others wrote:
+
+    ours    plans to take b of level 0; nothing lies above, so key 1 of it was not there before
+    Java                      appends a, with key 1, and brings a alone up to level 5; b stays
+    ours    b is live still, but above level 0 are rows that were not seen ─► raised, plan again
+
+`unseen_above` needs only what is live anyway. Where it finds something, `raised_since` reads the
+deltas of the snapshots since the plan, as a compaction of older levels looks the same there.
 
 In: live entries, and the snapshots since the plan. Out: buckets and names. A compaction of older levels (0011) brings
 nothing up: its new files hold rows that were seen. Raises what reading manifests raises.

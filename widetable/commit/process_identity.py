@@ -5,6 +5,12 @@
 A pid that another process has by now started at another time; a process of another machine, boot or container has
 another boot id or pid namespace, and nothing is known of it. Nor is anything known where there is no /proc: then
 `this_process` is None and `has_ended` is never true. Raises nothing.
+
+    identity of                                    has_ended    would_be_seen
+    a process that runs here                       False        True
+    one that ran here: no such pid, a zombie,      True         True
+      or its pid with another start time
+    one of another machine, boot or container      False        False
 """
 
 from __future__ import annotations

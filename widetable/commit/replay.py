@@ -93,7 +93,11 @@ class CommitHistory:
         return last
 
     def _walk(self, latest: Snapshot) -> LastCommit | None:
-        """As Paimon does: back to the newest snapshot of that user. Only for a user that a full list does not name."""
+        """As Paimon does: back to the newest snapshot of that user. Only for a user that a full list does not name.
+
+        What was walked once is not walked again by the next attempt, which has a few newer
+        snapshots.
+        """
         snapshot: Snapshot | None = latest
         while snapshot is not None and snapshot.id > self._absent_up_to:
             found = commit_of(snapshot)
@@ -118,7 +122,10 @@ class CommitHistory:
 
 
 def find_snapshot(load: Load, by: Identity, newest_id: int) -> Snapshot | None:
-    """The snapshot of a user's identifier, at `newest_id` or before; None when it is not there any more."""
+    """The snapshot of a user's identifier, at `newest_id` or before; None when it is not there any more.
+
+    Reads snapshots one by one, back to the first lower identifier of the user: they only grow.
+    """
     snapshot = before_id(newest_id + 1, load)
     while snapshot is not None:
         found = commit_of(snapshot)

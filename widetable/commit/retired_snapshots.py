@@ -37,7 +37,10 @@ class RetiredSnapshots:
         self._found: list[tuple[int, FileStatus]] | None = None
 
     def note(self, id: int) -> bool:
-        """Make a note of a snapshot; False when it is not there any more."""
+        """Make a note of a snapshot; False when it is not there any more.
+
+        Notes of others are listed once for this expiry, and read where they are of this snapshot.
+        """
         path = self._paths.retired_snapshot(id, self._by)
         self._own.add(id)  # a storage that fails may have made it
         try:

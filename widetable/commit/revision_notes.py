@@ -81,6 +81,9 @@ class RevisionNotes:
     def visible(self, newest: int, known: int | None) -> int:
         """The last one that counts in a table, of which the newest snapshot says `newest`, for who goes by the
         revision `known` in all tables; None: by the one that is active now.
+
+        Revision 3 is noted and not active, and has taken this table back: 2, as in the tables
+        that it has not come to yet. Once it is active: 3; but 2 for who goes on by `known` 2.
         """
         if known is None and self._is_there(newest, is_active=True):
             return newest

@@ -204,6 +204,8 @@ class SnapshotStore:
     def _climb(self, start: int) -> int:
         """The newest id at or above `start`, by doubling steps, if the snapshot of that id is there.
 
+        start 10, newest 20: looks for 11, 13, 17, 25, then 21, 19, 20. A right hint costs one look.
+
         Whether it is the caller looks last: the id found must have been there *after* its successor was not. Expiry
         removes ids in ascending order, so the successor has never been. Without it a stale hint could end below a gap
         that expiry is making.

@@ -49,6 +49,7 @@ def check_identity(file_io: FileIO, paths: TablePaths, expected: str) -> None:
         )
 
 
+# By the bytes, which are read each time: what is kept is only the parsing.
 @lru_cache(maxsize=64)
 def _identity(data: bytes, path: str) -> str:
     """Asked for with every commit and look of a stream: columns, of which there may be many, are left alone."""

@@ -4,8 +4,16 @@ In: the snapshots after one up to another one, both kept. Out: files by bucket, 
 nothing: they only bring rows together; but one that let rows go because they are too old, or may have, touches all keys
 that it read. Nor does a rescaling of ours, which only moves rows to other buckets; then one key may be in files of two.
 That needs no changelog, and knows what stands at level 0 too. Keys that were written with the values that they had
-count as touched. Raises NotFoundError for a snapshot of the range that has expired, and what reading manifests and data
-files raises.
+count as touched.
+
+    a snapshot of the range                             files whose keys it touches
+    append or overwrite, whoever made it                those that it added and took away
+    rescaling of ours                                   none
+    compaction of ours                                  none; all that it read where rows were too old
+    compaction of others                                none; all where the table's rows can be too old
+
+Raises NotFoundError for a snapshot of the range that has expired, and what reading manifests and
+data files raises.
 """
 
 from __future__ import annotations
@@ -89,7 +97,10 @@ def _is_ever_rescaled(state: TableState) -> bool:
 def distinct_keys(
     state: TableState, files: TouchedFiles, *, retracted: bool = False
 ) -> pa.RecordBatch:
-    """The keys in files of one partition, as a key batch (lsm.file_rows). retracted: those of retractions alone."""
+    """The keys in files of one partition, as a key batch (lsm.file_rows). retracted: those of retractions alone.
+
+    Ascending, each once. All keys of the files are in memory, so callers give one group at a time.
+    """
     names = list(state.schema.trimmed_primary_key)
     batches = [
         (_retractions(batch) if retracted else batch).select(names)

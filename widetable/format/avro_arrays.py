@@ -13,6 +13,20 @@ items of all arrays are records of one field, those of maps of two.
 
 Source: Avro 1.11 specification. Of logical types "local" says nothing here, for Paimon has them the other way round
 (`AvroSchemaConverter`): what a column is, its schema says. Raises DamagedError for a schema or bytes that are not so.
+
+Three records of (id long, tags null | array of string, x null | double), 25 bytes; id and tags
+are wanted, x is only stepped over:
+
+    bytes   0e 02 04 02 61 04 62 63 00 00  |  01 00 02 00 00 00 00 00 00 f0 3f  |  06 02 00 00
+            7  [a, bc], x null                -1 null x = 1.0                      3  [], x null
+    ranges  id      7  -1   3       a number: its value, and whether it is there
+                    1   1   1
+            tags    2  -1  23       an array: where its bytes start and end; -1, -1 for null
+                    9  -1  24
+    items   counts 2 0 0, positions 3 5: "a" and "bc" as records of one field, decoded likewise
+
+What nobody asked for costs only the walk over its bytes. Memory beside the result: 16 bytes per
+record and wanted field of each level.
 """
 
 from __future__ import annotations
@@ -78,7 +92,12 @@ Build = Callable[[Place, Numbers, Numbers], pa.Array]
 
 @dataclass(frozen=True)
 class AvroField:
-    """A field of records: how the kernel steps over it, and what makes its ranges an Arrow array."""
+    """A field of records: how the kernel steps over it, and what makes its ranges an Arrow array.
+
+    null_branch: which branch of its union is null, -1 where it cannot be. node: what steps over
+    the value without its union. build is given ranges as `kernels.avro_records` describes them
+    for `step`.
+    """
 
     name: str
     arrow: pa.DataType
@@ -89,7 +108,12 @@ class AvroField:
 
 
 def avro_fields(schema: Any, subject: str) -> tuple[tuple[AvroField, ...], Nodes]:
-    """All fields of a file's records, and the nodes for them."""
+    """All fields of a file's records, and the nodes for them.
+
+    schema: as JSON has it. The nodes serve the fields inside of arrays, maps and records too,
+    so they are made once for all. Raises DamagedError for what is no schema, UnsupportedError
+    for a union of more than null and one other, and for enums.
+    """
     schema_nodes = AvroNodes(schema, subject)
     fields = _Fields(schema_nodes, subject).of_record(schema, 0)
     return fields, schema_nodes.nodes()
@@ -98,7 +122,12 @@ def avro_fields(schema: Any, subject: str) -> tuple[tuple[AvroField, ...], Nodes
 def read_rows(
     place: Place, start: int, records: int, fields: Sequence[AvroField], names: Sequence[str]
 ) -> tuple[pa.RecordBatch, int]:
-    """(so many records from a position on, the position behind them). names: the columns wanted."""
+    """(so many records from a position on, the position behind them). names: the columns wanted.
+
+    The columns come in the file's order, each once. All fields are walked over, for only that
+    tells where the next record begins. Raises DamagedError for bytes that are no such records;
+    bytes that are left behind the last one are for the caller to judge.
+    """
     wanted = frozenset(names)
     chosen = [field for field in fields if field.name in wanted]
     ranges, end = decode_from(
@@ -111,6 +140,7 @@ def read_rows(
 
 
 def _steps(fields: Sequence[AvroField], wanted: frozenset[str]) -> Steps:
+    """Outputs are numbered in file order: of the fields a, b, c with a and c wanted, 0, -1 and 1."""
     outputs = np.cumsum([field.name in wanted for field in fields]) - 1
     return Steps(
         np.array([field.step for field in fields], np.int64),
@@ -128,7 +158,11 @@ def _arrays(place: Place, fields: Sequence[AvroField], ranges: Numbers) -> list[
 
 
 def _rows_at(place: Place, fields: Sequence[AvroField], positions: Numbers) -> list[pa.Array]:
-    """The fields of the records at these positions."""
+    """The fields of the records at these positions.
+
+    Of a position -1, where a record around it is null, all fields are null. The arrays are as
+    long as `positions`, so a struct keeps a place for each of its nulls, as Arrow wants it.
+    """
     steps = _steps(fields, frozenset(field.name for field in fields))
     ranges = decode_at(place.data, positions, steps, place.nodes, len(fields))
     if ranges is None:
@@ -137,7 +171,11 @@ def _rows_at(place: Place, fields: Sequence[AvroField], positions: Numbers) -> l
 
 
 class _Fields:
-    """Walks a schema."""
+    """Walks a schema.
+
+    The same walk gives each field its Arrow type and, in `nodes`, the way over it. depth: how many
+    records, arrays and maps are around a field; it is bounded, for a named record may hold itself.
+    """
 
     def __init__(self, nodes: AvroNodes, subject: str) -> None:
         self._nodes = nodes
@@ -196,12 +234,18 @@ class _Fields:
         return arrow, partial(_structs, arrow, fields)
 
     def array(self, core: Any, depth: int) -> tuple[pa.DataType, Build]:
+        """The items are records of one field "element"; `whole` is the node that steps over one of
+        them, by which `find_items` finds where each begins.
+        """
         item = self.field("element", core.get("items"), depth)
         arrow = pa.list_(pa.field("element", item.arrow))
         whole = self._nodes.add(core.get("items"))
         return arrow, partial(_lists, arrow, (item,), whole)
 
     def map(self, core: Any, depth: int) -> tuple[pa.DataType, Build]:
+        """An entry is a record of key and value. `find_items` steps over the key by itself, so
+        `whole` is the value's node.
+        """
         key = self.field("key", "string", depth)
         value = self.field("value", core.get("values"), depth)
         arrow = pa.map_(pa.field("key", key.arrow, nullable=False), pa.field("value", value.arrow))
@@ -220,6 +264,7 @@ _NESTED: Final[dict[str, Callable[[_Fields, Any, int], tuple[pa.DataType, Build]
 
 
 def _bits(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+    """Arrow's validity bitmap; None where every value is there."""
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -242,6 +287,7 @@ def _fixed_width(place: Place, low: Numbers, width: int) -> npt.NDArray[np.uint8
 
 
 def _floats(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
+    """The bytes of a double are those of Arrow: they are copied, not computed."""
     values = _fixed_width(place, low, arrow.bit_width // 8)
     return pa.Array.from_buffers(arrow, len(low), [_bits(low >= 0), pa.py_buffer(values)])
 
@@ -259,11 +305,17 @@ def _bytes(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.
         place.fail(f"{offsets[-1]} bytes in the texts of one batch")
     buffers = [_bits(low >= 0), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     array = pa.Array.from_buffers(arrow, len(low), buffers)
-    array.validate(full=True)  # UTF-8
+    array.validate(full=True)  # UTF-8: a wrong text raises ArrowInvalid here, not at its reader
     return array
 
 
 def _decimals(arrow: pa.DataType, place: Place, low: Numbers, high: Numbers) -> pa.Array:
+    """Big-endian two's complement of at most 16 bytes, spread to Arrow's 16 little-endian ones:
+    byte i of a value is the i-th from its end, or 00 or FF, by its sign, where it has no more
+    bytes.
+
+        80 00       ->  00 80 ff ff .. ff       -32768
+    """
     sizes = high - low
     data = place.data if len(place.data) else np.zeros(1, np.uint8)
     is_negative = (sizes > 0) & (data[np.maximum(low, 0)] >= 0x80)

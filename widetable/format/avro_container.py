@@ -41,7 +41,12 @@ class AvroHeader:
 
 
 class AvroCursor:
-    """Reads Avro's primitives from `data`, raising DamagedError where the bytes end too early."""
+    """Reads Avro's primitives from `data`, raising DamagedError where the bytes end too early.
+
+    For headers, block heads and short arrays; records are decoded by kernels. `is_over` tells
+    bytes that end too early from bytes that are wrong: who gave only the beginning of a file
+    may give more.
+    """
 
     def __init__(self, data: bytes, subject: str) -> None:
         self.data = data
@@ -60,6 +65,7 @@ class AvroCursor:
         return part
 
     def long(self) -> int:
+        """A zigzag varint of at most ten bytes."""
         value = shift = 0
         while True:
             byte = self.take(1)[0]
@@ -71,11 +77,15 @@ class AvroCursor:
                 self.fail(f"a number of more than 64 bits at offset {self.at}")
 
     def map(self) -> dict[bytes, bytes]:
+        """Blocks of entries until one of none. A negative count has the block's size behind it,
+        which is not needed.
+        """
         entries: dict[bytes, bytes] = {}
         while (count := self.long()) != 0:
             if count < 0:
                 count = -count
                 self.long()
+            # An entry takes two bytes at least: what claims more is refused before the loop.
             if count > len(self.data):
                 self.fail(f"a header of {count} entries")
             for _ in range(count):
@@ -84,11 +94,16 @@ class AvroCursor:
         return entries
 
     def fail(self, found: str) -> NoReturn:
+        """Raise DamagedError naming the subject."""
         raise avro_damage(self.subject, found)
 
 
 def read_header(cursor: AvroCursor) -> AvroHeader:
-    """The header of a file, where the cursor stands at its first byte."""
+    """The header of a file, where the cursor stands at its first byte.
+
+    Raises DamagedError for another magic, a header that ends too early or has no schema, and
+    UnsupportedError for a codec that is not read here. Blocks are not touched.
+    """
     subject, magic = cursor.subject, cursor.take(len(MAGIC))
     if magic != MAGIC:
         cursor.fail(f"a file that begins with {magic!r}, not {MAGIC!r}")

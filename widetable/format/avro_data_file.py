@@ -5,6 +5,10 @@ timestamps have three or six digits, a MAP whose keys are no texts is an array o
 found by the file's own schema; `column_cast` makes them what the column is.
 Avro has no checksums but for those of the codecs snappy and zstandard, and does not count its rows: they are counted
 when they are read. Raises as `stored_file` says.
+
+Memory: plain bytes of blocks until they are batch_bytes / 8, but one whole block at least, then
+batches of about batch_bytes of Arrow out of them. A writer's block is some 64,000 bytes, so for
+each batch several blocks go together; one that is larger is cut into several batches.
 """
 
 from __future__ import annotations
@@ -37,7 +41,11 @@ _SWELLS: Final = 8
 
 
 class AvroDataFile:
-    """A StoredFile; reads the header when it is made."""
+    """A StoredFile; reads the header when it is made.
+
+    It has one group, and cannot begin in the middle: a row's place is known only by decoding
+    all before it. `batches` may be called again, and begins anew.
+    """
 
     seal: Final = Seal.NONE
 
@@ -63,6 +71,8 @@ class AvroDataFile:
     ) -> Iterator[pa.RecordBatch]:
         for records, data in self._blocks(max(batch_bytes // _SWELLS, 1)):
             place = Place(frozen(np.frombuffer(data, np.uint8)), self._nodes, self._file.path)
+            # How wide rows become: all their bytes, as if they were texts, and a fixed part per
+            # column.
             width = len(data) / records + _FIELD_BYTES * len(names)
             at = done = 0
             while done < records:
@@ -70,6 +80,7 @@ class AvroDataFile:
                 batch, at = read_rows(place, at, count, self._fields, names)
                 done += count
                 yield batch
+            # The head of a block says how many records it has: one of both is damaged.
             if at != len(data):
                 place.fail(f"{len(data) - at} bytes behind {records} records")
 
@@ -81,7 +92,10 @@ class AvroDataFile:
         """Nothing is held but the source."""
 
     def _blocks(self, enough_bytes: int) -> Iterator[tuple[int, bytes]]:
-        """(records, their bytes) of one block or of several small ones."""
+        """(records, their bytes) of one block or of several small ones.
+
+        Joined so that each piece but the last has enough_bytes; empty blocks are passed over.
+        """
         header, file = self._header, self._file
         records, blocks, size = 0, list[bytes](), 0
         at = header.end
@@ -118,7 +132,12 @@ class AvroDataFile:
 
 
 def _header(file: FileToOpen) -> AvroHeader:
-    """Read as far as it goes: of a damaged head that is not the whole file."""
+    """Read as far as it goes: of a damaged head that is not the whole file.
+
+    Begun with 64 KiB, eight times more each time, since nothing says how long a header is. Only
+    bytes that ended too early are a reason to read more; a wrong byte is reported at once. Nothing
+    behind the first 4 MiB is looked at.
+    """
     size = _HEADER_BYTES
     while True:
         file.source.seek(0)

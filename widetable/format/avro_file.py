@@ -3,6 +3,14 @@
 The form is that of avro_container; codec by Paimon `manifest.compression`. Written by fastavro with the codec
 zstandard. Read here, as manifests are long and every record of them is wanted. Logical types are not applied: a
 timestamp stays its long. All damage raises DamagedError naming the subject, another codec UnsupportedError.
+
+Each field is decoded by the kernel into ranges (`kernels.avro_records`), then made Python
+values, field by field: a manifest of 100,000 entries makes no dictionary per record. Where a
+field has the same bytes as in the record before, as partitions, buckets and schema ids mostly
+have, the ranges say so, and the value is made once.
+
+    bytes of a field    p1   p1   p1   p2   p2      starts    0 3
+    values made         p1             p2           repeated  3 2
 """
 
 from __future__ import annotations
@@ -28,7 +36,11 @@ _BLOCK_BYTES: Final = 1 << 20
 
 
 def write_avro(schema: Schema, records: Iterable[Record]) -> bytes:
-    """A whole container file. records: dictionaries by field name, right by their types (not checked)."""
+    """A whole container file. records: dictionaries by field name, right by their types (not checked).
+
+    A dictionary with a missing or wrong value makes fastavro raise what it likes: records come
+    from our own code only. The sync mark is random, so equal records do not give equal bytes.
+    """
     out = io.BytesIO()
     fastavro.writer(out, schema, records, codec="zstandard", sync_interval=_BLOCK_BYTES)
     return out.getvalue()
@@ -39,6 +51,9 @@ def read_avro(data: bytes, expected: Schema, subject: str) -> Columns:
 
     Values are int, bytes, str, and tuples of these for arrays; None for null, and for fields that the file lacks.
     expected: the schema as we write it, see `avro_schema`. subject: the file's path, for messages.
+
+    Values are shared between records and must not be changed; they are immutable. Record arrays
+    come as tuples of tuples in the order of the file's fields, which may lack the last ones.
     """
     container = _open(data, subject)
     plan = plan_columns(container.schema, expected, subject)
@@ -100,6 +115,7 @@ class _ColumnReader:
 
     def column(self, leaf: AvroLeaf, low: Numbers, high: Numbers) -> list[Any]:
         """Values of one leaf; see `kernels.avro_records` for what the ranges mean."""
+        # Where a run of equal ranges begins. Without records there is none, not even at 0.
         changes = np.flatnonzero((low[1:] != low[:-1]) | (high[1:] != high[:-1])) + 1
         starts = np.concatenate([[0], changes])[: len(low)]
         values = self._values(leaf, low[starts].tolist(), high[starts].tolist())
@@ -109,6 +125,7 @@ class _ColumnReader:
         return list(chain.from_iterable(map(repeat, values, lengths)))
 
     def _values(self, leaf: AvroLeaf, low: list[int], high: list[int]) -> list[Any]:
+        """low, high: of the beginning of each run only."""
         if leaf.kind == "int":
             return [value if there else None for value, there in zip(low, high, strict=True)]
         payload, seen = self._payload, self._bytes
@@ -122,6 +139,9 @@ class _ColumnReader:
     def _parsed(
         self, spans: list[bytes | None], parse: Callable[[bytes, str], object]
     ) -> list[Any]:
+        """Runs that come again later are found by their bytes, so each text and array is parsed
+        once.
+        """
         parsed: dict[bytes | None, object] = {None: None}
         for span in spans:
             if span not in parsed:
@@ -158,6 +178,8 @@ def _array_of(item: Callable[[AvroCursor], object]) -> Callable[[bytes, str], ob
 
 
 def _nullable(item: Callable[[AvroCursor], object]) -> Callable[[AvroCursor], object]:
+    """A union of null and another, null first; `avro_schema` has made sure of the order."""
+
     def parse(cursor: AvroCursor) -> object:
         branch = cursor.long()
         if branch not in (0, 1):

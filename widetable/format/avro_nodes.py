@@ -1,6 +1,16 @@
 """Avro types as the nodes that `kernels.avro_records` steps over, named types resolved.
 
 In: a schema as JSON has it. Raises DamagedError naming the subject for what is no schema.
+
+The nodes of record r(a: null | string, b: array of int), added in this order:
+
+    index   0 record   1 union   2 null   3 string   4 array   5 int
+    first   0 2 4 4 4 5 5                 children of node i: children[first[i] : first[i + 1]]
+    children   1 4  2 3  5
+
+Nodes are a graph, not a tree: a named type has one node, and may be its own child. The kernel
+bounds the depth then (`MAX_DEPTH`); here `MOST_NESTED` bounds the schema, for schemas come from
+files.
 """
 
 from __future__ import annotations
@@ -46,7 +56,11 @@ class _Node:
 
 
 class AvroNodes:
-    """Collects the nodes of one file's schema."""
+    """Collects the nodes of one file's schema.
+
+    Named types are collected before anything is added, so that a reference may come before its
+    definition. Names are compared without their namespace. Not for several threads.
+    """
 
     def __init__(self, schema: Any, subject: str) -> None:
         self._subject = subject
@@ -66,7 +80,11 @@ class AvroNodes:
         )
 
     def unwrap(self, kind: Any) -> tuple[Any, int]:
-        """The type itself, names and logical types resolved, and which branch of its union is null (-1: no union)."""
+        """The type itself, names and logical types resolved, and which branch of its union is null (-1: no union).
+
+        For who asks what a field is; `add` is for who steps over it. A union of other than null
+        and one type is given as it is, with -1.
+        """
         kind, null_branch = without_null(kind)
         if (
             isinstance(kind, dict)
@@ -81,7 +99,11 @@ class AvroNodes:
         return kind, null_branch
 
     def add(self, kind: Any, depth: int = 0) -> int:
-        """The index of a node that steps over `kind`."""
+        """The index of a node that steps over `kind`.
+
+        Raises DamagedError for unknown types and for nesting beyond MOST_NESTED. Types without
+        a name get a node with each call; named ones, and all below, one for the whole schema.
+        """
         if depth > MOST_NESTED:
             self.fail("a schema nested too deeply")
         if isinstance(kind, list):
@@ -126,6 +148,7 @@ class AvroNodes:
         return self._add(_Node(NODE_RECORD), [(f.get("type"), depth + 1) for f in fields])
 
     def _add(self, node: _Node, children: list[tuple[Any, int]]) -> int:
+        """The node takes its index before its children: a child may refer back to it."""
         index = len(self._nodes)
         self._nodes.append(node)
         node.children = [self.add(kind, depth) for kind, depth in children]

@@ -3,6 +3,17 @@
 A field is matched by its name, whatever the records are called. Fields that we know must have our type (int and long
 are one); of these, fields that may be null may be missing. Fields that we do not know are stepped over.
 Raises DamagedError naming the subject and the field.
+
+How a field of the file meets ours, with what becomes of it:
+
+    both have it, kinds agree      a step with an output, and a leaf
+    only the file has it           a step without an output: it must be stepped over
+    only we have it, nullable      a leaf without an output: None in every record
+    only we have it, not nullable  DamagedError
+    may be null only in the file   DamagedError, for its readers take no None
+
+A record inside of a record is taken apart into leaves; one inside of an array is a value, a
+tuple.
 """
 
 from __future__ import annotations
@@ -41,6 +52,8 @@ class AvroLeaf:
     kind: "int", "bytes", "string", "array of <kind>", or within these "record(<name> <kind>, ..)", of which the file's
     may lack the last fields, if they may be null. output: its place in the plan's result, None when the file
     does not have the field.
+
+    kind is also the key by which `avro_file` finds the parser of the value.
     """
 
     path: str
@@ -50,7 +63,10 @@ class AvroLeaf:
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """How to decode a file's records into the expected leaves."""
+    """How to decode a file's records into the expected leaves.
+
+    outputs: how many fields are decoded; steps are for all fields of the file, in its order.
+    """
 
     leaves: tuple[AvroLeaf, ...]
     steps: Steps
@@ -166,6 +182,13 @@ def _kind(core: Any) -> str:
 def _kinds(core: Any) -> list[str]:
     """The same, and what it may be instead in a file: items that are never null, records without their last fields that
     may be.
+
+    Of the ranges of deletion vectors, best first:
+
+        array of nullable record(f0 string, f1 int, f2 int, _CARDINALITY nullable int)
+        array of nullable record(f0 string, f1 int, f2 int)
+        array of record(f0 string, f1 int, f2 int, _CARDINALITY nullable int)
+        array of record(f0 string, f1 int, f2 int)
     """
     if isinstance(core, str):
         return [_KINDS[core]]
@@ -174,6 +197,7 @@ def _kinds(core: Any) -> list[str]:
         nulls = ("nullable ", "") if may_be_null else ("",)
         return [f"array of {null}{kind}" for null in nulls for kind in _kinds(item)]
     members = [(member["name"], *_core(member["type"])) for member in core["fields"]]
+    # A file may end its records early, but not before the last member that is never null.
     least = max((at for at, member in enumerate(members, 1) if not member[2]), default=0)
     parts = [f"{name} {'nullable ' * is_null}{_kind(part)}" for name, part, is_null in members]
     return [f"record({', '.join(parts[:end])})" for end in range(len(parts), least - 1, -1)]

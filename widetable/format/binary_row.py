@@ -9,6 +9,17 @@ Manifests hold a row as
 which is what `encode_row` gives and `decode_row` takes; their values are plain (`plain_value`).
 Raises UnsupportedError for nested types, InvalidError for a value that its type cannot hold,
 DamagedError for bytes that are no such row.
+
+Two rows as `encode_row` gives them, in hex:
+
+    (INT 7, VARCHAR 'ab')             00000002  0000000000000000  0700000000000000  6162000000000082
+                                      arity     header            7                 'ab', 0x80 | 2
+    (INT null, VARCHAR 'abcdefghi')   00000002  0001000000000000  0000000000000000  0900000018000000
+                                      6162636465666768  6900000000000000
+                                      field 0 is null; 9 bytes at byte 24 of the row; the bytes, filled up
+
+Rows of equal values (floats: of equal bits) have equal bytes, so partitions are compared,
+hashed and looked up by their bytes.
 """
 
 from __future__ import annotations
@@ -42,13 +53,20 @@ _LAYOUTS: Final[dict[str, Layout]] = {
     "BINARY": Layout.BYTES,
     "VARBINARY": Layout.BYTES,
 }
+# Up to here a value is one 64-bit number in its slot: 10**18 - 1 is below 2**63, 10**19 - 1 is
+# not.
 _COMPACT_DECIMAL_DIGITS: Final = 18
 _COMPACT_TIMESTAMP_DIGITS: Final = 3
 _WIDE_DECIMAL_BYTES: Final = 16
 
 
 def layout_of(kind: DataType) -> Layout:
-    """How a field of this type lies in a row."""
+    """How a field of this type lies in a row.
+
+    The layout, not the type, decides the bytes: INT, DATE and TIME of one number are one and
+    the same slot, and so hash alike. Raises UnsupportedError for nested types, which Paimon can
+    write into a row, but which no key, partition or statistic of ours may have.
+    """
     if kind.root == "DECIMAL":
         compact = (kind.precision or 0) <= _COMPACT_DECIMAL_DIGITS
         return Layout.DECIMAL_COMPACT if compact else Layout.DECIMAL_WIDE
@@ -67,17 +85,27 @@ def layout_of(kind: DataType) -> Layout:
 
 
 def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> BinaryRows:
-    """One row per row of `columns`, without arity. columns: of the types' Arrow types, one at least."""
+    """One row per row of `columns`, without arity. columns: of the types' Arrow types, one at least.
+
+    The bytes of row i are `.row(i)` of the result. Raises UnsupportedError for a nested type.
+    """
     return encode_binary_rows(columns, [layout_of(kind) for kind in types])
 
 
 def with_arity(row: bytes, arity: int) -> bytes:
-    """The form that manifests hold."""
+    """The form that manifests hold.
+
+    The arity is not part of what is hashed: bucket hashes are of the bare row.
+    """
     return arity.to_bytes(4, "big") + row
 
 
 def null_row(arity: int) -> bytes:
-    """A row whose fields are all null, arity in front."""
+    """A row whose fields are all null, arity in front.
+
+    The header has the 8 bits of the row kind before the null bits, so it grows to a second word
+    at 57 fields, not at 65.
+    """
     row = bytearray((arity + 71) // 64 * 8 + 8 * arity)
     for index in range(8, arity + 8):
         row[index // 8] |= 1 << (index % 8)
@@ -85,7 +113,11 @@ def null_row(arity: int) -> bytes:
 
 
 def encode_row(values: Sequence[PlainValue], types: Sequence[DataType]) -> bytes:
-    """One row of plain values, arity in front; no value at all gives EMPTY_ROW."""
+    """One row of plain values, arity in front; no value at all gives EMPTY_ROW.
+
+    The inverse of `decode_row`. Raises InvalidError for another number of values than types,
+    and for a value that its type does not hold (`plain_column`).
+    """
     if len(values) != len(types):
         raise InvalidError(
             "row",
@@ -101,7 +133,13 @@ def encode_row(values: Sequence[PlainValue], types: Sequence[DataType]) -> bytes
 def decode_row(
     data: bytes, types: Sequence[DataType], subject: str = "binary row"
 ) -> tuple[PlainValue, ...]:
-    """The values of one row. data: arity in front, as manifests hold it; subject: for messages."""
+    """The values of one row. data: arity in front, as manifests hold it; subject: for messages.
+
+    Every offset and length is held against the bytes that are there, and a decimal against its
+    precision, for a wrong bit in a manifest must not become a key that nobody wrote. Raises
+    DamagedError naming the subject. What the types do not say is not looked at: bytes behind
+    the last field, and whether a text is UTF-8 (`plain_value` has bytes for that reason).
+    """
     arity = len(types)
     header = (arity + 71) // 64 * 8
     if len(data) < 4 + header + 8 * arity or int.from_bytes(data[:4], "big") != arity:
@@ -122,6 +160,7 @@ def decode_row(
 
 
 def _fixed(code: str) -> Callable[[bytes, int, DataType], Any]:
+    """A decoder of a slot that is the value itself, little-endian. code: of `struct`."""
     unpack = struct.Struct("<" + code).unpack_from
 
     def decode(row: bytes, at: int, kind: DataType) -> Any:
@@ -131,6 +170,9 @@ def _fixed(code: str) -> Callable[[bytes, int, DataType], Any]:
 
 
 def _bytes(row: bytes, at: int, kind: DataType) -> Any:
+    """The top bit of the slot's last byte says that the bytes are in the slot. Where they are in
+    the variable part that byte is the top of an int32 offset, which is never negative.
+    """
     mark = row[at + 7]
     if mark & 0x80:
         length = mark & 0x7F
@@ -169,6 +211,9 @@ def _compact_timestamp(row: bytes, at: int, kind: DataType) -> Any:
 
 
 def _wide_timestamp(row: bytes, at: int, kind: DataType) -> Any:
+    """The two numbers come back as one, in the type's Arrow unit. Digits that the type does not
+    have are cut off: a writer that follows the type wrote zeros there.
+    """
     nanos, offset = struct.unpack_from("<ii", row, at)
     if not 0 <= nanos < 1_000_000 or offset < 0:
         raise ValueError(f"{nanos} nanoseconds of a millisecond at {offset}")

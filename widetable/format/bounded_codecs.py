@@ -2,6 +2,10 @@
 
 In: compressed bytes and how many plain ones there are at most. Out: the plain bytes. Pure. Raises ValueError for bytes
 that do not decompress, and TooManyBytes where there are more.
+
+`most` is what the format allows a block, not what the block says of itself: damage costs no more
+memory and time than that. TooManyBytes is told apart from other errors because an honest, unusual
+file may be so: callers may refuse it without calling it damaged.
 """
 
 from __future__ import annotations
@@ -44,6 +48,7 @@ def unzstd(data: bytes, most: int) -> bytes:
             while left and (part := stream.read(min(left, _PIECE_BYTES))):
                 parts.append(part)
                 left -= len(part)
+    # Arrow's is an ArrowException too, but says nothing of the bytes.
     except MemoryError:
         raise
     except (OSError, pa.ArrowException) as cause:

@@ -3,6 +3,11 @@
 Source: Paimon `KeyAndBucketExtractor`, `BucketFunction`; format.md section 6. In: a batch that has
 the bucket key columns in their current Arrow types, without nulls; out: int32 bucket ids in row
 order. Raises UnsupportedError for a table whose buckets are dynamic.
+
+What is hashed is the bare BinaryRow of the key, so a bucket depends on the layout of the types
+and on every bit: that is why keys come in their current types, and why NaNs of keys are made
+one (`write.safe_cast.key_cast`). Where a key goes must never change: another bucket is another
+key.
 """
 
 from __future__ import annotations
@@ -30,7 +35,11 @@ def bucket_ids(batch: pa.RecordBatch, schema: TableSchema) -> NDArray[np.int32]:
 
 
 def key_hashes(batch: pa.RecordBatch, schema: TableSchema) -> Hashes:
-    """int32[n]: of the key without partition columns. What dynamic buckets go by."""
+    """int32[n]: of the key without partition columns. What dynamic buckets go by.
+
+    Two keys may have one hash: who goes by hashes treats them as one. By the whole trimmed key,
+    whatever `bucket-key` says.
+    """
     names = schema.trimmed_primary_key
     columns, types = [batch.column(n) for n in names], [schema.field(n).type for n in names]
     return murmur_hash(encode_rows(columns, types))

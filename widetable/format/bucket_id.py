@@ -10,7 +10,11 @@ MOST_DYNAMIC_BUCKETS: Final = 2**15 - 1
 
 
 class BucketId(NamedTuple):
-    """partition: BinaryRow, arity in front. number: of the bucket in its partition."""
+    """partition: BinaryRow, arity in front. number: of the bucket in its partition.
+
+    Buckets of all partitions are told apart by it, and sort by partition bytes, then number. A
+    plain tuple of the two equals it.
+    """
 
     partition: bytes
     number: int

@@ -1,4 +1,11 @@
-"""Days as year, month and day, for years that Python's `date` does not hold. Pure."""
+"""Days as year, month and day, for years that Python's `date` does not hold. Pure.
+
+Days since 1970, in the calendar, and their years as printed:
+
+    19,782          2024-02-29         2024
+    3,670,000       12018-02-13        +12018
+    -719,529        -1-12-31           -0001        the day before the year 0
+"""
 
 from __future__ import annotations
 

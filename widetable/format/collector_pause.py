@@ -4,6 +4,11 @@ They hold no cycles, but every few hundred of them start a round over objects th
 quarter of the time. Whoever found the collector running starts it again, so that with several threads inside it runs
 too early rather than never, and also where the application stopped it meanwhile. A process may fork meanwhile, even
 from a signal handler inside: nothing is waited for, and the child's collector runs.
+
+    thread A   finds it running, stops it  . . . . . . . . . . starts it
+    thread B            finds it stopped, changes nothing . . . . . . . goes on, collected again
+
+So B loses some of the gain, but nobody leaves the collector stopped.
 """
 
 from __future__ import annotations

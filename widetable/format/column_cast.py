@@ -7,6 +7,17 @@ Paimon's implicit casts (`CastExecutors`, `DataTypeCasts`) whose result is exact
 Raises DamagedError where the file does not hold its schema's type, UnsupportedError for other changes of type. The
 functions raise pyarrow's errors for values that are not of the file schema's type, UnsupportedError for those that the
 current type does not hold: the file is sound then.
+
+What becomes of values of an old type in a column of a new one:
+
+    INT            BIGINT, DECIMAL(12, 2), VARCHAR(11), FLOAT       cast; to FLOAT it is rounded
+    INT            DECIMAL(11, 2), VARCHAR(10)                      UnsupportedError: -2147483648 does not fit
+    FLOAT          DOUBLE                                           cast; DOUBLE to FLOAT is refused
+    VARCHAR(5)     VARCHAR(9)                                       as it is
+    TIMESTAMP(3)   TIMESTAMP(6)                                     cast
+
+Whether a change is allowed is decided from the types alone, once per file and column. A value
+that an allowed change cannot hold, such as a far day as a nanosecond, is found while reading.
 """
 
 from __future__ import annotations
@@ -35,6 +46,10 @@ def column_cast(
     """How values of the Arrow type `found` become values of `wanted`; None when they are already.
 
     stored: the type in the file's schema. subject: the column and file, for messages.
+
+    Made once when a file is opened; the function it gives may be called for every batch. A file
+    whose type is not its schema's is damaged; a type that changed otherwise than we follow is
+    not.
     """
     if stored.root in _NESTED:
         if stored.root != wanted.root:
@@ -94,6 +109,9 @@ _HOLDS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 
 
 def _normal_form(found: pa.DataType, stored: DataType, subject: str) -> Step | None:
+    """Values that the stored type does not hold, such as 300 in a file's INT column of TINYINT,
+    raise Arrow's error, which becomes DamagedError in the reader.
+    """
     target = arrow_type(stored)
     if found == target:
         return None
@@ -113,6 +131,9 @@ def _normal_form(found: pa.DataType, stored: DataType, subject: str) -> Step | N
 
 
 def _evolve(old: DataType, new: DataType, subject: str) -> Step | None:
+    """Nullability is not looked at here: the reader counts nulls, and nested types check their
+    own.
+    """
     if old.as_nullable() == new.as_nullable():
         return None
     find = _EVOLUTIONS.get(old.root)
@@ -241,6 +262,8 @@ def _array_cast(
     target = arrow_type(wanted)
     if element is None and found == target:
         return None
+    # A column may have become NOT NULL after the file was written. Only then is it looked for
+    # nulls.
     forbids_null = stored.element.nullable and not wanted.element.nullable
 
     def rebuild(array: pa.Array) -> pa.Array:
@@ -338,7 +361,11 @@ def _row_cast(found: pa.DataType, stored: DataType, wanted: DataType, subject: s
 
 
 def _fields_before(stored: DataType, wanted: DataType, subject: str) -> Sequence[DataField | None]:
-    """Of each wanted field, by id. Ids that are there twice, of a client that gave none, tell only that all stayed."""
+    """Of each wanted field, by id. Ids that are there twice, of a client that gave none, tell only that all stayed.
+
+    None for a field that is new since: it is null in every row. A field that was dropped is not
+    asked for, one that was renamed is found all the same.
+    """
     names = [[(f.id, f.name) for f in kind.fields] for kind in (stored, wanted)]
     by_id = {f.id: f for f in stored.fields}
     if len(by_id) == len(stored.fields):

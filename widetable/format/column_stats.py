@@ -58,7 +58,12 @@ def value_stats(arity: int, *, old_readers: bool) -> tuple[Stats, tuple[str, ...
 
 
 class KeyStats:
-    """Collects the stats of key columns over the batches of a file. types: of the columns, in key order."""
+    """Collects the stats of key columns over the batches of a file. types: of the columns, in key order.
+
+    Holds two values per batch and column, not the rows. NaN: Arrow's minimum passes over it,
+    Java puts it above all numbers; so it is noted apart, and the column's extremes are given
+    up.
+    """
 
     def __init__(self, types: Sequence[DataType]) -> None:
         self._types = tuple(types)

@@ -28,9 +28,13 @@ class DataFileMeta(NamedTuple):
     creation_time_millis: local wall clock read as if it were UTC. delete_row_count: exact number of
     -U and -D rows, None when the writer did not say. value_stats_cols: columns of value_stats, None
     for all columns of the schema.
-    file_source: FILE_SOURCE_APPEND or FILE_SOURCE_COMPACT. The five from value_stats_cols on are kept for
-    other writers; ours leave them None. deleted: which rows count no more, as the index of the snapshot says that the
-    file was found in; no field of manifests.
+    file_source: FILE_SOURCE_APPEND or FILE_SOURCE_COMPACT. extra_files, embedded_index and those from
+    external_path on are kept for other writers; ours leave them empty or None. deleted: which rows
+    count no more, as the index of the snapshot says that the file was found in; no field of manifests.
+
+    The same file at another level is another meta: manifests delete the one and add the other.
+    A tuple, since a table has very many; its fields come in the order of the manifest's columns
+    (`manifest_file`), and so `deleted` is the last.
     """
 
     file_name: str

@@ -6,6 +6,16 @@ the batches (absent = null). `_KEY_` columns are never read: keys come from the 
 Rows are read in batches, never the whole file, and only the columns asked for (stored_file.py; one module per format).
 Raises DamagedError where the file is not what its meta and schema say, UnsupportedError for formats and type changes
 that this version does not read, NotFoundError when the file is not there, StorageError when the storage refuses.
+
+From a file to row batches, and where each kind of fault is found:
+
+    open     size against the meta; seal, footer, names (stored_file); each wanted column's cast;
+             deleted rows, all below the file's count
+    batches  StoredFile's columns -> casts -> nulls of NOT NULL columns, row kinds -> deleted rows left
+             out -> at the end of each group: as many rows as it counts
+
+Counts are of the rows in the file, so deleted ones go last. Errors of the formats are mapped
+around each step (`decoding_errors`), not around the caller's work between two batches.
 """
 
 from __future__ import annotations
@@ -59,7 +69,11 @@ class _Column:
 
 
 class DataFile:
-    """An open data file; made by `open_data_file`. Not for several threads at once. Close it, or use `with`."""
+    """An open data file; made by `open_data_file`. Not for several threads at once. Close it, or use `with`.
+
+    columns: the table columns of its batches, in table order, those that the file has. schema: of
+    the batches, with the system columns. Batches stay valid after `close`; iterators end with it.
+    """
 
     def __init__(
         self,
@@ -181,6 +195,7 @@ class DataFile:
         self.close()
 
     def _row_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The file's columns as row batch: casts, then checks of what the casts gave."""
         arrays = []
         for column in self._columns:
             if column.file_name is None:
@@ -219,6 +234,11 @@ def open_data_file(
 
     file_schema: the schema that `meta.schema_id` names. columns: table columns wanted, None for all; the key columns
     are added.
+
+    The size is compared before anything is parsed: a file cut off or written over is told as
+    such, and not as wrong bytes. Whatever is raised, the source is closed; later the DataFile
+    owns it. Raises InvalidError for a file_schema that is not the file's, and what the module
+    says.
     """
     if meta.schema_id != file_schema.id:
         raise InvalidError(
@@ -261,6 +281,10 @@ def open_data_file(
 def _columns(
     found: pa.Schema, wanted: Sequence[DataField], file_schema: TableSchema, path: str
 ) -> list[_Column]:
+    """A column that the file lacks is left out if it may be null. Of a NOT NULL one the file's schema
+    says whose fault that is: not there, or nullable, and the table has changed since; NOT NULL, and
+    the file is damaged.
+    """
     columns = [_system_column(found, field, path, file_schema) for field in SYSTEM_FIELDS]
     for field in wanted:
         stored = file_column(field, file_schema)

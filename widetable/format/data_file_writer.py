@@ -13,6 +13,16 @@ milli- or microseconds by their digits, from 7 digits on int96 (`int96`). A row 
 Arrow memory or ROW_GROUP_ROWS rows, so that a reader of one key range needs little memory. The footer notes how much
 that was, and is sealed (`footer_seal`).
 Raises InvalidError for rows that break the rules above, StorageError when the storage refuses.
+
+Rows on their way into the file, and what is held in memory at most:
+
+    write      conform, check the order, note what the meta will say; keep the batch as pending
+    _flush     pending rows become one row group; about ROW_GROUP_BYTES of Arrow memory until then
+    close      the last row group, footer with notes, seal; closed, synced; only then the meta exists
+
+Nothing is on disk before the first row group, so a writer that gets no row leaves no file. A
+process that dies before the commit leaves a file that no snapshot names: cleaning of orphans
+finds it.
 """
 
 from __future__ import annotations
@@ -61,6 +71,9 @@ class DataFileWriter:
     columns: table columns to write; NOT NULL ones are added. key_columns: also write `_KEY_` columns, for readers
     before Paimon 1.0. repeated_keys: a key may come in several rows, as in changelog files. codec: by default that of
     data files. The file appears at `path` while it is written; nobody knows its name before it is committed.
+
+    States: nothing written (`_out` is None), open, closed. After an error only `abort` may
+    follow. Not thread-safe. Memory: one row group, and what Arrow needs to encode it.
     """
 
     def __init__(
@@ -99,7 +112,12 @@ class DataFileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """About how large the file would be now: what is written, and what is pending at the ratio so far."""
+        """About how large the file would be now: what is written, and what is pending at the ratio so far.
+
+        Before the first row group nothing is known of how well the rows compress, so they count
+        as they are in memory: the first file of a writer is judged too large rather than too
+        small.
+        """
         written = self._out.tell() if self._out is not None else 0
         ratio = written / self._written_arrow_bytes if self._written_arrow_bytes else 1.0
         return written + int(self._pending_bytes * ratio)
@@ -110,7 +128,12 @@ class DataFileWriter:
         return self._facts.rows
 
     def write(self, row_batch: pa.RecordBatch) -> None:
-        """Add rows whose keys come after all that were written. A chosen column that the batch lacks is null."""
+        """Add rows whose keys come after all that were written. A chosen column that the batch lacks is null.
+
+        The batch is kept, not copied, until its row group is written: its memory is held that
+        long. Raises InvalidError for a column of another type, for nulls in a NOT NULL column
+        and for keys out of order; nothing of such a batch is pending then.
+        """
         if not row_batch.num_rows:
             return
         batch = self._conform(row_batch)
@@ -129,7 +152,13 @@ class DataFileWriter:
             self._flush()
 
     def close(self, level: int, file_source: int) -> DataFileMeta:
-        """Finish the file, force it to the storage, and say what it holds. Needs one row at least."""
+        """Finish the file, force it to the storage, and say what it holds. Needs one row at least.
+
+        The order matters: the footer is complete before the storage is told to keep the file,
+        and the meta is given only after that. Whoever has the meta may commit it; nobody else
+        knows the name. level, file_source: go into the meta alone, the file does not say them.
+        Raises StorageError.
+        """
         if not self._facts.rows:
             raise InvalidError(
                 self._path, found="no row", expected="one row at least", action="Abort the writer."
@@ -176,7 +205,11 @@ class DataFileWriter:
         delete_leftover(self._file_io, self._path)
 
     def _conform(self, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with exactly the file's table columns."""
+        """The batch with exactly the file's table columns.
+
+        A column that the file has and the batch has not is null; columns that only the batch
+        has are left out.
+        """
         columns = []
         for field in self._batch_schema:
             column = column_or_nulls(row_batch, field)
@@ -194,6 +227,8 @@ class DataFileWriter:
     def _end_parquet(self, parquet: pq.ParquetWriter, out: pa.NativeFile) -> None:
         """Write the footer: that of Arrow, with what only we know."""
         assert self._tail is not None
+        # UNSEALED must be in what Arrow writes, and marking must come before sealing: the
+        # checksum is of the footer as it ends up on disk.
         parquet.add_key_value_metadata({GROUP_BYTES: str(self._group_bytes), **UNSEALED})
         self._tail.hold()
         parquet.close()
@@ -204,8 +239,10 @@ class DataFileWriter:
         if not self._pending:
             return
         group = pa.Table.from_batches(self._pending, self._batch_schema)
+        # Arrow's cast refuses nulls below nulls where the type says NOT NULL.
         shown = [without_hidden_nulls(column) for column in group.columns]
         group = pa.Table.from_arrays(shown, schema=self._batch_schema)
+        # Opened late: which columns get a dictionary is judged by the first row group.
         parquet = self._parquet or self._open(group)
         if self._key_columns:
             keys = [group.column(name) for name in self._key]
@@ -247,7 +284,11 @@ class DataFileWriter:
 
 
 class _WrittenFacts:
-    """What the meta says about the rows, collected batch by batch."""
+    """What the meta says about the rows, collected batch by batch.
+
+    All of it is of constant size, but for one minimum and maximum per batch and key column: the
+    rows themselves are not kept, only the first and the last key.
+    """
 
     def __init__(
         self, key: Sequence[str], key_types: Sequence[Any], *, repeated_keys: bool
@@ -288,6 +329,9 @@ class _WrittenFacts:
                 pa.concat_arrays([last, key]) for last, key in zip(self.last_key, keys, strict=True)
             ]
         lanes = key_lanes(keys)
+        # From the last lane to the first: a row comes after the one before if its first lane is
+        # larger, or equal and the rest says so. Rows that are equal in all lanes get what
+        # repeated keys say.
         ascends = np.full(len(lanes) - 1, self._repeated_keys)
         for lane in lanes.T[::-1]:
             ascends = (lane[:-1] < lane[1:]) | ((lane[:-1] == lane[1:]) & ascends)
@@ -316,6 +360,7 @@ def _local_wall_clock_millis() -> int:
 
 @contextlib.contextmanager
 def _mapped_errors(path: str) -> Iterator[None]:
+    """Arrow's other errors pass: they are about values, not about the storage."""
     try:
         yield
     except OSError as cause:

@@ -19,6 +19,14 @@ _FAR_TIME: Final = "out of range for nanosecond resolution"
 def mapped_errors(path: str) -> Iterator[None]:
     """Pyarrow's errors become ours, but for want of memory. An OSError with a number is the storage's, one without the
     decoder's.
+
+        MemoryError                        as it is: nothing is wrong with the file
+        OSError with errno                 StorageError: the bytes did not come
+        "unknown error" of Arrow           StorageError: the system refused, for instance a thread
+        a time that nanoseconds lack       UnsupportedError: a repair would lose sound rows
+        all other of Arrow and decoders    DamagedError: the bytes came, and make no sense
+
+    Errors of this package pass. Only the first line of Arrow's text is kept.
     """
     try:
         yield

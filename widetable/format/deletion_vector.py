@@ -9,6 +9,14 @@
 The bitmap holds row numbers, from 0 on, in file order. An index manifest says where a file's vector begins (at its
 size), and how long it is: the size, or with 64 bits size and crc as well. Source: Paimon `DeletionVectorsIndexFile`,
 `BitmapDeletionVector`, `Bitmap64DeletionVector`; the RoaringFormatSpec. Raises DamagedError naming the subject.
+
+Rows 1 and 5 in 32 bits: 32 bytes, of which an index manifest says length 24.
+
+    00000018  5e43f2d0  3a30000001000000 00000100 10000000 01000500   8c77fe55
+    size 24   magic     Roaring: cookie, keys, offset, 1 and 5         CRC-32 of the 24 bytes
+
+In 64 bits the same rows take 44 bytes, and length 44 is said. So a reader takes the size from
+the file, and the length only to see that both speak of the same vector.
 """
 
 from __future__ import annotations
@@ -36,6 +44,10 @@ _FRAME_BYTES: Final = 8
 class DeletedRows(NamedTuple):
     """Where the vector of a data file is. path: of the index file; start, length: as its index manifest says; rows: how
     many it holds, None when that does not say.
+
+    A DataFileMeta carries it to whoever reads the file (`DataFileMeta.deleted`), and commit
+    messages carry it to the driver. It is a place, not the rows: those are read when the data
+    file is opened.
     """
 
     path: str
@@ -45,7 +57,11 @@ class DeletedRows(NamedTuple):
 
 
 def encode_vector(rows: RowNumbers, *, wide: bool = False) -> bytes:
-    """A vector of these rows. wide: in 64 bits."""
+    """A vector of these rows. wide: in 64 bits.
+
+    rows: as RowNumbers are, none at or above 2**32 unless wide. The result is the vector alone:
+    who writes an index file puts VERSION first and counts where each vector begins.
+    """
     numbers = rows.tolist()
     body = (
         _MAGIC64 + BitMap64(numbers).serialize() if wide else _MAGIC + BitMap(numbers).serialize()
@@ -54,30 +70,48 @@ def encode_vector(rows: RowNumbers, *, wide: bool = False) -> bytes:
 
 
 def recorded_length(vector: bytes) -> int:
-    """What an index manifest says of a vector's length."""
+    """What an index manifest says of a vector's length.
+
+    Java counts a 32-bit vector without its size and checksum, a 64-bit one with both. A reader
+    that believed one rule for both would read 8 bytes too many or too few.
+    """
     return len(vector) - (0 if vector[4:8] == _MAGIC64 else _FRAME_BYTES)
 
 
 def deleted_rows(inputs: Inputs, place: DeletedRows) -> RowNumbers:
-    """The rows that a data file's vector holds."""
+    """The rows that a data file's vector holds.
+
+    Read and checked anew with each call; nothing is kept. Raises DamagedError for a place that
+    holds no such vector or another number of rows, NotFoundError and StorageError of the file.
+    """
     return decode_vector(vector_bytes(inputs, place), place)
 
 
 def vector_bytes(inputs: Inputs, place: DeletedRows) -> bytes:
-    """The vector from its size to its checksum, which is not looked at. Raises NotFoundError, StorageError besides."""
+    """The vector from its size to its checksum, which is not looked at. Raises NotFoundError, StorageError besides.
+
+    For whoever copies a vector into a new index file as it is.
+    One open and two reads in a row, of the 4 bytes of the size and of the rest.
+    """
     with inputs.open_input(place.path) as source, mapped_errors(place.path):
         left = source.size() - place.start - _FRAME_BYTES
         if place.start < 0 or left < 0:
             raise _damaged(place, f"a file of {source.size()} bytes", "a vector")
         source.seek(place.start)
         size = int.from_bytes(source.read(4), "big")
+        # Either form of the length is taken whatever the magic: it is not read yet. A size
+        # beyond the file is refused before room is made for it.
         if place.length - size not in (0, _FRAME_BYTES) or size > left:
             raise _damaged(place, f"a vector of {size} bytes", f"one of {place.length}")
         return size.to_bytes(4, "big") + bytes(source.read(size + 4))
 
 
 def decode_vector(vector: bytes, place: DeletedRows) -> RowNumbers:
-    """The rows of a whole vector. place: where it is from."""
+    """The rows of a whole vector. place: where it is from.
+
+    The checksum comes before the bitmap is parsed: the parser of Roaring is given no bytes that
+    are known to be wrong.
+    """
     body, crc = vector[4:-4], vector[-4:]
     if len(body) != int.from_bytes(vector[:4], "big"):
         raise _damaged(place, "a vector that ends too early", f"one of {place.length} bytes")

@@ -10,6 +10,16 @@ On disk: never change. Key-value metadata of the footer, which other clients pas
 Files of other clients have no seal, nor have ours of before it; one that has another note of today's must have it.
 In: bytes, or an open file. Out: sealed bytes, or what the seal says. Raises ValueError for a file that does not end as
 a Parquet file, and what the file raises.
+
+How a seal comes to be, and why so:
+
+    writer    gives Arrow the metadata UNSEALED; Arrow's writer puts "00000000" into the footer
+              `held_tail` holds the footer back until it is whole; `sealed` puts the digits there
+    reader    `seal_of` reads the footer, puts "00000000" back, and compares
+
+The digits have a fixed width, so nothing else in the footer moves: lengths and positions that
+Arrow wrote stay right, and no other client has to know. The seal is looked at before Arrow
+parses the footer, as parsing is what ends the process.
 """
 
 from __future__ import annotations
@@ -34,7 +44,12 @@ _MAGIC: Final = b"PAR1"
 
 
 class Seal(enum.Enum):
-    """What is known of a footer."""
+    """What is known of a footer.
+
+    NONE: no checksum, so nothing is known. WHOLE: the bytes are those that were written.
+    BROKEN: a checksum that is wrong, or none where there must be one; the file is not to be
+    opened.
+    """
 
     NONE = "none"
     WHOLE = "whole"
@@ -42,14 +57,22 @@ class Seal(enum.Enum):
 
 
 def sealed(tail: bytes) -> bytes:
-    """The end of a file, from its footer on, whose metadata holds UNSEALED, with the checksum in it."""
+    """The end of a file, from its footer on, whose metadata holds UNSEALED, with the checksum in it.
+
+    The result is as long as the tail. Anything that changes footer bytes, as
+    `int96.marked_tail` does, must come before.
+    """
     footer, end = tail[:-_END_BYTES], tail[-_END_BYTES:]
     at = footer.rindex(_MARK + _ZEROS) + len(_MARK)
     return footer[:at] + _digits(footer) + footer[at + len(_ZEROS) :] + end
 
 
 def seal_of(source: pa.NativeFile) -> Seal:
-    """Reads the footer only."""
+    """Reads the footer only.
+
+    Two reads: the last 8 bytes, and the footer. A file that was cut off raises ValueError,
+    which the caller's `mapped_errors` makes a DamagedError.
+    """
     size = source.size()
     end = source.read_at(min(size, _END_BYTES), max(0, size - _END_BYTES))
     footer_bytes = int.from_bytes(end[:4], "little")
@@ -59,6 +82,8 @@ def seal_of(source: pa.NativeFile) -> Seal:
 
 
 def _seal(footer: bytes) -> Seal:
+    # The last one: a value of the user's in the statistics stands before the metadata. Without
+    # any mark `at` is len(_MARK) - 1, which the next line asks for.
     at = footer.rfind(_MARK) + len(_MARK)
     if at < len(_MARK):
         return Seal.BROKEN if _NOTE in footer else Seal.NONE

@@ -19,7 +19,11 @@ def write_hash_index(hashes: Hashes) -> bytes:
 
 
 def read_hash_index(data: bytes, subject: str) -> Hashes:
-    """Ascending. subject: the file's path, for messages."""
+    """Ascending. subject: the file's path, for messages.
+
+    The file's order and repetitions do not matter. Its length is not held against the
+    manifest's here.
+    """
     if len(data) % 4:
         raise DamagedError(
             subject,

@@ -2,6 +2,14 @@
 which its writer ends with.
 
 In: a file to write to. Out: the bytes that were held. Raises what the file raises.
+
+    while Arrow writes row groups   write -> out
+    hold()                          from here on write -> memory, tell still counts
+    parquet.close()                 the footer, its length and "PAR1" come into memory
+    tail                            the writer changes it and writes it to `out` itself
+
+A footer is small beside the row groups, so memory stays bounded. `tell` must go on counting:
+Arrow takes the length of the footer from it.
 """
 
 from __future__ import annotations

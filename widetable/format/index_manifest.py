@@ -35,7 +35,12 @@ class VectorRange(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """kind: HASH, DELETION_VECTORS, or another word. row_count: of hashes, or vectors. vectors: in file order."""
+    """kind: HASH, DELETION_VECTORS, or another word. row_count: of hashes, or vectors. vectors: in file order.
+
+    One file may hold the vectors of many data files, and there is one HASH file per bucket.
+    file_size: in bytes. Entries of one snapshot are complete: what it does not list is not
+    there.
+    """
 
     bucket: BucketId
     kind: str
@@ -151,9 +156,13 @@ def _check_heads(columns: Mapping[str, Sequence[Any]], subject: str) -> None:
 
 
 def _vectors(ranges: Any) -> tuple[VectorRange, ...]:
+    """Java's type allows a null among the ranges; it says nothing."""
     return tuple(VectorRange(*each) for each in ranges or () if each is not None)
 
 
 def index_file_names(data: bytes, subject: str) -> list[str]:
-    """The files that an index manifest names, in order."""
+    """The files that an index manifest names, in order.
+    Reads names only, of entries of any version and kind: for who must know which files are in
+    use.
+    """
     return list(read_avro(data, _NAMES_SCHEMA, subject)["_FILE_NAME"])

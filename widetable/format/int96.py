@@ -11,6 +11,18 @@ lie in pages exactly as int96 does; then the footer says that they are int96 (`m
 table's own types are never of fixed size, so no other column looks like that: decimals say that they are some.
 
 Pure. Raises ValueError for bytes that are no footer.
+
+Three nanosecond timestamps as they are stored:
+
+    1970-01-01 00:00                    00 00 00 00 00 00 00 00  8c 3d 25 00     day 2440588
+    1970-01-01 00:00 less 1 ns          ff ff 4e 91 94 4e 00 00  8b 3d 25 00     the day before
+    1970-01-02 00:00                    00 00 00 00 00 00 00 00  8d 3d 25 00
+
+The order of values is not that of their bytes, so such columns have no minima and maxima in the
+file (`parquet_layout.statistics_columns`), and as keys they bound no row group.
+
+The steps of a writer: `stored_field` for the schema, `stored_column` for each row group,
+`marked_tail` for the footer, then the seal.
 """
 
 from __future__ import annotations
@@ -50,7 +62,13 @@ def stored_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def leaf_paths(field: pa.Field) -> Iterator[tuple[str, bool]]:
-    """(path of a leaf in Parquet, whether it is an int96) of a stored field."""
+    """(path of a leaf in Parquet, whether it is an int96) of a stored field.
+
+    The paths are those that Arrow's writer makes, by which statistics are asked for:
+
+        m MAP<STRING, ARRAY<TIMESTAMP(9)>>      m.key_value.key                       False
+                                                m.key_value.value.list.element        True
+    """
     for path, kind in _leaves(field.name, field.type):
         yield path, kind == _STORED
 
@@ -99,6 +117,7 @@ def _stored(array: pa.Array) -> pa.Array:
 
 
 def _of_timestamps(array: pa.Array) -> pa.Array:
+    """Floors, so that times before 1970 have a positive part of their day, as Java reads them."""
     days, nanos = np.divmod(fixed_values(array, np.int64), _DAY_NANOS)
     values = np.empty(len(array), _VALUE)
     values["nanos"], values["day"] = nanos, days + _EPOCH_JULIAN_DAY
@@ -110,6 +129,12 @@ def _of_timestamps(array: pa.Array) -> pa.Array:
 def marked_tail(tail: bytes) -> bytes:
     """The end of a file, from its footer on, in which every fixed-size binary of 12 bytes without a logical type is an
     int96.
+
+    Two places name a column's type: the schema, and each of its column chunks. Both are one
+    byte, for the zigzag of a number below 64 takes one, and 7 (fixed) becomes 3 (int96) in
+    place: no length and no position changes. The length of the type stays in the schema;
+    readers of int96 do not ask for it. Leaves are counted as Parquet does, without the groups
+    around them, so that a leaf's number is the number of its column chunk in every row group.
     """
     metadata, marked = read_struct(tail), bytearray(tail)
     leaves = [element for element in metadata[_SCHEMA] if _CHILDREN not in element]

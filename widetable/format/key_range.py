@@ -18,7 +18,11 @@ from widetable.types import DataField
 
 @dataclass(frozen=True)
 class KeyRange:
-    """minima, maxima: of each trimmed key column by itself over the rows of the group."""
+    """minima, maxima: of each trimmed key column by itself over the rows of the group.
+
+    A key outside of a bound is in none of the rows; None bounds nothing. A key inside may still
+    not be there.
+    """
 
     rows: int
     minima: tuple[PlainValue, ...]
@@ -39,7 +43,11 @@ def whole_file_range(
 
 
 def is_bounded(key: DataField, file_schema: TableSchema) -> bool:
-    """Whether a range of the stored values is one of the column's: not of floats (no range holds a NaN)."""
+    """Whether a range of the stored values is one of the column's: not of floats (no range holds a NaN).
+
+    The type must be the same up to NOT NULL: a range of texts or shorter numbers, from before a
+    change of type, is not one of what they become.
+    """
     stored = file_column(key, file_schema)
     if stored is None or key.type.root in FLOATS:
         return False

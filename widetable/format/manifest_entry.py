@@ -24,7 +24,11 @@ Record: TypeAlias = dict[str, Any]
 
 
 class ManifestEntry(NamedTuple):
-    """kind: ADD or DELETE. partition: BinaryRow, arity in front. total_buckets: the partition's."""
+    """kind: ADD or DELETE. partition: BinaryRow, arity in front. total_buckets: the partition's.
+
+    total_buckets goes with every entry, so a partition's number of buckets is that of its
+    files, whatever the option says now (docs/decisions/0035); -1 for dynamic buckets.
+    """
 
     kind: int
     partition: bytes
@@ -56,6 +60,13 @@ def combine(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
     A DELETE without an ADD before it stays: it cancels one in an older manifest. An ADD of what is
     there already raises DamagedError.
+
+        ADD f@0, DELETE f@0, ADD f@5      ->  ADD f@5                     moved to level 5
+        DELETE f@0, ADD f@5               ->  DELETE f@0, ADD f@5         f@0 is in a manifest before
+        DELETE f@0, ADD f@0               ->  DamagedError                as in Paimon
+
+    Files of one name at two levels are two identities. The order of the rest is that in which
+    they came.
     """
     left: dict[Identity, ManifestEntry] = {}
     for entry in entries:

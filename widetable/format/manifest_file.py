@@ -31,6 +31,9 @@ class ManifestFileMeta:
     file_size: exact bytes. partition_stats: of the entries' partitions. Buckets, levels: smallest
     and largest of the entries, None when the writer did not say. min_row_id, max_row_id: kept for
     other writers; ours leave them None.
+
+    Bounds are there to pass a manifest by without reading it: one that they admit may still
+    hold no entry that is looked for.
     """
 
     file_name: str
@@ -109,7 +112,11 @@ def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
 
 
 def read_manifest(data: bytes, subject: str) -> list[ManifestEntry]:
-    """The entries of a manifest, in file order. subject: its path, for messages."""
+    """The entries of a manifest, in file order. subject: its path, for messages.
+
+    All entries become values at once; files that repeat are not combined
+    (`manifest_entry.combine`). The garbage collector is paused meanwhile.
+    """
     with collector_paused():
         return _entries(data, subject)
 

@@ -48,7 +48,13 @@ _NANOS_HOLD: Final = (1 << 63) // 1_000_000 - 86_400_000
 
 
 class OrcDataFile:
-    """A StoredFile; reads the tail when it is made."""
+    """A StoredFile; reads the tail when it is made.
+
+    What happens to a stripe, in this order, and why: `check_streams` before Arrow, which would
+    end the process; Arrow's decoding; then columns of far times from seconds and nanoseconds,
+    and last what `orc_values` mends. Memory: one decoded stripe, of the columns asked for;
+    pieces are slices of it.
+    """
 
     seal: Final = Seal.NONE
 
@@ -65,6 +71,7 @@ class OrcDataFile:
         }
         self._columns: Final = dict(zip(root.names, root.children, strict=True))
         self._arrow_names: Final = {name: str(i) for i, name in enumerate(root.names)}
+        # Decided by the whole file, not by stripe, for the schema says one type for all of it.
         self._far: Final = self._far_columns()
         kinds.update((self._columns[name], orc_tail.LONG) for name in self._far)
         tail = self._tail.retyped(kinds)
@@ -115,6 +122,8 @@ class OrcDataFile:
                 array = self._far_times(footer, array, mending)
             arrays.append(mended_values(array, mending))
         batch = pa.RecordBatch.from_arrays(arrays, names=list(names))
+        # The batch holds what it needs; anything else would stay as long as the caller keeps
+        # the iterator.
         del rows, arrays
         yield from pieces(batch, batch_bytes, budget.rows)
 
@@ -132,7 +141,12 @@ class OrcDataFile:
         return bytes(source.read(count))
 
     def _far_columns(self) -> dict[str, pa.DataType]:
-        """Columns of times that nanoseconds may not hold, and what they are read as."""
+        """Columns of times that nanoseconds may not hold, and what they are read as.
+
+        Only top-level columns: within nested ones Arrow reads nanoseconds, and refuses far
+        times by itself. The unit is microseconds unless the schema has more digits, as
+        microseconds reach 290,000 years.
+        """
         tail, found = self._tail, {}
         for name, index in self._columns.items():
             kind, times = tail.types[index].kind, tail.times[index]
@@ -168,7 +182,11 @@ def _walk(tail: OrcTail, index: int) -> Iterator[int]:
 
 
 class _Retailed(io.RawIOBase):
-    """A file whose tail is another one."""
+    """A file whose tail is another one.
+
+    Arrow reads it like any file: positions before `end` are those of the source, behind it
+    stands the other tail. One position for all, so not for several threads.
+    """
 
     def __init__(self, source: pa.NativeFile, end: int, tail: bytes) -> None:
         """end: where the tail begins."""

@@ -2,6 +2,14 @@
 length is negative or beyond all memory, or where a dictionary has no such entry, and ORC has no checksums.
 
 Raises ValueError. Runs of ORC before version 2 (Hive 0.11) are not looked at.
+
+    encoding        LENGTH            DATA                        held against
+    DIRECT_V2       of each value     not read                    lengths >= 0, in sum below 2 GiB
+    DICTIONARY_V2   of each entry     the entry of each value     also: a length for each entry,
+                                                                  values that name an entry
+
+Arrow's string and list offsets have 32 bits, hence 2 GiB. This costs a decoding of lengths and
+entries, which Arrow does again, and a read of these streams, but none of the texts.
 """
 
 from __future__ import annotations
@@ -21,12 +29,17 @@ _MOST: Final = (1 << 31) - 1
 
 
 def check_streams(tail: OrcTail, footer: StripeFooter, read: Read, types: Iterable[int]) -> None:
-    """types: those that are going to be read."""
+    """types: those that are going to be read.
+
+    Types without lengths (numbers, times, structs) have no such stream and pass. footer: of the
+    stripe. read: (position, count), of the file.
+    """
     for index in types:
         encoding, entries = footer.encodings[index]
         if encoding not in (DIRECT_V2, _DICTIONARY_V2):
             continue
         lengths = numbers_of(tail, footer, read, (index, LENGTH))
+        # Summed as floats: a sum of int64 could wrap around to a small number.
         if np.any(lengths < 0) or lengths.sum(dtype=np.float64) > _MOST:
             raise ValueError(f"lengths in the column {index} that no stripe has")
         if encoding == _DICTIONARY_V2:

@@ -13,6 +13,16 @@
 
 Source: ORC specification v1. A wrong bit in the types ends the process in Arrow, and ORC has no checksums: so the tree
 of types is held against its rules here. Raises ValueError for a tail that is not so, UnsupportedError for codecs.
+
+What is shown to Arrow instead of the file, which stays as it is (`OrcTail.retyped`):
+
+    the file    stripes | metadata footer postscript size
+    shown       stripes | footer' postscript' size            footer': other types and names, the same stripes
+                        ^ end
+
+The new footer is written in chunks that say "plain", so no codec has to compress. Metadata,
+which has statistics of stripes, is left out: Arrow needs none to read rows, and none that is
+damaged is asked.
 """
 
 from __future__ import annotations
@@ -42,7 +52,11 @@ _MAGIC: Final = b"ORC"
 
 @dataclass(frozen=True)
 class OrcType:
-    """A column, or a part of one. children: indices of types."""
+    """A column, or a part of one. children: indices of types.
+
+    Index 0 is the row itself. names: of the fields of a STRUCT, else none. precision, scale: of
+    a DECIMAL, else 0.
+    """
 
     kind: int
     children: tuple[int, ...]
@@ -65,6 +79,9 @@ class Stripe:
 class StripeFooter:
     """zone: the writer's. streams: by (type, kind) where they lie and how long they are. encodings: by type, with the
     entries of its dictionary.
+
+    A stream of (type, DATA) and the like is named by two numbers of the specification; one that
+    a column does not need is not there: without nulls there is no PRESENT stream.
     """
 
     zone: str | None
@@ -77,6 +94,10 @@ class OrcTail:
     """end: where the metadata begins. times: for each type the least and greatest millisecond; None where nobody says.
 
     is_java: written by ORC's Java.
+
+    footer, postscript: as they were, for `retyped` to keep what it does not change. codec: 0
+    for none. block_bytes: what a chunk is at most without its codec. A value; it reads nothing
+    by itself.
     """
 
     end: int
@@ -91,7 +112,11 @@ class OrcTail:
     is_java: bool
 
     def retyped(self, kinds: Mapping[int, int]) -> bytes:
-        """A tail for the same stripes in which some types have another kind, and columns are called 0, 1, 2, ..."""
+        """A tail for the same stripes in which some types have another kind, and columns are called 0, 1, 2, ...
+
+        kinds: by index of a type. The answer stands where `end` is, so all positions of stripes
+        stay right. Statistics and metadata are not in it.
+        """
         types = [
             replace(kind, kind=kinds.get(index, kind.kind)) for index, kind in enumerate(self.types)
         ]
@@ -106,7 +131,11 @@ class OrcTail:
         return footer + postscript + bytes([len(postscript)])
 
     def stripe_footer(self, read: Read, stripe: Stripe) -> StripeFooter:
-        """What a stripe says of itself."""
+        """What a stripe says of itself.
+
+        One read. Raises ValueError for streams that reach into the footer, or another number of
+        encodings than types.
+        """
         data = read(stripe.footer, stripe.footer_bytes)
         found = Message(plain_chunks(data, self.codec, self.block_bytes))
         zones = found.parts(3)
@@ -139,7 +168,12 @@ class OrcTail:
 
 
 def read_tail(read: Read, size: int, subject: str) -> OrcTail:
-    """The tail of a file of so many bytes. read: (position, count). subject: the file's path, for messages."""
+    """The tail of a file of so many bytes. read: (position, count). subject: the file's path, for messages.
+
+    Two reads: the last 16 KiB, which hold the postscript, as its size is one byte, and the footer.
+    Checked before Arrow sees the file: sizes against the file, the tree of types, stripes against
+    the end of the data, and their rows against the total.
+    """
     count = min(size, _TAIL_BYTES)
     tail = read(size - count, count)
     if count <= len(_MAGIC) or tail[-1] >= count:
@@ -205,7 +239,11 @@ def _check_tree(types: Sequence[OrcType]) -> None:
 
 
 def _after(types: Sequence[OrcType], index: int, depth: int) -> int:
-    """The index behind a type and all that is in it."""
+    """The index behind a type and all that is in it.
+
+    Depth-first order is what ORC demands, so a child's index is known beforehand; a cycle or a
+    shared child fails there. Each type is visited once.
+    """
     kind = types[index]
     expected = len(kind.names) if kind.kind == STRUCT else _CHILDREN.get(kind.kind, 0)
     if depth > _MOST_NESTED or len(kind.children) != expected or kind.kind > INSTANT:
@@ -233,6 +271,10 @@ def _stripe(data: bytes, end: int) -> Stripe:
 
 
 def _times(data: bytes) -> tuple[int, int] | None:
+    """Least and greatest millisecond, from the statistics of one type. Fields 3 and 4 (UTC) count
+    where they are, else 1 and 2 (by a clock of the writer's). No value at all: (0, 0), which every
+    unit holds. None: nobody says, so anything may be there.
+    """
     found = Message(data)
     if found.number(1, 1) == 0:
         return 0, 0
@@ -250,7 +292,12 @@ def _times(data: bytes) -> tuple[int, int] | None:
 
 
 def plain_chunks(data: bytes, codec: int, block_bytes: int) -> bytes:
-    """What a footer is without its codec."""
+    """What a footer is without its codec.
+
+    Each chunk gives block_bytes at most, so what is made is bounded by the number of chunks and
+    not by what the bytes claim. Raises ValueError for chunks that end too early or do not
+    decompress.
+    """
     if not codec:
         return data
     out, at = bytearray(), 0

@@ -3,6 +3,11 @@
 In: arrays as Arrow reads them, and the ORC types that they are of (orc_data_file.py says what is wrong with them).
 Out: arrays of the same types, and of times far away. Pure, but for the zone of the process. Raises UnsupportedError for
 times that no unit holds, ValueError for values that are not whole.
+
+How ORC stores a fraction of a second, and what `far_times` makes of it:
+
+    stored          47 = 5 << 3 | 7      10 = 1 << 3 | 2      40 = 5 << 3 | 0
+    nanoseconds     5 * 10**8            1 * 10**3            5
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ _ORC_EPOCH: Final = 1_420_070_400
 class Mending:
     """types, index: the ORC type of the values. zone: in which wall clocks are values: "" for that of the process, None
     for instants. column, path: for messages.
+    One is made per column and stripe; `of` goes down to its parts.
     """
 
     types: Sequence[OrcType]
@@ -47,7 +53,12 @@ class Mending:
 
 
 def mended_values(array: pa.Array, mending: Mending) -> pa.Array:
-    """The same type of array."""
+    """The same type of array.
+
+    Arrays that need nothing come back as they are. Of lists and maps the offsets and nulls are
+    kept, and only the values below are replaced, all of them: those below nulls and outside of a
+    slice too.
+    """
     kind = mending.kind
     if kind == CHAR:
         return pc.utf8_rtrim(array, characters=" ")
@@ -84,6 +95,15 @@ def far_times(
 ) -> pa.Array:
     """Times in microseconds or nanoseconds of what ORC stores of them: seconds since 2015 began in the writer's zone,
     and nanoseconds of the values that are not null, each with the zeros at its end cut off and counted in three bits.
+
+    seconds: of the column read as LONG, null where the value is. The steps:
+
+        + 2015-01-01                    seconds since 1970, in the writer's clock for TIMESTAMP
+        TIMESTAMP                       less the zone's offset at 2015, plus that at the moment: wall clock again
+        before 1970 with milliseconds   less one second, as Java rounded the other way
+        * units + fraction              checked by dividing again: what wrapped around is refused
+
+    Raises UnsupportedError for a fraction or time that the unit does not hold.
     """
     subject = f"column {mending.column!r} of {mending.path}"
     valid = seconds.is_valid().to_numpy(zero_copy_only=False)
@@ -111,6 +131,7 @@ def far_times(
 
 
 def _with_values(array: pa.Array, kind: pa.DataType, values: npt.NDArray[np.int64]) -> pa.Array:
+    """The array's nulls with other values. values: one per row, anything where it is null."""
     bits = None
     if array.null_count:
         valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -121,7 +142,11 @@ def _with_values(array: pa.Array, kind: pa.DataType, values: npt.NDArray[np.int6
 
 
 def _wall_clock(array: pa.Array, mending: Mending) -> pa.Array:
-    """What clocks in the zone show at these instants."""
+    """What clocks in the zone show at these instants.
+
+    Of a summer day in Berlin 08:00 UTC becomes 10:00, which is then called UTC: the value that
+    Paimon's Java wrote. The values are shifted, the type stays.
+    """
     if mending.zone == "UTC":
         return array
     per_second = {"us": 10**6, "ns": 10**9}[array.type.unit]

@@ -1,6 +1,11 @@
 """A Parquet data file as a stored file (stored_file.py): row groups, the footer's seal, int96.
 
 Source: format.md section 7. Raises as `stored_file` says.
+
+The order of the first steps matters: the seal before Arrow parses the footer (it may end the
+process), counts and names before any column is looked for, and the unit of int96 last, as it
+takes the file's columns to choose it. The footer is read twice, by `seal_of` and by Arrow;
+where int96 is there the file is opened again with the footer that was parsed.
 """
 
 from __future__ import annotations
@@ -30,7 +35,11 @@ _PROBED_ROWS: Final = 256
 
 
 class ParquetDataFile:
-    """A StoredFile; reads the footer only when it is made."""
+    """A StoredFile; reads the footer only when it is made.
+
+    Pages have checksums where the writer made them, and these are verified. pre_buffer is off:
+    a far source reads ahead by `expect`, and a near one needs no second buffer.
+    """
 
     def __init__(self, file: FileToOpen) -> None:
         self._file = file
@@ -74,6 +83,7 @@ class ParquetDataFile:
         *,
         use_threads: bool,
     ) -> Iterator[pa.RecordBatch]:
+        # For the whole group: pyarrow's iterator takes the number once.
         rows = min(budget.rows, self._rows_at_once(group, names, batch_bytes))
         found = self._parquet.iter_batches(
             rows, row_groups=[group], columns=names, use_threads=use_threads
@@ -104,7 +114,11 @@ class ParquetDataFile:
         )
 
     def _rows_at_once(self, group: int, names: Sequence[str], batch_bytes: int) -> int:
-        """By what the footer says of a row group, and by its first rows where it does not say."""
+        """By what the footer says of a row group, and by its first rows where it does not say.
+
+        Columns whose size the footer hides are probed: their first 256 rows are decoded, for
+        nothing else tells how wide texts behind a dictionary are.
+        """
         metadata = self._parquet.metadata
         size = group_bytes(metadata, group, self._leaves_in(names), batch_bytes)
         width = size.bytes / max(metadata.row_group(group).num_rows, 1)
@@ -116,6 +130,7 @@ class ParquetDataFile:
         return rows_within(batch_bytes, width)
 
     def _leaves_in(self, names: Sequence[str]) -> tuple[Leaf, ...]:
+        """Kept by the names: a scan asks for the same columns in every row group."""
         names = tuple(names)
         if names not in self._leaves:
             self._leaves[names] = leaves_of(self._parquet.schema, frozenset(names))
@@ -135,7 +150,11 @@ class ParquetDataFile:
 
 
 class _WideTimes:
-    """Columns of int96 that another client wrote, whose times may lie outside of what int64 nanoseconds hold."""
+    """Columns of int96 that another client wrote, whose times may lie outside of what int64 nanoseconds hold.
+
+    Years of 64-bit nanoseconds end in 1677 and 2262, and Arrow wraps around without a word. So
+    the same rows are read once more in microseconds, and cast to nanoseconds with a check.
+    """
 
     def __init__(self, parquet: pq.ParquetFile, names: Sequence[str]) -> None:
         """parquet: the file, with int96 read as microseconds."""

@@ -27,7 +27,12 @@ def row_group_key_ranges(
     file_schema: TableSchema,
     path: str,
 ) -> list[KeyRange]:
-    """One range per row group, in file order. keys: the trimmed key of the current schema."""
+    """One range per row group, in file order. keys: the trimmed key of the current schema.
+
+    Each key column is bounded by itself, not the key as a whole: with two key columns the range
+    is a box, which also holds keys that the group cannot have. Nothing but the footer in memory
+    is asked.
+    """
     metadata = parquet.metadata
     if metadata.num_row_groups == 1:
         return [whole_file_range(meta, keys, file_schema, path)]
@@ -46,7 +51,11 @@ def row_group_key_ranges(
 
 
 def _leaf(parquet: pq.ParquetFile, key: DataField, file_schema: TableSchema) -> int | None:
-    """The Parquet column whose statistics bound the key column; None where they might not."""
+    """The Parquet column whose statistics bound the key column; None where they might not.
+
+    The type in the file must be the column's own: a bound of another type, such as an INT in a
+    column that is BIGINT by now, would be compared as what it is not.
+    """
     stored = file_column(key, file_schema)
     if stored is None or not is_bounded(key, file_schema):
         return None

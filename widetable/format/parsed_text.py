@@ -16,6 +16,10 @@ Blanks around what is no text or bytes do not count.
 
 In: a column of texts, and the type; out: the type's Arrow column, null where the text is. Raises InvalidError with the
 first text that is no value of the type.
+
+    DECIMAL(5, 2)      "1.50", " 2 "  1.50, 2.00;  "1.000"  1.00;  "1.005", "1e3"  refused
+    TIMESTAMP(3)       "2024-02-29 10:30"  2024-02-29 10:30:00.000
+    TIMESTAMP_LTZ(3)   "2024-02-29 10:30:00+01:00"  2024-02-29 09:30:00.000 UTC
 """
 
 from __future__ import annotations
@@ -72,6 +76,9 @@ def parsed_texts(texts: pa.Array, kind: DataType) -> pa.Array:
 def first_refused(values: Any, take: Callable[[Any], object]) -> int:
     """The place of the first value that `take` raises ValueError, InvalidError or an ArrowException for, of values that
     it raises one for. values: an Arrow column or a list.
+
+    By halves, as `take` tells only that a part has such a value; no more values are taken again than
+    there are. Whatever lies before `low` is taken, and the first refused one lies before `high`.
     """
     low, high = 0, len(values)
     while high - low > 1:
@@ -171,7 +178,11 @@ def _timestamps(texts: pa.Array, kind: DataType) -> pa.Array:
 
 
 class _Parts:
-    """Texts cut into numbers by the named groups of a pattern: int64, 0 where a text is null or has no such part."""
+    """Texts cut into numbers by the named groups of a pattern: int64, 0 where a text is null or has no such part.
+
+    Null texts keep a place, with zeros, in all columns, so that numbers can be computed without
+    a mask; `check` passes over them, and `column` makes them null again.
+    """
 
     def __init__(self, texts: pa.Array, pattern: str) -> None:
         found = pc.extract_regex(texts, pattern)

@@ -14,6 +14,10 @@ manifest entry; out: (column, text) pairs for `paths.TablePaths.bucket_dir`, whi
 Bytes of a text that are no UTF-8 become U+FFFD, as in Java. Raises UnsupportedError for the other types, whose text
 depends on the Java version or the session's time zone, and for years that have no four digits where the text is one of
 partition.legacy-name=false: Java cuts them off.
+
+    TIMESTAMP(3)    2024-02-29T10:30           2024-02-29 10:30:00.000       legacy, not legacy
+                    2024-02-29T10:30:00.123    2024-02-29 10:30:00.123
+    TIMESTAMP(6)    2024-02-29T10:30:00.120    2024-02-29 10:30:00.120000
 """
 
 from __future__ import annotations

@@ -35,7 +35,11 @@ TEXTS: Final = ("CHAR", "VARCHAR")
 
 
 def row_order(types: Sequence[DataType]) -> RowOrder:
-    """What rows of these types sort by: tuples that Python compares."""
+    """What rows of these types sort by: tuples that Python compares.
+
+    Of rows (INT, DOUBLE), sorted by it: (None, 1.0), (1, None), (1, -0.0), (1, 0.0), (1, nan).
+    Python's own order of floats would put -0.0 and 0.0 together, and have no place for NaN.
+    """
     keys = tuple(map(value_order, types))
     return lambda row: tuple(key(value) for key, value in zip(keys, row, strict=True))
 
@@ -54,7 +58,11 @@ def _float_key(value: Any) -> tuple[Any, ...]:
 
 
 def plain_column(values: Sequence[PlainValue], kind: DataType) -> pa.Array:
-    """The values as a column of the type."""
+    """The values as a column of the type.
+
+    Through the type's storage, as Arrow would refuse a far date or a text that is no UTF-8.
+    Raises InvalidError for values that the type cannot hold.
+    """
     target = arrow_type(kind)
     try:
         if kind.root == "DECIMAL":

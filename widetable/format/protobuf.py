@@ -8,6 +8,9 @@
 
 Source: the encoding as Protocol Buffers document it. Values of types 1, 2 and 5 are bytes, of type 0 unsigned integers.
 Pure. Raises ValueError for bytes that are no message.
+
+    [(1, 300), (3, b"ab")]   <->   08 ac 02  1a 02 61 62
+    zigzag of 0, 1, 2, 3, 4   =    0, -1, 1, -2, 2
 """
 
 from __future__ import annotations
@@ -84,7 +87,11 @@ def zigzag(value: int) -> int:
 
 
 class Message:
-    """A parsed message, asked field by field; a field of the wrong wire type is a ValueError."""
+    """A parsed message, asked field by field; a field of the wrong wire type is a ValueError.
+
+    Of a field that comes several times the last counts, as the encoding says. Each question
+    walks over all fields: messages are short, or asked once.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.fields: Final = message_fields(data)

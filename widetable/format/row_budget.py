@@ -2,6 +2,10 @@
 given number of bytes. One rule, because rows may be a few bytes wide or a hundred megabytes.
 
 Pure. Raises nothing.
+
+    rows_within(1 MiB, 100)           10,485 rows
+    rows_within(1 MiB, 5,000,000)     1: a row is never divided, so a budget may be passed by one row
+    RowBudget(1 MiB, first_rows=16)   16, 256, 4,096, 65,536 rows, as long as they prove narrow
 """
 
 from __future__ import annotations
@@ -51,6 +55,9 @@ class RowBudget:
     """The same where the width is learned on the way: the widest batch so far counts.
 
     first_rows: until something is known; from piece to piece it may grow by a factor at most, up to most_rows.
+
+    One for each stream of rows, and kept over its whole length: a width once seen is not
+    forgotten, so wide rows that come again are not read by thousands. Not thread-safe.
     """
 
     def __init__(

@@ -4,6 +4,15 @@ In: the metadata of a file and the leaves that will be read. Out: a bound where 
 hide their size: nulls take no room in a file, and texts behind a dictionary or a common prefix little, for each is
 stored once and decoded as often as it is used. No text is longer than all that its column stores; our own files note
 what their row groups take. Pure. Raises nothing.
+
+1,000 rows of a BIGINT and of a text of 100 bytes that is always the same, in 9,343 and 358
+bytes:
+
+    enough_bytes 1 GiB    372,000 bytes, nothing hidden: 9,000 + 5,000 + 358 * 1,000
+    enough_bytes 1 KiB    14,000 bytes, and the text is hidden: its rows may take 0 to 358 bytes each
+
+The bound is coarse on purpose: no text is longer than all that the column stores. Where even
+that stays below what the caller can take, nothing has to be probed.
 """
 
 from __future__ import annotations
@@ -49,7 +58,11 @@ class GroupBytes(NamedTuple):
 
 
 def leaves_of(schema: pq.ParquetSchema, columns: Collection[str]) -> tuple[Leaf, ...]:
-    """The leaves in these top-level columns."""
+    """The leaves in these top-level columns.
+
+    columns: names of top-level columns; a leaf is given to the shortest of them that its path
+    begins with. Structs, lists and maps have several leaves.
+    """
     found = []
     for number in range(len(schema)):
         leaf = schema.column(number)
@@ -64,7 +77,12 @@ def leaves_of(schema: pq.ParquetSchema, columns: Collection[str]) -> tuple[Leaf,
 def group_bytes(
     metadata: pq.FileMetaData, group: int, leaves: Sequence[Leaf], enough_bytes: int
 ) -> GroupBytes:
-    """Of one row group, as far as these leaves are read. enough_bytes: nothing that stays below is hidden."""
+    """Of one row group, as far as these leaves are read. enough_bytes: nothing that stays below is hidden.
+
+    The note of our own files is the size of the largest group with all its columns, so it
+    bounds any other. hidden: columns whose first rows should be looked at, each once; their
+    texts are not in `bytes`.
+    """
     noted = _noted_bytes(metadata)
     if noted is not None and noted <= enough_bytes:
         return GroupBytes(noted, ())
@@ -86,5 +104,6 @@ def group_bytes(
 
 
 def _noted_bytes(metadata: pq.FileMetaData) -> int | None:
+    """A note of another form is no note: other clients may copy metadata that they do not know."""
     noted = (metadata.metadata or {}).get(_GROUP_BYTES, b"")
     return int(noted) if noted.isdigit() and len(noted) < _DIGITS else None

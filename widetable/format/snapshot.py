@@ -41,6 +41,12 @@ class Snapshot:
     times: epoch millis.
     properties: string to string, empty when the file has none. extra: JSON keys unknown to this
     version.
+
+    The delta alone is what this commit changed; readers of changes without a changelog need only that.
+    commit_user, commit_identifier: whose commit it was, by which one that comes again is known
+    (docs/decisions/0015). Names of lists are without a directory. watermark: epoch millis.
+    commit_kind: APPEND adds files, COMPACT replaces some by others that say the same, OVERWRITE
+    replaces what is there, ANALYZE changes no file.
     """
 
     id: int
@@ -98,6 +104,7 @@ class Tag:
 
     create_time: (year, month, day, hour, minute, second, nanos), local. Both are None without a
     time to live.
+    The snapshot is written whole, so the tag outlives the snapshot's own file.
     """
 
     snapshot: Snapshot
@@ -137,6 +144,7 @@ class Tag:
             return None
 
     def to_json(self) -> str:
+        """The text of a tag file: the snapshot's keys, then the tag's."""
         body = _snapshot_body(self.snapshot)
         if self.create_time is not None:
             body["tagCreateTime"] = list(self.create_time)

@@ -28,6 +28,7 @@ from widetable.types import DataField
 class FileToOpen:
     """source: of the size that `meta` says. wanted: columns of the table. schema: the one that the file was written
     with.
+    The opener may keep the source, and moves its position; it never closes it.
     """
 
     source: pa.NativeFile

@@ -8,6 +8,9 @@
 Source: Apache Thrift, "Thrift Compact protocol encoding". In: bytes; out: structs as dictionaries from field number to
 value, lists, and numbers with their position; binaries, doubles and booleans as None: nobody asks for them. Raises
 ValueError for bytes that end too early or have an unknown type.
+
+    15 0e  18 02 41 42  00     ->    {1: Number(position=1, value=7), 2: None}
+    field 1, i32 7; field 2, the binary "AB"; end
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ those of Python's zoneinfo, not of Arrow, which has no summer time after 2037. A
 occur, and where the offset changes within one, the second is sought: no zone has two changes within a day. Beyond the
 years that Python has, the rules of 400 years earlier hold, for the calendar repeats itself then.
 Raises UnsupportedError for a zone that this machine does not know.
+
+Berlin, when summer time begins: 2024-03-31 00:59:59 UTC is 3,600 seconds ahead, 01:00:00 is
+7,200; and so is the 1st of July 2424. Two lookups per day that occurs, some 17 more on a day
+of change, none per value.
 """
 
 from __future__ import annotations

@@ -10,6 +10,13 @@ available while they are asked must not be taken by some of them. A job that has
 in its first table, whatever its checkpoint. Progress is a consumer with the job's name: it stands where the changes
 after the last batch begin that is surely done. Which revision of the tables counts is taken once (0046).
 
+Barrier 0 is the offset of a query that has read nothing.
+
+Two queries of one job, or one query and what is left of it after a kill, at the same decision:
+
+    A  choices at 20: 30 .. 70, takes 40      publishes 20 -> 40
+    B  choices at 20: 30 .. 90, takes 80                         publish fails, reads 40, goes by it
+
 Source: rules R8, R9, R12, R19 and R20 of docs/consistency.md. Raises NotFoundError for barriers that have expired,
 InvalidError for sources under different barriers, and what reading a table raises.
 """
@@ -46,6 +53,9 @@ from widetable.read.stream_plan import Piece
 class AlignedSource:
     """Of one job. sources: all tables that it reads, `table` among them. lead: the first one that it writes into.
     revision: the last one of that; what was read before another one does not go on here. Not thread-safe.
+
+    One is made for each source of a running query, in the process that plans; its readers are
+    picklable and go to tasks. It holds nothing open. columns: None for all; they stay as they are.
     """
 
     def __init__(
@@ -64,6 +74,9 @@ class AlignedSource:
         self._source = change_source(table, columns)
         intervals = {one.path: one.schema.typed_options.get(BARRIER_INTERVAL) for one in sources}
         self._interval = one_interval("sources", intervals)
+        # Taken once: all that this query looks at goes by the revisions that were active when it
+        # started. A later one is noticed by `decided`, and ends the query, instead of being half
+        # followed.
         self._active = active_revision(table)
         self.revision: Final = barrier_views(lead, self._active).newest().revision
         self._plans = BarrierPlans(lead._file_io, lead._paths, job, self.revision)
@@ -76,7 +89,12 @@ class AlignedSource:
         return self._source.identity
 
     def planned(self, barrier: int) -> int | None:
-        """What is known to come after a barrier; 0: at the beginning of a query."""
+        """What is known to come after a barrier; 0: at the beginning of a query.
+
+        None where no plan says it yet. At the beginning of a new job it records the consumer of
+        this source: whoever decided has recorded its own only, and the rows that the batch
+        begins with must not expire meanwhile.
+        """
         return behind_expiry(self._tables, lambda: self._planned(barrier))
 
     def _planned(self, barrier: int) -> int | None:
@@ -89,6 +107,9 @@ class AlignedSource:
     def decided(self, barrier: int, newest: int | None) -> int | None:
         """What comes after a barrier from now on, newest at most; None where the sources have none in common. Raises
         ConflictError behind a revision that has begun since.
+
+        The newest revision is asked for here, active or not: the lead may have gone back already
+        while the others have not, and a plan that is made now would be of neither.
         """
         if newest_revision(self._lead) != self.revision:
             raise revised(self.job, self.revision)
@@ -101,6 +122,8 @@ class AlignedSource:
         chosen = next_barrier(found, self._interval, is_first=start == 0)
         if chosen is None or (start == 0 and not self._has_rows(chosen)):
             return None
+        # Kept first, published then: a kill in between leaves a consumer too many, the other way
+        # round it would leave a plan whose rows may expire before the query comes back.
         if start == 0:
             self._keep(chosen)
         decided = self._plans.decide(start, chosen)
@@ -116,12 +139,19 @@ class AlignedSource:
     def reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
         """Readers of what lies between two barriers. What one list has comes in this order; no two lists of the same
         batch share a key, unless they are of the same bucket.
+
+        after: 0 for the first batch of a query. A job without records begins with all rows as of
+        `barrier`, one list for each split; else with changes, one list for each bucket,
+        snapshots ascending. A first batch that comes again is told from the plan that led to
+        `barrier`: by now the job may have records, so they do not say it.
         """
         if after == barrier:
             return []
         return behind_expiry(self._tables, lambda: self._reads(after, barrier))
 
     def _reads(self, after: int, barrier: int) -> list[list[StreamRead]]:
+        # The plan's own start counts, not 0: where a job had records its first batch went on
+        # behind those.
         start = after or self._plans.before(barrier)
         if start is None:
             raise NotFoundError(
@@ -145,6 +175,8 @@ class AlignedSource:
         """All up to a barrier is done with, and the changes after it are yet to be read."""
         if barrier:
             changes = partial(barrier_changes, self._table, self._active)
+            # Looked up before it is written: most calls find the same snapshot, which costs no
+            # file then. That also leaves the time of the consumer's last progress as it is.
             needed = behind_expiry(self._tables, lambda: changes().first_needed(barrier))
             if needed != self._consumers.next_snapshot(self.job):
                 self._consumers.record(self.job, needed)
@@ -162,6 +194,10 @@ class AlignedSource:
     def _start(self, barrier: int) -> int:
         """Where a query is, whose records say it at its beginning. Each source that these are made of has a consumer
         since before they were written; of another one they lack all rows.
+
+            offset 0, no records          0: begins with the rows
+            offset 0, records up to 40    40: goes on with changes, though the checkpoint is new
+            offset 40                     40: what a checkpoint says counts, the commit checks it (R10)
         """
         start = barrier or self._records
         if start and not barrier and self._consumers.next_snapshot(self.job) is None:
@@ -194,7 +230,11 @@ class AlignedSource:
         return False
 
     def _keep(self, barrier: int) -> None:
-        """What a new job begins with."""
+        """What a new job begins with.
+
+        Its consumer keeps the snapshots of the rows as of the barrier, and of all changes after
+        it.
+        """
         views = barrier_views(self._table, self._active)
         changes = barrier_changes(self._table, self._active)
         self._consumers.record(self.job, first_kept_for(changes, views, barrier))

@@ -1,7 +1,15 @@
 """Gives a table its next schema; data files are not touched.
 
-Two callers at once: both changes are made. Raises InvalidError, UnsupportedError for a change that the table cannot
-take, what reading schemas raises, StorageError.
+Two callers at once: both changes are made. Each goes by the schema that it found, and publishes
+the next id exclusively; who finds it taken starts over with the winner's schema, so a change
+that does not fit to that any more is refused:
+
+    A  reads 4, adds x      publishes 5
+    B  reads 4, drops y                    5 is taken: reads 5, drops y     publishes 6
+
+Nothing is locked, and who has the table open sees the new schema at its next look. Raises
+InvalidError, UnsupportedError for a change that the table cannot take, what reading schemas
+raises, StorageError.
 """
 
 from __future__ import annotations
@@ -24,7 +32,13 @@ _OF_CHANGELOGS: Final = frozenset(
 
 
 def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSchema:
-    """Publish the changed schema; all changes are one step."""
+    """Publish the changed schema; all changes are one step.
+
+    What is returned is what was published, the newest schema at that moment. Whether the table
+    can have its changelog is asked only where this change decides it: a table that another
+    client made, and that could not have one, may still be altered in what has nothing to do with
+    it.
+    """
     store = SchemaStore(file_io, paths)
     while True:
         old = store.latest()
@@ -36,7 +50,12 @@ def alter(file_io: FileIO, paths: TablePaths, change: SchemaChange) -> TableSche
 
 
 def rescaled(store: SchemaStore, buckets: int) -> TableSchema:
-    """Publish the schema with another number of buckets, if it is another one. Whoever does so sees to the files."""
+    """Publish the schema with another number of buckets, if it is another one. Whoever does so sees to the files.
+
+    The option is immutable for `alter`; here it is allowed by name. Partitions keep the number
+    that they were made with, which their manifest entries say (`total_buckets`), until their
+    rows are moved.
+    """
     while True:
         old, options = store.latest(), {opt.BUCKET.key: str(buckets)}
         if old.num_buckets == buckets:

@@ -4,6 +4,13 @@
     keys      3  7 | 5                          A | B
     places    1  0   -1   1  2                  which of `keys` each given one is
 
+One sort does it all: by (number of the bucket, key), where those of no bucket have -1 and come
+first, to be cut off. Groups of equal lanes are the keys, changes of the number are the buckets.
+Of the keys above, with two buckets:
+
+    numbers  1 1 1 0        of 7 3 7 5, the null left out         order     5 | 3 7 7
+    keys     5 3 7          starts 0 1 3                          places    2 1 -1 2 0
+
 In: key rows (lookup_keys), whole keys or leading columns with all of the bucket key. Out: values, see AskedKeys. Pure,
 but for `buckets_in`. Raises what bucket ids raise.
 """
@@ -32,6 +39,11 @@ BucketsIn: TypeAlias = Callable[[bytes, pa.RecordBatch], Numbers | None]
 class AskedKeys(NamedTuple):
     """keys: key batch (lsm.file_rows) of each bucket, one after the other. buckets[i] has keys starts[i] :
     starts[i + 1]. places int64[n]: of each given key, -1 for one that no row can have.
+
+    No row can have a key with a null; where `buckets_in` says it, nor one of a partition or
+    bucket that the snapshot does not have. Keys of a bucket ascend and are distinct, as
+    `BucketRows.find` wants them; the partition columns are left out, for they are the bucket's.
+    starts has one entry more than buckets, 0 alone where nothing is asked.
     """
 
     keys: pa.RecordBatch
@@ -50,7 +62,12 @@ class _Bucketed(NamedTuple):
 def asked_keys(
     given: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None = None
 ) -> AskedKeys:
-    """buckets_in: where the table's own number of buckets does not say it (bucket_choice)."""
+    """buckets_in: where the table's own number of buckets does not say it (bucket_choice).
+
+    given: columns of the table's types in any order, partition columns among them; those that
+    are missing at the end of the key make prefixes, which the bucket key must not reach beyond
+    (`lookup_keys.prefix_rows` sees to it).
+    """
     numbers = _without_nulls(given)
     rows = given if len(numbers) == given.num_rows else given.take(pa.array(numbers))
     bucketed = _bucketed(rows, schema, buckets_in)
@@ -62,10 +79,12 @@ def asked_keys(
     starts = group_starts(lanes, order)
     firsts = order[starts[:-1]]
     which = np.arange(len(firsts))
+    # Most calls ask for each key once: nothing to repeat then.
     if len(firsts) < len(order):
         which = which.repeat(np.diff(starts))
     places = np.full(given.num_rows, -1, np.int64)
     places[numbers[order]] = which
+    # Where the bucket changes along the keys; none without a key, so that starts is [0] then.
     held = bucketed.numbers[firsts]
     cuts = np.append(0, (held[1:] != held[:-1]).nonzero()[0] + 1) if len(held) else firsts
     return AskedKeys(
@@ -86,6 +105,9 @@ def _without_nulls(given: pa.RecordBatch) -> Numbers:
 
 
 def _bucketed(rows: pa.RecordBatch, schema: TableSchema, buckets_in: BucketsIn | None) -> _Bucketed:
+    # Each way numbers buckets across partitions: partition * MOST_BUCKETS + bucket. That orders
+    # keys by partition as it comes in this batch, then by bucket; the numbers mean nothing
+    # outside of this call.
     if buckets_in is None:
         numbers = bucket_numbers(rows, schema)
         return _Bucketed(numbers, lambda row: bucket_of(rows, row, numbers, schema))

@@ -17,7 +17,11 @@ from widetable.write.partition_rows import partition_of
 
 
 def asked_partitions(table: OpenTable, partitions: Any, instead: str) -> frozenset[bytes]:
-    """As BinaryRow bytes. partitions: in any form that `lookup` takes keys in. instead: of it, for tables without."""
+    """As BinaryRow bytes. partitions: in any form that `lookup` takes keys in. instead: of it, for tables without.
+
+    Each once, whatever was given twice; empty for no rows. Nothing says whether the table has
+    them: a partition that is not there is as good as an empty one.
+    """
     schema = table.schema
     if not schema.partition_keys:
         raise InvalidError(
@@ -32,7 +36,14 @@ def asked_partitions(table: OpenTable, partitions: Any, instead: str) -> frozens
 
 
 def partition_words(partition: bytes, schema: TableSchema) -> list[str] | None:
-    """A partition as the command line takes it; None for values that have no such words."""
+    """A partition as the command line takes it; None for values that have no such words.
+
+        a DATE, a BOOLEAN            --partition d=2026-01-31 --partition b=true    (four words)
+        a TIMESTAMP                  --partition "d=2026-01-31 01:02:03"            (two)
+        a DECIMAL, a TIME, a null    None
+
+    `cli.key_words` reads them back as the same value.
+    """
     types = [schema.field(name).type for name in schema.partition_keys]
     words: list[str] = []
     for name, kind, plain in zip(

@@ -7,7 +7,22 @@
 
 A changelog of `lookup` emits rows at level >= 1, one of `full-compaction` of rows at the bottom level. These rows
 are what is folded: where nothing waits in level 0 they are the rows of the table, and elsewhere what readers of changes
-have seen so far. Source: semantics.md section 9; format.md sections 3, 4, 9 and 10; laws 3 and 5 of the design.
+have seen so far.
+
+    start                              audited              the changelog is folded onto
+    None, snapshot 1 is there          every snapshot       the empty table
+    None, 5 is the oldest              5, then 6 and on     the rows of 5
+    7, or a tag of it                  7, then 8 and on     the rows of 7
+    0                                  as None, where snapshot 1 is there; else NotFoundError
+
+One read lease, on the start or the oldest kept snapshot, keeps all of them for the whole audit:
+what is missing then is a finding, and not an expiry that was faster. A tag may lie before the
+oldest snapshot by one at most, so that its changes go on with that one.
+
+Every data and changelog file is read once for `file_audit`, and again for `changelog_audit` as
+that says. Nothing is written but the lease.
+
+Source: semantics.md section 9; format.md sections 3, 4, 9 and 10; laws 3 and 5 of the design.
 Raises NotFoundError for a start that is not there or that expired meanwhile, InvalidError for one that is none,
 UnsupportedError for a table of which no law is known, DamagedError for snapshots and manifests that cannot be read,
 StorageError.
@@ -40,6 +55,7 @@ from widetable.operations.tags import TagStore
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
+# Rows that may be read to fold whole buckets (`changelog_audit`), by default.
 FOLDED_ROWS: Final = 50_000_000
 _NO_LAW: Final[Mapping[str, str]] = {
     "none": "changelog laws: the table keeps no changelog (changelog-producer=none)",
@@ -68,6 +84,8 @@ def audit_table(
 
 
 class _Audit:
+    """One run over one table. `live_files` without counts: an audit counts rows by itself, and has a finding of it."""
+
     def __init__(
         self,
         table: TableState,
@@ -94,6 +112,7 @@ class _Audit:
             ids = self._left(ids)
         first = self._first(start, ids)
         start_id = 0 if first is None else first.id
+        # From here on nothing of it expires. All snapshots are loaded at once: they are small.
         with held(self._table, max(start_id, ids[0])):
             load = self._committer.snapshots.load
             later = [load(id) for id in ids if id > start_id]
@@ -143,6 +162,8 @@ class _Audit:
             assert first is not None
             one.look_at(entry, first.id, is_changelog=False)
         for snapshot in later:
+            # With the files that only changed their level: `FileAudit` knows them by name, and
+            # reads none twice.
             added = [e for e in live_files.delta_entries(snapshot) if e.kind == ADD]
             emitted = live_files.changelog_entries(snapshot)
             for entry in (*added, *emitted):
@@ -167,7 +188,13 @@ class _Audit:
     def _since_producer(
         self, first: Snapshot | None, later: Sequence[Snapshot]
     ) -> tuple[Snapshot | None, Sequence[Snapshot]]:
-        """The same, from the last snapshot on that was made with another changelog producer."""
+        """The same, from the last snapshot on that was made with another changelog producer.
+
+            first none, later 1 (input) 2 (input) 3 (lookup) 4 (lookup)    first 2, later 3 4
+
+        What another producer emitted folds by other rules; its last snapshot is a state like any
+        other.
+        """
 
         def producer(schema: TableSchema) -> str:
             return schema.typed_options.get(opt.CHANGELOG_PRODUCER)

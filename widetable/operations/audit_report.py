@@ -1,6 +1,13 @@
 """What an audit has found: how much was checked of each law, and what breaks one.
 
 Values, and `Findings`, which collects them. Raises nothing.
+
+    law        "chain": 7 looked at, 3 break it, of which at most `per_law` are kept as findings
+    checks     {"chain": 7}     laws that nothing was looked at for are left out
+    found      {"chain": 3}     laws that hold are left out, so an empty one means that all is well
+    skipped    what an audit passed over, once for each reason; it makes the report no less `ok`
+
+Laws are sorted as in LAWS, findings of one law as they came.
 """
 
 from __future__ import annotations
@@ -115,7 +122,11 @@ class Findings:
         return self._found[law] < self._per_law
 
     def wanted(self, law: str) -> int:
-        """How many more findings of this law would be kept."""
+        """How many more findings of this law would be kept.
+
+        Who finds many asks first: texts of rows are dear, and `count` takes those that nobody
+        would see.
+        """
         return max(self._per_law - self._found[law], 0)
 
     def count(self, law: str, more: int) -> None:
@@ -124,7 +135,10 @@ class Findings:
             self._found[law] += more
 
     def skip(self, reason: str) -> None:
-        """Something was not checked."""
+        """Something was not checked.
+
+        A reason that was given before is not noted again, so it should not name one file of many.
+        """
         self._skipped[reason] = None
 
     def report(

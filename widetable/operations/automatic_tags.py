@@ -5,6 +5,15 @@ by each expiry before it removes snapshots; a snapshot that expired before is pa
 (`TagAutoCreation`), whose writers go on where this ends. Several at once do no harm: who comes second finds the tag. A
 full disk keeps no snapshot from expiry but those from the one on that waits. Raises what reading snapshots and tags
 raises.
+
+Of a table with daily tags, without a delay, whose newest automatic tag is that of the 3rd:
+
+    snapshot    40             41             42             43
+    time        4th, 23:50     5th, 00:10     5th, 09:00     7th, 01:00
+    tag         -              20260104       -              20260106      (completing: 20260105)
+
+A period is over when the first snapshot after it comes, and that snapshot is its tag: it has all
+that the period has brought, and a little more.
 """
 
 from __future__ import annotations
@@ -43,6 +52,7 @@ class _AutomaticTags:
     def run(self) -> int | None:
         """In order of the snapshots."""
         there = self._there()
+        # By period, not by snapshot: the tag of the latest period says how far the tags have come.
         newest, after_id = max(there, default=(None, 0))
         if not self._has_reached(newest):
             return None
@@ -53,6 +63,8 @@ class _AutomaticTags:
                 if start is not None and self._keep(self._rule.name(start), snapshot):
                     newest = start
             except StorageError as refusal:
+                # No later one either: tags come in the order of snapshots, or `newest` would
+                # pass this one over for good.
                 _log.warning("%s: snapshot %d has yet no tag: %s", self._root, snapshot.id, refusal)
                 return snapshot.id
         self._let_go()
@@ -94,6 +106,7 @@ class _AutomaticTags:
         return True
 
     def _let_go(self) -> None:
+        """Automatic tags only, those of the oldest periods; what only they kept is left to expiry and orphans."""
         most = self._rule.most
         if most is None:
             return

@@ -3,6 +3,12 @@
 In: live entries, snapshots from the newest back to the last compaction, consumers, the lease. Out: values and verdicts.
 What a writer says of a table that nobody compacts is the same verdict, of less that it knows (`unattended`). Raises
 what reading snapshots, consumers and leases raises.
+
+    is_slow          more than 5 times the trigger of level-0 files in one bucket
+    is_stuck         the oldest of them waits for more than a minute
+    is_untended      write-only, a bucket has been due for an hour, and nobody has the lease
+    unattended_by    a changelog waits for a maintainer (`unattended`)
+    is_far_behind    a consumer is 10 times as far behind as the snapshots that expiry keeps
 """
 
 from __future__ import annotations
@@ -48,7 +54,10 @@ class Backlog:
 
 @dataclass(frozen=True)
 class ConsumerLag:
-    """next_snapshot_id: the first that is not read. behind: how many there are from it on."""
+    """next_snapshot_id: the first that is not read. behind: how many there are from it on.
+
+    Counted by ids: 0 for one that has read all, also for one that is ahead (the table went back).
+    """
 
     next_snapshot_id: int
     behind: int
@@ -82,7 +91,17 @@ class SinceCompaction(NamedTuple):
 def since_compaction(
     committer: Committer, latest: Snapshot | None, earliest_id: int | None
 ) -> SinceCompaction:
-    """By the snapshots that are kept."""
+    """By the snapshots that are kept.
+
+    Reads them one by one from the newest back, so it costs as many small reads as there are
+    commits since the last compaction; none where that is the newest.
+
+        5 APPEND (t=50)  6 COMPACT (t=60)  7 APPEND (t=70)  8 APPEND (t=80)    (6, 2, 70)
+        5 APPEND (t=50)  6 COMPACT (t=60)                                      (6, 0, 60)
+        7 APPEND (t=70)  8 APPEND (t=80), nothing before is kept               (None, 2, 70)
+
+    Overwrites count as commits.
+    """
     if latest is None or earliest_id is None:
         return SinceCompaction(None, 0, None)
     snapshot = latest

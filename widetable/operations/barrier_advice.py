@@ -8,6 +8,11 @@ so many pieces at most.
     ahead    barriers that the clock has not come to: rows of writers that go by the clock come behind them, and wait
 
 Barriers may be numbers that a program counts, and no times: who holds is told from what was there, not from numbers.
+
+    ten minutes ago    complete up to 20    a at 20    b at 40
+    now                complete up to 20    a at 20    b at 60    a holds
+    or now             complete up to 30    a at 30    b at 60    nobody: a goes on, if slowly
+
 Source: rules R18 and R21 of docs/consistency.md. Raises nothing.
 """
 
@@ -24,7 +29,9 @@ from widetable.commit.snapshot_times import is_ahead
 from widetable.derived_options import WIDENER_RUN
 from widetable.format.human_units import duration_text
 
+# Longer than a restart of a job takes, or a pause of its machine.
 HELD_MILLIS: Final = 600_000
+# Pieces of advice: of hundreds of writers that stand still the first say it.
 _MOST: Final = 10
 
 
@@ -55,6 +62,7 @@ class BarrierAdvice:
 
     @property
     def action(self) -> str:
+        """What to do, in words; `remedy` says which command does it."""
         return _ACTIONS[self.remedy]
 
 
@@ -69,6 +77,7 @@ def _all_advice(
     state: BarrierState, before: BarrierState | None, now_millis: int
 ) -> Iterator[BarrierAdvice]:
     members = sorted(state.members.items())
+    # Where the table has gone on since, whoever held it then does so no more.
     held = _held(before) if before is not None and before.frontier == state.frontier else set()
     for name, member in members:
         if name in held and member.frontier == state.frontier:
@@ -81,6 +90,7 @@ def _all_advice(
                 "barriers, changes, compactions and expiry of the table, which wait for it",
             )
     for name, member in members:
+        # Who has completed the clock's barrier writes to the next one: an interval ahead is right.
         if is_ahead(_latest(member), now_millis + state.interval):
             yield BarrierAdvice(
                 name,
@@ -93,7 +103,10 @@ def _all_advice(
 
 
 def _held(state: BarrierState) -> set[str]:
-    """Who kept the table from going on."""
+    """Who kept the table from going on.
+
+    Nobody where no writer has come further: then there is nothing that waits.
+    """
     if _furthest(state) <= state.frontier:
         return set()
     return {name for name, member in state.members.items() if member.frontier == state.frontier}

@@ -8,6 +8,13 @@
     a revision is an overwrite; all of the table goes back to one complete barrier, or to none
 
 In: snapshots in the order of their ids. Out: findings. Raises what loading snapshots raises.
+
+    COMPACT that says its barriers    all as before, but for `moved` and `waiting`
+    another revision than before      what `BarrierState.revised` makes of the one before
+    all others                        the numbers one by one
+
+Snapshot 1 is held against the empty table; the first one against nothing where others have
+expired before it. What waits is looked up in the delta of each snapshot (`Level0Labels`).
 """
 
 from __future__ import annotations
@@ -55,6 +62,8 @@ class BarrierAudit:
             return
         except NotFoundError:
             return  # another client's, behind ones of ours that have expired
+        # Kept before it is compared: a snapshot that breaks a law is one finding, not one at
+        # each later snapshot.
         before = self._before or (BarrierState.new(self._interval) if snapshot.id == 1 else None)
         self._before = after
         if before is not None:
@@ -86,6 +95,8 @@ class BarrierAudit:
         if after.frontier != max(before.frontier, slowest):
             expected = f"complete up to {max(before.frontier, slowest)}"
             self._find(snapshot, expected, f"complete up to {after.frontier}")
+        # Behind another client's append the label is the first incomplete one, and there is no
+        # writer to be above.
         if label is not None and snapshot.delta_record_count:
             member = before.members.get(snapshot.properties.get(WRITER, ""))
             least = max(before.frontier, member.frontier if member else 0)
@@ -96,6 +107,8 @@ class BarrierAudit:
     def _compare_revised(
         self, snapshot: Snapshot, before: BarrierState, after: BarrierState
     ) -> None:
+        # Which derived writers came along is not said apart: those that have a barrier of their
+        # sources did.
         came = [name for name, member in after.members.items() if member.at is not None]
         expected = before.revised(max(after.revision, before.revision), after.frontier, came)
         expected = replace(expected, waiting=after.waiting)

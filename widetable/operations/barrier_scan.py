@@ -1,5 +1,16 @@
 """Rows of a table as of a barrier, changes between barriers, and which snapshots they need. Raises what
 `read/barrier_view.py` and `read/barrier_changes.py` raise.
+
+In: an open table, barriers, 0 for before the first. Out: where rows and changes are, or scans of
+them. Each call looks at the snapshots that are there then, and remembers nothing, so two calls may
+see different ones. What must agree goes by one BarrierViews, or by one `revision`: None takes the
+revisions that are active at that moment, which another process may change in between.
+
+    two writers of a column each, interval 10, changelog-producer lookup:
+
+    snapshots    3 wa@10  4 wa@20  5 wa@30  6 wb@10  7 wb@20  8 wb@30      (1 and 2: they join)
+    rows         10: snapshot 8 without 4 files       20: without 2 files       30: snapshot 8
+    changes      none yet; after compactions 9, cut at 20, and 10, cut at 30: up to 20, up to 30
 """
 
 from __future__ import annotations
@@ -29,6 +40,7 @@ from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
 Found = TypeVar("Found")
+# Looks at the barriers, each of them because an expiry took snapshots during the one before.
 _LOOKS: Final = 10
 
 
@@ -52,7 +64,11 @@ def barrier_views(table: OpenTable, revision: int | None = None) -> BarrierViews
 
 
 def views_of(state: TableState, committer: Committer, revision: int | None = None) -> BarrierViews:
-    """The same."""
+    """The same.
+
+    The newest id is looked up first, then the oldest one: an expiry in between takes snapshots at
+    the old end, so the range may be short of some that went, and never ends before it begins.
+    """
     latest_id = committer.snapshots.latest_id()
     earliest_id = committer.snapshots.earliest_id() if latest_id else None
     ids = range(earliest_id or 1, (latest_id or 0) + 1)
@@ -66,7 +82,11 @@ def views_of(state: TableState, committer: Committer, revision: int | None = Non
 
 
 def needed_for_barriers(state: TableState, committer: Committer) -> list[int]:
-    """The first snapshot that must stay for the newest complete barriers to be read."""
+    """The first snapshot that must stay for the newest complete barriers to be read.
+
+    No, one or two ids, for `expiry`, which keeps the smallest of all. Of an interval of 10,
+    complete up to 50, with `widetable.barriers-kept` = 2: what barrier 30 needs, and later ones.
+    """
     if state.options.get(BARRIER_INTERVAL) is None:
         return []
     views = views_of(state, committer)
@@ -90,7 +110,10 @@ def needed_for_revision(state: TableState, views: BarrierViews) -> list[int]:
 
 
 def first_kept_for(changes: BarrierChanges, views: BarrierViews, barrier: int) -> int:
-    """The first snapshot that the rows as of a barrier need, and the changes after it."""
+    """The first snapshot that the rows as of a barrier need, and the changes after it.
+
+    Either may be the earlier one: both a base by the cut and a position may be late snapshots.
+    """
     return min(views.view(barrier).first_id, changes.first_needed(barrier))
 
 
@@ -112,6 +135,11 @@ def barrier_change_ids(table: OpenTable, start: int, end: int) -> list[int]:
 def behind_expiry(tables: Sequence[OpenTable], look: Callable[[], Found]) -> Found:
     """What a look at the barriers of tables finds, which may be made again: it goes through all snapshots that it has
     seen, and an expiry may take those meanwhile that nobody needs. What is not there raises NotFoundError all the same.
+
+        look    ids 3 .. 9        loads 3: not found       the oldest is 5 by now: looks again, at 5 .. 9
+                                                           it still is 3: raises
+
+    look: without effects, or such that may be had twice.
     """
     for tries_left in reversed(range(_LOOKS)):
         first = [table._committer.snapshots.earliest_id() for table in tables]

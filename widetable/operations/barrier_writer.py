@@ -5,6 +5,20 @@
     w.complete()           all of its records up to that barrier are in
     w.leave()              nobody waits for it any more
 
+What comes of it, with barriers every 10 and the clock at 47:
+
+    made                join                   waited for from the barrier on that is complete, say 30
+    write(rows)         label 40, stays open   the clock's barrier
+    complete()          completes 40
+    write(rows)         label 50               40 is complete: no record comes to it any more
+    complete()          nothing                50 is ahead of the clock
+    write(.., barrier=40)  label 50            as if 50 had been given
+
+Two processes under one name, so that one of them is refused and none is lost:
+
+    A  joins, run a        writes                            writes: ConflictError, another process
+    B                               joins, run b    writes
+
 Before it joins it is registered (`writer_registration`), so that writers whose columns are in each other's way are
 refused. All else lies in the snapshots, so whoever reads the table sees it with the rows. The process that was made
 last under a name has it; an older one is refused from then on. One that somebody else has let go is registered again
@@ -62,6 +76,10 @@ class BarrierWriter:
     ) -> None:
         """Joins the table, in a commit without files, unless it is waited for already. register: None for a writer that
         nobody is to know of.
+
+        columns: that it writes besides the key, by the names of now; None for all. They are kept
+        by field id, so a column that is renamed later stays its own. Takes the revision of this
+        moment: behind a later one each commit is refused, and a writer must be made anew.
         """
         schema = table.schema
         self._interval = interval_of(schema, table.path)
@@ -134,6 +152,9 @@ class BarrierWriter:
             self._check_place()
         return result
 
+    # A repeated identifier commits nothing, so the commit did not look who has the name: a
+    # process that was replaced would take what its successor has written under the number for
+    # its own, and go on.
     def _check_place(self) -> None:
         """Refuse a writer whose name another process has by now."""
         member = barrier_views(self._table).newest().members.get(self._name)
@@ -186,10 +207,15 @@ class BarrierWriter:
             is_waited_for=lambda: self.frontier is not None,
             register=register,
         )
+        # Known for sure only now; while a commit is under way it counts as what it was before.
         self._has_joined = asked.act is not Act.LEAVE
         return result
 
     def _asked(self, act: Act, barrier: int | None) -> BarrierStep:
+        """What the commit is to do. The clock is read here, before rows are written: a write that takes long keeps its
+        barrier, if that is still open then; the commit decides it anew behind each snapshot that
+        comes between.
+        """
         self._registered(act)
         if barrier is not None:
             barrier = whole_number(barrier, "barrier", most=_LATEST)
@@ -221,6 +247,12 @@ def committed_or_back(
 ) -> CommitResult:
     """A commit of a writer. One that had joined, and that somebody else has let go since, is registered, and joins,
     again: who has its columns by now is told by that. commit: takes `barrier`.
+
+        commit refused, it is waited for    another process has the name: raised
+        commit refused, it is not           register (raises where its columns are taken), commit as one that joins
+
+    The first commit was refused as a whole, so the second has the same files. One more refusal
+    is raised.
     """
     try:
         return commit(barrier=asked)
@@ -239,7 +271,11 @@ def last_identifier(table: OpenTable, user: str) -> int | None:
 
 
 def value_ids(schema: TableSchema, columns: Collection[str]) -> frozenset[int] | None:
-    """Of the value columns among these; None where they are all that the table has."""
+    """Of the value columns among these; None where they are all that the table has.
+
+    None means all of today and of later: such a writer may write columns that are added, too,
+    also one that named all of today's.
+    """
     values = [field for field in schema.fields if field.name not in schema.primary_keys]
     ids = frozenset(field.id for field in values if field.name in columns)
     return ids if len(ids) < len(values) else None

@@ -5,9 +5,22 @@
 
 Source: Paimon `FileSystemBranchManager`; format.md section 1. A branch of a tag begins with the tag's snapshot, the
 schemas up to it, and the tag; one without a tag has all schemas and no snapshot. Nobody sees one before it is whole
-(`branch_mark`); the tag is looked for last, so that who deletes files sees it or the branch (`named_files`). Raises
-InvalidError for names that break a rule or are taken, NotFoundError that says which branches there are,
-UnsupportedError for tables whose options name others, DamagedError, StorageError.
+(`branch_mark`); the tag is looked for last, so that who deletes files sees it or the branch
+(`named_files`).
+
+    A  makes B of tag a: B's snapshot, tag, schemas       a is still there: B stays
+    C                                              deletes a ── or here ──  looks which files are named
+
+If a went before A looked, A takes B back and raises. If it went afterwards, B was there before it
+did, and C, who looks at all branches, whole or not, finds what B names.
+
+Killed in between, a branch that is being made or dropped has its mark or lacks its schemas: nobody
+opens it (`is_whole`), its name is taken until it is dropped, and who deletes files looks at it as
+at any other.
+
+Raises InvalidError for names that break a rule or are taken, NotFoundError that says which
+branches there are, UnsupportedError for tables whose options name others, DamagedError,
+StorageError.
 """
 
 from __future__ import annotations
@@ -36,6 +49,9 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
 
     tag: of this table (this branch, if it is one), whose snapshot, and the schemas up to it, are the branch's first;
     without one it has all schemas and no rows.
+
+    No data file is copied, so it takes a few small files whatever the size of the table. What
+    either writes from then on the other does not see.
     """
     name = check_branch(name)
     check_stands_alone(table.schema, table.path)
@@ -49,6 +65,7 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
             expected="no branch of that name",
             action="Use another name, or drop the branch first.",
         )
+    # The claim is exclusive: of several who make the same branch one comes here.
     try:
         newest = table.schema.id if kept is None or tag is None else _copied_tag(table, paths, tag)
         for id in table._committer.schemas.ids():
@@ -60,6 +77,8 @@ def create_branch(table: OpenTable, name: str, *, tag: str | None = None) -> Non
         _removed(file_io, paths)
         raise
     finish(file_io, paths)
+    # Before the first commit of its own: a branch that loses this snapshot is not taken for a
+    # new one.
     if kept is not None:
         mark_snapshots(file_io, paths)
 
@@ -142,7 +161,10 @@ def check_stands_alone(schema: TableSchema, path: str) -> None:
 
 
 def is_whole(file_io: FileIO, paths: TablePaths) -> bool:
-    """Whether a branch is made, and is not being dropped."""
+    """Whether a branch is made, and is not being dropped.
+
+    One of another client has no mark: that is whole if it has a schema.
+    """
     try:
         branch_life(file_io, paths)
     except NotFoundError:
@@ -151,7 +173,11 @@ def is_whole(file_io: FileIO, paths: TablePaths) -> bool:
 
 
 def _copied_tag(table: OpenTable, paths: TablePaths, tag: str) -> int:
-    """The newest schema that its snapshot needs."""
+    """The newest schema that its snapshot needs.
+
+    Publishes the snapshot and the tag. Its own schema is not enough: live files may have
+    a newer one. The tag goes as the bytes that it has, with its times.
+    """
     kept = table._tags.load(tag)
     first = parsed_back(
         first_snapshot(table._file_io, paths, kept), snapshot_from_json, paths.snapshot(kept.id)
@@ -172,7 +198,10 @@ def _moved(tag: str | None) -> NotFoundError:
 
 
 def first_snapshot(file_io: FileIO, paths: TablePaths, kept: Snapshot) -> Snapshot:
-    """What a tag kept; without its changelog if that has expired with the snapshot's own file."""
+    """What a tag kept; without its changelog if that has expired with the snapshot's own file.
+
+    Else readers of the branch's changes would miss files that its first snapshot names.
+    """
     changelog = kept.changelog_manifest_list
     if changelog is None or file_io.exists(paths.manifest(changelog)):
         return kept

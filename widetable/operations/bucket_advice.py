@@ -8,6 +8,15 @@ which lie well outside of that, nothing is said: a new table is no finding. Rais
     large     a bucket is compacted and merged by one task, and a lookup cache holds it whole
     skewed    the same of one bucket among small ones: a hot key, or a `bucket-key` of few values
     small     many small buckets are many small files in every commit, and a manifest entry for each
+
+    buckets of one partition                      advice
+    3 GiB, 1 GiB                                  large: 4 buckets
+    3 GiB, 100 B, 100 B, 100 B                    skewed: 4 would be enough for all of it
+    300 MiB and 100 rows, 3 of 10 MiB and 10      skewed: few values of the bucket key
+    300 of 1,000 B                                small: 1 bucket
+
+They are asked in this order, and the first one answers. Sizes are those of live files, compressed,
+with rows that a compaction would drop.
 """
 
 from __future__ import annotations
@@ -55,7 +64,11 @@ class Advice:
 def bucket_advice(
     sizes: Mapping[BucketId, BucketSize], counts: Mapping[bytes, int]
 ) -> Advice | None:
-    """counts: the number of buckets of each partition."""
+    """counts: the number of buckets of each partition.
+
+    sizes: of buckets that have files; a bucket that is missing there is an empty one. counts has
+    all partitions of sizes. None where nothing is to be said, as for an empty table.
+    """
     partitions: dict[bytes, list[BucketSize]] = defaultdict(list)
     for bucket, size in sizes.items():
         partitions[bucket.partition].append(size)
@@ -67,6 +80,8 @@ def bucket_advice(
 def _large(
     partitions: Mapping[bytes, list[BucketSize]], counts: Mapping[bytes, int]
 ) -> Advice | None:
+    # Only where more would help: of a partition that has enough for its bytes one large bucket
+    # is a skewed one.
     wanted = {
         partition: _wanted(members)
         for partition, members in partitions.items()
@@ -99,12 +114,16 @@ def _skewed(
         every = [*members, *(BucketSize(0, 0) for _ in range(empty))]
         largest = max(every)
         usual = BucketSize(*(int(median(column)) for column in zip(*every, strict=True)))
+        # By bytes first, as tuples compare; the median by column, of two rows that need not be
+        # one bucket's.
         times = largest.bytes / max(usual.bytes, 1)
         if len(every) > 2 and largest.bytes >= SKEWED_BYTES and times >= SKEWED_TIMES:
             found.append((times, partition, largest, usual))
     if not found:
         return None
     _, partition, largest, usual = max(found)
+    # As skewed by rows: few keys of the bucket key have them. By bytes alone: its rows are large
+    # ones.
     has_many_rows = largest.rows >= SKEWED_TIMES * max(usual.rows, 1)
     return Advice(
         None,
@@ -139,6 +158,7 @@ def _small(
 
 
 def _wanted(members: list[BucketSize]) -> int:
+    """How many buckets of WANTED_BYTES a partition fills, rounded up, one at least."""
     return max(1, -(-sum(size.bytes for size in members) // WANTED_BYTES))
 
 

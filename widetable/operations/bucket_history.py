@@ -2,6 +2,17 @@
 
 In: snapshots; out: one `BucketHistory` per bucket. An *emitted* file is one whose rows the changelog is of: at a level
 >= 1 with producer `lookup`, of the deepest level with `full-compaction`. Raises what reading manifests raises.
+
+Of a table with `lookup`, three commits of one key, each with its compaction, then a full one:
+
+    snapshot        2 COMPACT   4 COMPACT    6 COMPACT       7 APPEND    8 COMPACT    9 COMPACT
+    added           a (L9)      b (L8)       c (L7)          -           d (L6)       e (L9)
+    removed         -           -            -               -           -            a b c d
+    changelog       1 file      1 file       1 file          -           1 file       -
+    files after     a           a b          a b c           -           a b c d      e
+
+There is no step for 7: nothing of its file at level 0 was emitted. One that a snapshot moves from
+level 2 to 5 is both removed and added: files are told apart by name and level.
 """
 
 from __future__ import annotations
@@ -25,7 +36,8 @@ class HistoryStep:
     """One snapshot: emitted files that it added and removed, and its changelog files, in order. files: the emitted ones
     after it, with what was deleted of them by then.
 
-    overwritten: the snapshot replaced files without a changelog.
+    overwritten: the snapshot replaced files without a changelog. After that the changelog does not
+    fold to the rows any more, so who checks it starts anew with `files`.
     """
 
     snapshot_id: int
@@ -59,6 +71,7 @@ def emitted_after(steps: Iterable[HistoryStep]) -> Iterator[Emitted]:
 
 
 _PRODUCERS: Final = ("lookup", "full-compaction")
+# Live files of a bucket by name and level, in the order in which they came.
 _Files = dict[tuple[str, int], DataFileMeta]
 
 
@@ -73,7 +86,11 @@ def bucket_histories(
     start: Snapshot | None,
     snapshots: Sequence[Snapshot],
 ) -> list[BucketHistory]:
-    """start: the snapshot before the first one, None for the empty table. By partition and bucket."""
+    """start: the snapshot before the first one, None for the empty table. By partition and bucket.
+
+    snapshots: consecutive, ascending. Holds the live files of all buckets at once, as their metas,
+    and those of each step; no data file is read.
+    """
     live: dict[BucketId, _Files] = {}
     for entry in live_files.live_entries(start):
         _apply(live.setdefault(entry.bucket_id, {}), entry)
@@ -105,6 +122,8 @@ def bucket_histories(
 def _emits(files: _Files, schema: TableSchema) -> _Files:
     options = schema.typed_options
     of_lookup = options.get(opt.CHANGELOG_PRODUCER) == "lookup"
+    # As deep as the bucket reaches at that snapshot; while nothing lies above level 0, the
+    # bottom by the options of now.
     lowest = 1 if of_lookup else levels_of(files.values(), options).base_level()
     return {name: file for name, file in files.items() if file.level >= lowest}
 

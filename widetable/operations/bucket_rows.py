@@ -3,6 +3,14 @@
 In: the live files of the bucket in one snapshot, later those in another; key batches. Out: what each run has of the
 keys, not merged. Not for several threads at once. Raises what reading data files raises, DamagedError for a level whose
 files overlap.
+
+    with BucketRows b:  b.move(live)                   the files of a snapshot
+                        b.find(keys) ..  b.end_call()  of one call, batch by batch, keys ascending
+                        b.move(newer)                  of the next snapshot: what stayed is still open
+                        b.close()
+
+What has been opened is told apart by the names of files, so one that a compaction only moved to
+another level stays open, and one whose deleted rows are others is opened anew (`open_files`).
 """
 
 from __future__ import annotations
@@ -24,7 +32,12 @@ from widetable.write.table_state import TableState
 
 
 class BucketRows:
-    """columns: that are wanted; those that decide a merge come with them."""
+    """columns: that are wanted; those that decide a merge come with them.
+
+    Empty until `move` says which files there are. caches: of this host; None reads data files
+    only. levels: how many of the runs that `find` answers for lie at level >= 1, the oldest ones
+    first. row_bytes: compressed, for who sizes batches.
+    """
 
     def __init__(
         self, table: TableState, bucket: BucketId, columns: Sequence[str], caches: Caches | None
@@ -47,10 +60,16 @@ class BucketRows:
         return 0 if self._files is None else len(self._files)
 
     def move(self, live: Sequence[DataFileMeta]) -> None:
-        """These are its files from now on; open ones that are among them stay open."""
+        """These are its files from now on; open ones that are among them stay open.
+
+        Opens none; `find` does, when keys come to them. Costs nothing for the same files as
+        before.
+        """
         if self._live == frozenset(live):
             return
         table, schema = self._table, self._table.schema
+        # Files that need no merge are asked for the wanted columns only; when that changes, so
+        # do the columns that are read, and all files are opened anew.
         merges = needs_merge(live)
         loaded = table.engine.needed_columns(schema, self._wanted) if merges else self._wanted
         if self._files is None or loaded != self._loaded:

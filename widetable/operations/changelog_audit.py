@@ -2,8 +2,20 @@
 
 In: the history of a bucket; out: findings. A span between two overwrites is looked at in parts by a hash of the key, so
 that a part with its changelog fits in `write-buffer-size`; each part reads the span's files once, and the emitted files
-again at every snapshot at which the whole bucket is folded. Rows have the table's newest columns. Raises what reading
-data files raises, but for files that are damaged or missing: those are findings of `file_audit`.
+again at every snapshot at which the whole bucket is folded. Rows have the table's newest columns.
+
+    snapshots    2    4    6 (overwrite)    8    9
+    spans        base of the start: 2 4     files after 6: 8 9
+
+    fold law     base + changelogs of 2 and 4, as rows by key  =  the emitted rows after 4
+    law 5        of each file that 4 brought up, a row is what the changelog has of its key by 4
+
+Memory: the base, all changelogs and written files of the span and one fold, of one part of the
+keys; parts = 1 + 5 * compressed bytes / `write-buffer-size`. Time: that many times the span's
+bytes, so a large bucket with a long span and a small buffer is read again and again.
+
+Raises what reading data files raises, but for files that are damaged or missing: those are
+findings of `file_audit`.
 """
 
 from __future__ import annotations
@@ -58,6 +70,9 @@ class _Span:
     def written(self, emitted: Emitted) -> list[DataFileMeta]:
         """Files that a step brought to where rows are emitted, newest first; not those that it moved on. With them the
         newer ones that it left alone: they have the whole rows where a compaction took old levels only.
+
+            step 9 takes a (L9) and b (L8) to c (L9), leaves d (L6)    d, c
+            the changelog has k = 3 as of d; c has k = 2, an older row, which is right: d hides it
         """
         moved = {file.file_name for file in emitted.step.removed}
         fresh = {file for file in emitted.step.added if file.file_name not in moved}
@@ -66,7 +81,10 @@ class _Span:
         return sorted(fresh | newer, key=lambda file: (file.level, file.file_name))
 
     def size_bytes(self) -> int:
-        """Of all that is held at once, decoded; about."""
+        """Of all that is held at once, decoded; about.
+
+        The base, changelogs and written rows of the whole span, and the largest of the folds.
+        """
         files = [*self.base]
         for one in self.emitted:
             files += (*one.step.changelog, *self.written(one))
@@ -108,6 +126,8 @@ class ChangelogAudit:
     def _look_at(self, history: BucketHistory) -> None:
         for start_id, span in self._spans(history):
             folded = self._chosen_folds(span)
+            # Each part is a run of its own, so what it found is reported and let go before the
+            # next.
             parts = 1 + span.size_bytes() // self._budget_bytes
             for part in range(parts):
                 one = _AuditedPart(self._table, history.bucket, self._compared, part, parts)
@@ -121,6 +141,7 @@ class ChangelogAudit:
             self._findings.checked("fold", len(folded))
 
     def _spans(self, history: BucketHistory) -> Iterator[tuple[int, _Span]]:
+        """Each with the id of the snapshot that its base is of. The last one may have no step."""
         start_id, base, emitted = self._start_id, history.base, []
         for after in emitted_after(history.steps):
             if not after.step.overwritten:
@@ -131,7 +152,13 @@ class ChangelogAudit:
         yield start_id, _Span(base, tuple(emitted))
 
     def _chosen_folds(self, span: _Span) -> list[Emitted]:
-        """All steps, or when that is too much every so many, the last one always."""
+        """All steps, or when that is too much every so many, the last one always.
+
+            steps 2 4 6 8 9, twice as many rows as may be read    every 3rd from the end: 4 9
+
+        The limit is for each span of each bucket. What lies between two folds is not unlooked at:
+        the chain law holds each change against the one before it.
+        """
         rows = sum(file.row_count for emitted in span.emitted for file in emitted.files)
         every = 1 + rows // max(self._folded_rows, 1)
         if every > 1:
@@ -143,6 +170,9 @@ class ChangelogAudit:
     def _fold(
         self, history: BucketHistory, one: _AuditedPart, timeline: Timeline, at: Emitted
     ) -> None:
+        """Hold the folded rows against those that are there; both are in key order, and equal as a rule, row by row.
+        Only if they are not, keys are matched.
+        """
         live = timeline.live_rows(at.step.snapshot_id)
         found = one.rows(at.files)
         if len(live) == found.num_rows:
@@ -253,10 +283,17 @@ class _AuditedPart:
         return pa.Table.from_batches(kept, self._schema).combine_chunks()
 
     def timeline(self, start_id: int, span: _Span) -> Timeline:
-        """All rows of a span."""
+        """All rows of a span.
+
+        Facts are added in the order in which they came to be: the base, then of each step its
+        changelog, then the files that it wrote, which that has emitted by then. Their positions
+        are their time, so nothing may be added out of turn.
+        """
         facts = _Facts(self._schema)
         base = self.rows(span.base)
         facts.add(base, TimelineSource.BASE, start_id, np.full(base.num_rows, INSERT, np.int8))
+        # A base of several levels has rows of several files for a key: the newest is to be the
+        # whole row of it. Of one level the base itself says all.
         if len({file.level for file in span.base}) > 1:
             self._add_files(
                 facts,
@@ -274,6 +311,7 @@ class _AuditedPart:
     def _add_files(
         self, facts: _Facts, source: TimelineSource, snapshot_id: int, files: Iterable[DataFileMeta]
     ) -> None:
+        """Places count rows over all files, those of other parts too: -U and +U stay neighbours, and only they do."""
         place = 0
         for file in files:
             for batch in self._batches(file):

@@ -9,6 +9,19 @@ that break a law, and what the table is at a snapshot.
 
 Per key and by time, a CHANGE is held against the CHANGE or BASE before it (chain law), and so is a WRITTEN row: it is
 the whole row as the changelog has it (law 5). Rows are compared column by column. Raises nothing.
+
+    row    source     snapshot  place  kind  k   v
+    0      BASE       1         0      +I    1   10
+    1      CHANGE     2         0      -U    1   10    equals 0: right
+    2      CHANGE     2         1      +U    1   11    right behind 1: right
+    3      WRITTEN    2         0      +I    1   11    equals 2: right
+    4      CHANGE     2         2      -D    2   5     chain: a live row before it is missing
+    5      WRITTEN    3         0      +I    1   12    merged-rows: differs from 2
+
+    order by key, then row     0 1 2 3 5 | 4             starts    0 5
+    state before, by position  - 0 1 2 2 | -             a WRITTEN row is no state
+
+All of it is done over arrays, without a Python object for a row.
 """
 
 from __future__ import annotations
@@ -64,6 +77,9 @@ class Timeline:
     """rows: the table's columns, oldest row first. snapshots int64[n]: ids, ascending. places int64[n]: of a CHANGE,
     its row in the snapshot's changelog. key: the key columns; compared: the columns in which equal rows agree.
     keeps_kinds: a new row may be a +U (first-row).
+
+    Rows come in the order in which they came to be, over all keys: of two rows of a key the later
+    position is the newer one. lanes, order and starts are worked out once, on first use.
     """
 
     rows: pa.Table
@@ -84,7 +100,11 @@ class Timeline:
         yield from sorted_rows.written()
 
     def live_rows(self, snapshot_id: int) -> Rows:
-        """Row numbers of what the table is at a snapshot, in key order."""
+        """Row numbers of what the table is at a snapshot, in key order.
+
+        By the base and the changelogs alone: of each key the last such row up to there, unless it
+        is a retraction. In the module's example [0] at snapshot 1, [2] at 2.
+        """
         order = self.order
         if not len(order):
             return order
@@ -114,7 +134,11 @@ class Timeline:
 
 
 class _Sorted:
-    """A timeline that is not empty, by position in its order. before int64[n]: the state before, -1 without any."""
+    """A timeline that is not empty, by position in its order. before int64[n]: the state before, -1 without any.
+
+    State: a BASE or CHANGE row; of the same key, as a position too. has_live: whether it says
+    that the row is there.
+    """
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -133,6 +157,7 @@ class _Sorted:
         last = np.maximum.accumulate(np.where(is_state, at, -1))
         before = np.concatenate([[-1], last[:-1]])
         sizes = np.diff(np.append(self._timeline.starts, len(at)))
+        # What was last before a key's first row is of another key.
         before[before < np.repeat(self._timeline.starts, sizes)] = -1
         return np.asarray(before, np.int64)
 
@@ -182,7 +207,11 @@ class _Sorted:
         yield self._differing(MERGED_ROWS, added & self._has_live)
 
     def _is_hidden(self) -> Mask:
-        """Whether a newer file of the same snapshot has the key too."""
+        """Whether a newer file of the same snapshot has the key too.
+
+        Newest files come first, so of a key's WRITTEN rows of one snapshot only the first is seen
+        by readers; the others may be older rows, and nothing holds for them.
+        """
         hidden = np.zeros(len(self._order), np.bool_)
         hidden[1:] = (self._sources[:-1] == TimelineSource.WRITTEN) & (
             self._snapshots[:-1] == self._snapshots[1:]
@@ -222,7 +251,12 @@ def equal_rows(
 def differing_keys(
     left: pa.Table, right: pa.Table, key: Sequence[str], compared: Sequence[str]
 ) -> tuple[Rows, Rows]:
-    """Row numbers, left and right, of keys whose rows differ; -1 where a side has none. A side has a key once."""
+    """Row numbers, left and right, of keys whose rows differ; -1 where a side has none. A side has a key once.
+
+    left     k 1 2 3, v 1 2 3
+    right    k 2 3 4, v 2 9 4
+    found    left [0, 2, -1]    right [-1, 1, 2]      keys 1, 3 and 4
+    """
     both_sides = [
         pa.chunked_array([*left.column(name).chunks, *right.column(name).chunks]) for name in key
     ]

@@ -1,8 +1,12 @@
 """The changes of snapshots.
 
 In: their ids; of a range, start exclusive and end inclusive. Out: record batches in the order of snapshot, partition
-values, bucket, key and event. Raises InvalidError for a range that runs backwards, NotFoundError for one with snapshots
-that are not there.
+values, bucket, key and event.
+
+`derive.incremental` has the public functions, which choose the ids by snapshots, tags, times or
+barriers; here they are ids. Files are opened batch by batch, so what expires while a caller
+reads on raises NotFoundError then, unless a lease or a consumer keeps it. Raises InvalidError
+for a range that runs backwards, NotFoundError for one with snapshots that are not there.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ def change_batches(
     """The changes of snapshots, in their order, read batch by batch. mode: `auto`, `delta` or `changelog`, as
     `incremental` says.
     """
+    # Now, and not when the first batch is asked for: the rest is a generator.
     change_schema(table, columns, commit_columns=commit_columns)  # which looks at the names
     source = change_source(table, columns, mode=mode)
     form = COMMIT if flag(commit_columns, "commit_columns") else KIND
@@ -48,14 +53,22 @@ def change_batches(
 
 
 def change_splits(table: OpenTable, ids: Sequence[int], mode: str = "auto") -> list[ChangeSplit]:
-    """What `change_batches` reads, in its order."""
+    """What `change_batches` reads, in its order.
+
+    For engines that read them elsewhere: each is picklable, and names its snapshot and bucket.
+    """
     source = change_source(table, (), mode=mode)
     steps = (source.step(snapshot_id, False) for snapshot_id in ids)
     return [split for step in steps for split in step.splits if isinstance(split, ChangeSplit)]
 
 
 def snapshot_range(table: OpenTable, start: int, end: int) -> range:
-    """The snapshots after `start` up to `end`, which are all there."""
+    """The snapshots after `start` up to `end`, which are all there.
+
+    Empty for start = end, which needs no snapshot, so 0 to 0 is allowed in a table without any.
+    start itself may have expired; only what comes after it is read. With 3 .. 6 kept: (2, 6] and
+    (4, 5] are there, (1, 6] and (4, 7] raise.
+    """
     start, end = whole_number(start, "start", least=0), whole_number(end, "end", least=0)
     if end < start:
         raise refused(end, "end", f"{start}, the start, or more")

@@ -20,6 +20,9 @@ from widetable.write.table_state import TableState
 class ChosenState(NamedTuple):
     """snapshot: None: there is none yet. is_rescaled: whether the number of buckets was ever changed. view: of a
     barrier, whose base is the snapshot; None for the snapshot as it is.
+
+    state is by the schema that rows are read with; the files may be of older and newer ones. It
+    holds nothing: who reads for long sees to it that the snapshot stays.
     """
 
     snapshot: Snapshot | None
@@ -35,7 +38,11 @@ def chosen_state(
     tag: str | None = None,
     watermark: int | None = None,
 ) -> ChosenState:
-    """The newest snapshot with the newest columns, or one that is asked for with the columns of its time."""
+    """The newest snapshot with the newest columns, or one that is asked for with the columns of its time.
+
+    At most one of the four may be given (InvalidError), as `snapshot_choice` says. The newest one
+    is one look at the storage, in which schema and snapshot belong together (0040).
+    """
     committer = table._committer
     choice = snapshot_id, timestamp, tag, watermark
     if all(each is None for each in choice):

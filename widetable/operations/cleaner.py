@@ -1,5 +1,14 @@
 """Makes automatic tags, expires partitions and snapshots, and removes orphans, when it is time, for a maintainer.
 Raises what these raise.
+
+    snapshots     10 s after the last look where there is a new one, else after 5 minutes; again at
+                  once while there is more than one expiry takes
+    tags          with each of these expiries; by themselves where snapshots do not expire
+    partitions    before them, every `partition.expiration-check-interval`
+    orphans       at the first round, then once a day
+
+Times are counted from when something was last done, by a clock that does not jump. A step that
+raises is due again at the next look: orphans at the next round, as they have not been removed.
 """
 
 from __future__ import annotations
@@ -23,6 +32,7 @@ from widetable.operations.partition_expiry import expire_old
 from widetable.retention_options import PARTITION_EXPIRATION_CHECK_INTERVAL
 from widetable.write.table_state import TableState
 
+# A look reads some directories; commits may come many times a second.
 _EXPIRY_MILLIS: Final = 10_000
 # Snapshots grow too old without new ones as well.
 _IDLE_EXPIRY_MILLIS: Final = 300_000

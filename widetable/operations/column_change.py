@@ -2,6 +2,17 @@
 
 In: a schema, and changes by path. Out: its columns after them. Pure. All changes are one step, in terms of the names
 before it. Ids stay with their fields, at any depth, and never come back, so files written before are read by id.
+
+    columns    k (id 0), v (1) ROW<a INT (2), b INT (3)>; the highest id is 3
+    change     add w, v.c; rename v.a to z; v.b is BIGINT; move v.c before a, w after k
+    found      k (0), w (4), v (1) ROW<c (5), z (2), b BIGINT (3)>; the highest id is 5
+
+    change     v is ROW<b BIGINT, q INT>      as a whole: fields are matched by name
+    found      v (1) ROW<b BIGINT (3), q INT (4)>
+
+Moves come last among columns and fields, so they may name what is added; a new column stands at
+the end without one.
+
 Source: Paimon `SchemaManager.generateTableSchema`; `NestedSchemaUtils`, where a nested type is given another one.
 Raises InvalidError, NotFoundError for changes that cannot be, UnsupportedError for a type that values do not widen to.
 """
@@ -48,7 +59,12 @@ class ColumnChange:
 
 
 def changed_columns(schema: TableSchema, change: ColumnChange) -> tuple[tuple[DataField, ...], int]:
-    """The columns, and the highest id that was ever given."""
+    """The columns, and the highest id that was ever given.
+
+    Checks first, so nothing is half changed. In the end each column that is still there is held
+    against what it was, as the reader of its old files will: a change that it refuses is refused
+    here.
+    """
     _check_what_is_there(schema, change)
     _check_once(change)
     columns = _ChangedColumns(schema, change)
@@ -110,7 +126,12 @@ def _check_place(schema: TableSchema, path: Path, column: pa.Field) -> None:
 
 
 def _check_once(change: ColumnChange) -> None:
-    """What is dropped is not changed besides, what gets another type not within."""
+    """What is dropped is not changed besides, what gets another type not within.
+
+    drop v, rename v.a         refused: v is dropped         rename v, change the type of v.a    both
+    change v, add v.c          refused: v has another type   drop v.a, add v.a                   both
+    add x, rename x (another)  both, unless x has a comment or place, too: of which is it?
+    """
     added, dropped = {path for path, _ in change.added}, {*change.dropped}
     given = (change.renamed, change.types, change.nullable, change.comments, change.moves)
     kept = [path for paths in given for path in paths if path not in added]

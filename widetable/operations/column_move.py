@@ -2,6 +2,9 @@
 
     place  := "first" | "last" | ("after" | "before") name      words in any case
 
+    of a, b, c    b first        b a c        c before b    a c b
+                  b AFTER c      a c b        b last        a c b
+
 The name is that of another column, or of another field of the same ROW, before the change. Source: Paimon
 `SchemaChange.Move`, `SchemaManager.applyMove`. Raises InvalidError for other texts, NotFoundError for other names.
 """
@@ -22,7 +25,10 @@ Entry: TypeAlias = tuple[str, DataField]
 
 
 def moved(entries: Sequence[Entry], path: Path, place: str) -> list[Entry]:
-    """The entries, with the one that the path ends with where the text says."""
+    """The entries, with the one that the path ends with where the text says.
+
+    Of several moves each is made among what the one before left.
+    """
     match = _PLACE.fullmatch(place)
     if match is None:
         raise _no_place(path, repr(place))
@@ -38,6 +44,8 @@ def moved(entries: Sequence[Entry], path: Path, place: str) -> list[Entry]:
 def _index(entries: Sequence[Entry], path: Path, text: str) -> int:
     names = [name for name, _ in entries]
     wanted = text
+    # A text that is a whole name needs no backticks, whatever dots it has; else it is a path, to
+    # the same place.
     if text not in names:
         *outer, wanted = parsed(text)
         if outer and tuple(outer) != path[:-1]:

@@ -3,6 +3,11 @@
     path  := name { "." name }        v.f, v.element.f (of an ARRAY), v.value.f (of a MAP)
     name  := text without dots, or any text in backticks, two of which stand for one of its own
 
+    text          names                text          names
+    v.f           v, f                 a``b          a``b      (no backtick in front)
+    `a.b`.c       a.b, c               `a``b`        a`b
+    v .f          "v ", f              a..b, `a`b    InvalidError
+
 As in Spark's SQL and Paimon's `SchemaChange`, whose field names are the names of a path. A text that is the whole name
 of a column is that column. Raises InvalidError for a text that is no path or does not lead to a field, NotFoundError
 for a name that is not there.

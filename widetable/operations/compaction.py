@@ -1,7 +1,16 @@
 """Compacting a table: all of its buckets when asked to, for all or some of them what is due.
 
 A lease keeps two compactors from doing the same work twice; safety never depends on it. What follows a commit by itself
-is in `compaction_after_commit`. Raises ConflictError when other compactors were faster again and again, StorageError,
+is in `compaction_after_commit`.
+
+    compact, compact_all    all buckets, whoever has the lease; answers all that wait
+    compact_scope           one call: for each cut (`compaction_cut`), in all buckets that `newest` gives
+    _CutJob                 plans from a look of its own in each round, commits group by group
+
+A note of who waits is looked up before the newest snapshot is, and removed afterwards: what that
+snapshot has is done by then, and a note that comes later stays for the next.
+
+Raises ConflictError when other compactors were faster again and again, StorageError,
 what reading snapshots raises; a damaged file of one bucket costs the others nothing (`Compacted.damage`).
 """
 
@@ -104,7 +113,11 @@ def answered(state: TableState) -> Iterator[list[str]]:
 
 
 def newest_entries(committer: Committer, touched: Collection[BucketId] | None = None) -> Newest:
-    """The newest snapshot and its live entries that have a bucket; touched: of these buckets, None for all."""
+    """The newest snapshot and its live entries that have a bucket; touched: of these buckets, None for all.
+
+    With buckets only manifests that may have them are read; by partition and number apart, so some
+    entries of others come along and are left out here.
+    """
     if touched is None:
         snapshot, entries = newest_files(committer)
         return snapshot, [entry for entry in entries if entry.bucket != POSTPONED]
@@ -170,7 +183,11 @@ def compact_scope(
 
 @dataclass
 class _CutJob:
-    """Compactions of one call. commits: what they have committed."""
+    """Compactions of one call. commits: what they have committed.
+
+    planned: what the last look has seen, which its commits are checked against (`planned_from`):
+    another compaction may have moved rows up since.
+    """
 
     state: TableState
     committer: Committer

@@ -14,6 +14,14 @@ large picks among the older levels (`bucket_plan.Scope`), under a lease of their
 what commits move up. A commit whose pick can be put off no longer waits for them. Under barriers the files of a whole
 interval are due at once: if they are many, they are compacted behind the commit that happened to complete the barrier,
 and appends go on at its pace (`compaction_pace`): no writer gets further ahead.
+
+Why no append of `lookup` stays without its changelog:
+
+    A  commits, asks for the lease: M has it     leaves an open note, asks again: has it, compacts
+    M  has planned before A's commit             or M has it yet: finds the note, compacts again
+
+    A  commits, is killed before its note        the batch comes again, which compacts what is due
+    A  commits, notes, is killed                 the note is open; whoever compacts next answers it
 """
 
 from __future__ import annotations
@@ -85,6 +93,10 @@ def _logged(state: TableState) -> Iterator[None]:
 class _FollowUp:
     """Of one commit. touched: its buckets, None for all. rows: that it has appended. rows_done: told of what its
     compaction has done.
+
+    Here, in order: wait for the pace; leave it to the thread if that is at it; wait for the old
+    levels if they are in the way; compact, or put off; leave the rest to the other thread. In a
+    thread (may_put_off is False) nothing waits for a pace: it would wait for itself.
     """
 
     state: TableState
@@ -144,6 +156,8 @@ class _FollowUp:
         wish = self._wishes.add(is_own=True)
         try:
             with self.state.file_io.turn(self.state.paths.compaction_turn):
+                # Whoever had the turn before may have made it, with that of all others, and
+                # taken the note.
                 is_made = not self._wishes.is_there(wish) or self._round(self._newest)
                 if not is_made:
                     self._wishes.add(is_own=False)  # its holder finds it, or is done by now
@@ -155,7 +169,11 @@ class _FollowUp:
             CHANGELOGS.submit_alone(self.state.paths.root, self._serve)
 
     def _round(self, newest: Callable[[], Newest]) -> bool:
-        """Compact what is due there, or in the whole table if others wait; False when somebody else has the lease."""
+        """Compact what is due there, or in the whole table if others wait; False when somebody else has the lease.
+
+        One note is the caller's own; more may be of others, whose buckets are not known here. All
+        are answered when it is done, so an error leaves them.
+        """
         with held_lease(self.state) as is_ours:
             if is_ours:
                 with answered(self.state) as notes:

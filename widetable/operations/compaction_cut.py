@@ -36,6 +36,12 @@ class CutScope:
 def cut_scopes(state: TableState, committer: Committer, scope: Scope) -> Iterator[CutScope]:
     """Compactions to be done one after the other. Those before the last do no more than is due: they are there for the
     changes up to their barriers, so only where changes are looked up.
+
+        waiting 10, complete up to 30    FULL, lookup       (DUE, 20) (FULL, 30)
+                                         COMMIT, lookup     (COMMIT, 20) (COMMIT, 30)
+                                         FULL, no lookup    (FULL, 30)
+        nothing to be taken              FULL               (FULL, 0): what lies above level 0
+        no barriers, or REST             one without a cut
     """
     interval = state.options.get(BARRIER_INTERVAL)
     if interval is None or scope is Scope.REST:

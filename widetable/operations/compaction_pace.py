@@ -13,6 +13,12 @@ stays as large as it was when the first barrier was handed over, and the wait is
 The eighth is for the time in which no row is done: a compaction plans and opens files first, and commits in the end. Of
 what is left, not of all: a writer that is never caught up with would get further ahead each time.
 
+    handed over 800 rows: an eighth is 100      appends of 100 rows each, nothing done
+    append 1    0 before it    goes on          append 3    200 before it: waits, until 100 more
+    append 2    100            goes on                      are done, or the compaction ends
+
+When nothing is left all counts begin anew, and who waits goes on, whatever it was waiting for.
+
 In: rows. Out: nothing but the wait, which ends when nothing is left to compact, also when that failed. A long one is
 logged. Raises nothing.
 """
@@ -31,7 +37,11 @@ _LONG_SECONDS: Final = 30.0
 
 
 class Pace:
-    """Of one table, whose root is for messages. Shared by threads."""
+    """Of one table, whose root is for messages. Shared by threads.
+
+    _left: rows by file that compactions are to take; _pending: how many compactions; _round: grows
+    when all are done, so that who waits sees it even if the next one has begun by then.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -46,7 +56,11 @@ class Pace:
         self._done = 0.0
 
     def hand_over(self, rows_of_files: Mapping[str, int]) -> frozenset[str]:
-        """A compaction more, of these files of level 0. Those of them that no other one takes, for `finish`."""
+        """A compaction more, of these files of level 0. Those of them that no other one takes, for `finish`.
+
+        {"f": 800}                {"f"}
+        {"f": 800, "g": 100}      {"g"}: f counts once, for the compaction that has it first
+        """
         with self._changed:
             taken = rows_of_files.keys() - self._left.keys()
             self._left.update(rows_of_files)
@@ -65,6 +79,8 @@ class Pace:
             self._pending -= 1
             if self._pending == 0:
                 self._begin_anew()
+            # What was told by `rows_done` is a share of its work; now it is as many rows as were
+            # handed over.
             self._advance(max(self._done, self._finished))
 
     def follow(self, rows: int) -> None:

@@ -30,7 +30,11 @@ class _Handed(NamedTuple):
 
 
 class CompactionThread(SharedByThreads):
-    """gives_way: it and the threads that it starts run when others do not want the cores (Linux; elsewhere as all)."""
+    """gives_way: it and the threads that it starts run when others do not want the cores (Linux; elsewhere as all).
+
+    One thread for all tables of the process, in the order in which work is handed over: a long
+    compaction of one table keeps those of others waiting. Never wait in it for work of its own.
+    """
 
     def __init__(self, name: str, *, gives_way: bool = False) -> None:
         self._name = name
@@ -81,6 +85,7 @@ class CompactionThread(SharedByThreads):
 
     def wait(self, root: str) -> None:
         """Returns when nothing of this table is left that was handed over before."""
+        # Waited for outside of the lock: the work may hand over more, which is not waited for.
         with self._lock:
             pending = list(self._of_table.get(root, ()))
         for one in pending:

@@ -5,6 +5,13 @@ writer's deletes. It is made of the newest snapshot, with the columns of today, 
 its keys since; else it is made again. Partitions are dropped by an overwrite with nothing, which readers of changes do
 not see.
 
+    read snapshot 7 ─► write -D files ─► commit, on 9 by now    8, 9 have none of the keys: in
+                                                                8 wrote one: refused; files go,
+                                                                again from 9, ten times at most
+
+So a row that was changed meanwhile goes only if it still is to go. It costs a read of the rows and
+a write of them; they are streamed, not held at once.
+
 Source: Paimon `DeleteAction`, `PartitionExpire`; semantics.md section 10. Raises InvalidError for conditions, keys and
 partitions that do not fit, UnsupportedError for a table in which a -D removes nothing, ConflictError.
 """
@@ -39,6 +46,7 @@ from widetable.schema import TableSchema
 from widetable.write.write_batch import ROW_KIND_COLUMN
 
 _MOST_TRIES: Final = 10
+# Keys of one lookup, whose rows are held at once.
 _KEYS_AT_ONCE: Final = 65_536
 # How a -D comes to remove the row, by merge engine.
 _REMOVING: Final = {
@@ -60,6 +68,11 @@ def delete(
 ) -> CommitResult:
     """Delete the rows that a condition keeps, in one commit; `rows` of the result says how many. filter: as of `scan`.
     dry_run: only count them. A repeated identifier commits nothing.
+
+    Where no row is to go nothing is committed, so nothing is remembered of the identifier
+    either. Raises ConflictError when others wrote the rows again and again, UnsupportedError for
+    a merge engine in which a -D does not remove a row, InvalidError for a table whose rows are
+    writers' (barriers).
     """
 
     if filter is None:
@@ -87,7 +100,10 @@ def delete_keys(
     *,
     dry_run: bool = False,
 ) -> CommitResult:
-    """The same of the rows with these keys, as far as they are there. keys: as of `lookup`."""
+    """The same of the rows with these keys, as far as they are there. keys: as of `lookup`.
+
+    A key may be given twice; one with a null, or that is not there, deletes nothing.
+    """
     given = key_rows(keys, table.schema)
 
     def found(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:

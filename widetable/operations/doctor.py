@@ -9,7 +9,10 @@
     upkeep       what is unwise: nobody compacts, consumers far behind, sizes of buckets (`upkeep_check`); files that
                  nothing names
 
-No check stops the others: what it raises is a finding of its own. Nothing is changed. Raises nothing of this package.
+No check stops the others: what it raises is a finding of its own. The order matters: `_newest`
+sets what later checks are about, files are looked at under a lease on it, and whoever would draw
+wrong conclusions from a damage looks first whether it was found (`_upkeep`, `_orphans`). What
+expires while it is looked at is no finding. Nothing is changed. Raises nothing of this package.
 """
 
 from __future__ import annotations
@@ -63,6 +66,8 @@ def doctor(table: OpenTable, deep: bool = False) -> DoctorReport:
 
 @dataclass
 class _Doctor:
+    """One run. files: looked at so far; latest: the newest snapshot, None without, or where it cannot be read."""
+
     table: TableState
     committer: Committer
     is_deep: bool
@@ -177,6 +182,8 @@ class _Doctor:
         # Only now: what commits write is there before its snapshot.
         there = self.table.file_io.list(self.table.paths.manifest_dir)
         sizes = {entry.name: entry.size_bytes for entry in there}
+        # By name and recorded size: snapshots that record different sizes of one file cannot all
+        # be right. Those that have expired by now are no witnesses.
         wrong = {
             file: kept
             for file, ids in named.items()

@@ -3,6 +3,13 @@
     choose ─► note each snapshot file ─► look again who needs them ─► remove the snapshot files, oldest first
            ─► sweep: delete what the notes name and nobody else, then the notes ─► EARLIEST hint
 
+If the process dies after    there is                                           the next expiry
+    note                     a note of a snapshot that stays                    chooses anew; withdraws
+                                                                                it after 10 minutes
+    removing snapshot 3      3 is gone, its files are there, its note too       sweeps from the note
+    some of the files        as before, some files less                         the same, passes over those
+    the notes                all done, an old hint                              writes the hint
+
 A snapshot's files are deleted only when its own file is gone, so who reads one finds it whole or learns that it has
 expired; the notes make the next expiry finish what this one did not. It needs no room on the disk, so that a full one
 can be freed (docs/decisions/0014-full-disks.md). Never part of a commit, and right without any lease: several may run
@@ -143,6 +150,7 @@ class _Expiry:
 
     def run(self, retention: Retention) -> ExpiryResult:
         forgotten = tuple(name for name in self._idle_consumers() if self._consumers.delete(name))
+        # Who holds nothing any more goes first; tags that are due come before any snapshot may go.
         tags = self._ended_tags()
         for name in tags:
             self._tags.discard(name)
@@ -203,6 +211,8 @@ class _Expiry:
             end = min([choice.end, *self._needed()])
             going = [id for id in noted if id < end]
             if going:
+                # Other clients' snapshots do not repeat what commits remember: kept before the
+                # last that does goes.
                 latest_id = self._committer.snapshots.latest_id() or end
                 self._committer.last_commits.keep(going, range(going[-1] + 1, latest_id + 1))
             for id in going:

@@ -1,7 +1,18 @@
 """What expiry takes: which snapshots may go, and which data files then have no reader left. Pure.
 
 Source: Paimon `ExpireSnapshotsImpl`, `SnapshotDeletion`; format.md section 12. In: ids, times, entries of manifests.
-Out: a range of ids, names. Raises InvalidError for numbers of snapshots that exclude each other.
+Out: a range of ids, names.
+
+    ids 1 .. 6, made at 100, 200 .. 600, now 1000; 1 min, 100 max, unless said
+
+    time_millis 550    1 2 3: 4 was the newest until 500, which is 500 ago
+    max 3              1 2 3, however young
+    min 4, time 0      1 2
+    needed 3, time 0   1 2
+    needed 3, max 2    1 2: who needs it counts more than the maximum
+    limit 2, time 0    1 2
+
+Raises InvalidError for numbers of snapshots that exclude each other.
 """
 
 from __future__ import annotations
@@ -96,6 +107,8 @@ def _ended_millis(id: int, latest: int, now_millis: int, time_of: TimeOf) -> int
     """When a snapshot ceased to be the newest one, at the latest; None when that is not known.
 
     The first later one whose time can be right says so; but none ends before it was made.
+
+        ids 1 2 3 4, made at 10, 900000, 12, 13; now 20000    ended at 12, 12, 13, None
     """
     made_millis = time_of(id)
     for later in following(id, latest):

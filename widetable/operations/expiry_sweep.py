@@ -53,7 +53,12 @@ class _Waste:
 
 
 class ExpirySweep:
-    """For one table."""
+    """For one table.
+
+    What nobody reads is found by deletes: what the earliest kept snapshot no longer has was
+    deleted by its delta or an expired one's. A file that only moved is deleted and added there,
+    and named by the earliest one.
+    """
 
     def __init__(self, state: TableState, committer: Committer, retired: RetiredSnapshots) -> None:
         self._state = state
@@ -98,6 +103,7 @@ class ExpirySweep:
             try:
                 return self._waste(retired, self._snapshots.load(earliest_id))
             except NotFoundError:
+                # The earliest one went while its files were looked up: the next one's are as good.
                 if look == _LOOKS - 1:
                     raise
         raise AssertionError("the last look returns or raises")

@@ -3,6 +3,13 @@
 In: one key; a snapshot by id, tag or time. Out: an Explanation. What it costs is a lookup of the key, and the manifests
 of all snapshots that are kept, for who wrote what.
 
+    stored      the key's rows in all runs, oldest run first        row number = its place here
+    steps       in merge order                                      number = place, from 1
+    columns     of each step, what changed                          by `merge_reasons`
+
+The window gets lanes of zeros: it has the rows of one key, so nothing need be compared. The file
+of a record says which commits wrote it (`file_origins`).
+
 Raises what lookups raise; InvalidError for anything but one whole key.
 """
 

@@ -1,5 +1,12 @@
 """Why a key has the values that it has: what is stored of it, and what each record did to each column.
 
+    7 in snapshot 3: #1 writes city, #2 at = 50 and score, #3 at = 30, late    at orders score
+
+    score = 0.5 from #2
+      #3 leaves: late: at = 30 is below at = 50 of #2
+      #2 takes: at = 50 is the first
+      #1 leaves: written without this column
+
 Values only. Printed values are those of `format.printed_value`, which JSON has.
 """
 

@@ -11,6 +11,13 @@ be repeated after a crash:
 
     new life, hint back ─► newest snapshots first, tags, schemas ─► schemas, oldest snapshots first, tags ─► hint
 
+If the process dies    while it drops          main is at an older snapshot of its own, or none is left
+                       while snapshots come    main is at one of the branch's; ids have no gap
+                       before tags or hints    all but these is done
+
+A second call finds the work of the first as what both have in common, and goes on: a publish takes
+what is there if it has the same bytes.
+
 Files that only the dropped snapshots had are orphans then; none is deleted here, none is copied. Raises NotFoundError
 for a branch that is not there, InvalidError for one without snapshots and for the branch itself, ConflictError when
 main has what the branch does not have, or somebody commits meanwhile, UnsupportedError, DamagedError, StorageError.
@@ -156,7 +163,13 @@ class _FastForward:
         return found
 
     def plan(self) -> FastForwardResult:
-        """What is to be done."""
+        """What is to be done.
+
+            main 1 2 3, branch of snapshot 2: (2) 3' 4' 5' 6'    common 2, drops 3, gets 3' 4' 5' 6'
+
+        For dry_run nothing is held; else it is made under the turn of commits, and a lease on
+        the branch.
+        """
         first_id, (ours, theirs) = self.earliest_id(), (self._ours.ids(), self._theirs.ids())
         if ours:  # else there are none, or a fast-forward did not end
             self._ours.latest_id()  # raises where snapshots are lost
@@ -235,6 +248,7 @@ class _FastForward:
     def _drop(self, plan: FastForwardResult) -> None:
         """Newest first: what is left is always a table, of older snapshots."""
         target = self._target
+        # First: who finds another newest snapshot than it knows looks at the life, and is told.
         if plan._dropped:
             begin_anew(self._file_io, target)
             mark_again(self._file_io, target)  # so that nobody begins a new history in between

@@ -2,6 +2,13 @@
 
 In: manifest entries; out: findings. Each file is read once, batch by batch, the key and the system columns only unless
 all are wanted.
+What is held against what, of a data file of bucket 1 of 4:
+
+    file         it decodes, and has the size and rows of its meta     by the reader, as DamagedError
+    file-meta    deletes, sequence numbers, first and last key         what the rows say
+    file-order   each key after the one before, across batches         not of changelogs
+    row-bucket   each row's bucket key hashes to bucket 1 of 4         by the number that its entry has
+
 Source: format.md sections 4, 7 and 10 (traps T1, T2). Raises StorageError when the storage refuses.
 """
 

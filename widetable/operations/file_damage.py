@@ -72,7 +72,12 @@ def damaged_files(
     deep: bool = False,
     is_changelog: bool = False,
 ) -> Iterator[Damage]:
-    """The damaged ones of the files that a snapshot names."""
+    """The damaged ones of the files that a snapshot names.
+
+    One listing for each bucket. A file that is missing counts only if the snapshot, or a tag of
+    it, is there after the listing: else it expired meanwhile. deep: reads what has the right
+    size.
+    """
     if not table.schema.primary_keys or OTHER_DIRECTORY in table.schema.options:
         return
     look = _Look(table, snapshot_id, is_deep=deep, is_changelog=is_changelog)

@@ -4,6 +4,11 @@ A file that a commit added has its rows; one that a compaction wrote has those o
 same snapshot; one that a rollback brought back has those of the file that it is a copy of. Followed from the oldest
 snapshot that is kept: what was live before it was written by commits that nobody knows any more. Raises StorageError; a
 snapshot whose manifests cannot be read hides what came before it.
+
+    1 APPEND a    2 APPEND b    3 COMPACT a b -> c    4 APPEND d    5 COMPACT c moves to level 5
+    a: 1          b: 2          c: 1 2                d: 4          c: 1 2
+
+    with snapshot 1 expired     c: 2, not complete
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Looking up the commit of a user and identifier. Raises what reading snapshots raises."""
+"""Looking up the commit of a user and identifier. Raises what reading snapshots raises.
+
+The newest snapshot says which is the last commit of a user (0005); for one before that the kept
+snapshots are searched backwards.
+"""
 
 from __future__ import annotations
 

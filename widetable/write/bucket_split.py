@@ -28,6 +28,10 @@ def split_by_bucket(
 ) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
     """(bucket, its rows) for each bucket of the batch. A batch of one bucket is handed on as it is. places: where the
     table's number of buckets does not say it alone.
+
+    Partitions and buckets are sorted as one number, partition * 2^31 + bucket, with a stable
+    sort: rows of a bucket stay in order of arrival. Each part is a copy, unless the batch has
+    one bucket.
     """
     if not row_batch.num_rows:
         return

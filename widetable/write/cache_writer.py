@@ -30,4 +30,6 @@ class CacheWriters(Protocol):
     """Gives the writer for one data file after the other."""
 
     def writer(self, table: TableState, path: str) -> CacheWriter | None:
-        """For the file at `path`, which is being written or read; None when there is no room."""
+        """For the file at `path`, which is being written or read; None when there is no room.
+        table, path: name the file; its meta is known only at `close`.
+        """

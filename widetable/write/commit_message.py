@@ -30,6 +30,12 @@ class CommitMessage:
     of keys that are new in a dynamic bucket, as its index has them (format.hash_index). marked_files: live files, as
     they were found, that stay or come back without some of their rows; new_vectors: their deletion vectors from now on,
     in the same order (format.deletion_vector). expired_rows: that a compaction let go because they are too old.
+
+    A compaction that merged a and b into c and moved d from level 0 to 5:
+
+        compact_before  a@0 b@0 d@0      compact_after  c@5 d@5      written_files  c
+
+    What failed commits may delete is `written_files`: d was there before, and stays.
     """
 
     __module__ = "widetable"
@@ -53,6 +59,7 @@ class CommitMessage:
 
     @property
     def is_empty(self) -> bool:
+        """Whether no file comes or goes. New hashes alone do not count."""
         return not any(getattr(self, name) for name in _FILES)
 
     def written_files(self) -> tuple[DataFileMeta, ...]:
@@ -62,6 +69,9 @@ class CommitMessage:
         return self.new_files + compacted + self.changelog_files
 
     def __reduce__(self) -> tuple[object, ...]:
+        """The version stands first and is plain, as are all values behind it, so that another
+        version's pickle is refused with words and not by an error of unpickling.
+        """
         values = tuple(
             tuple(map(_plain, getattr(self, field.name)))
             if field.name in _FILES

@@ -4,6 +4,14 @@ In: the hashes that each bucket of a partition has. Out: buckets of rows, and wh
 share a bucket. Not thread-safe. Source: Paimon `PartitionIndex`, `HashBucketAssigner`.
 
 Raises InvalidError where 32,767 buckets are not enough.
+
+A partition whose bucket 0 has the hashes 3 and 9, with room for 4 keys in a bucket:
+
+    assign 9 50 60 50 70 80    ->    0 0 0 0 1 1        known: 9; 50 and 60 fill bucket 0; then bucket 1
+    new_hashes                 ->    0: 50 60    1: 70 80
+    find 3 50                  ->    0 -1               50 is in no index yet
+
+Memory: 8 bytes a key of the partition, for hash and bucket.
 """
 
 from __future__ import annotations
@@ -29,7 +37,12 @@ _NO_HASHES: Final = np.empty(0, np.int32)
 
 
 class PartitionBuckets:
-    """Of one partition. known: by bucket, its hashes, ascending; missing: those of them that no index file has."""
+    """Of one partition. known: by bucket, its hashes, ascending; missing: those of them that no index file has.
+
+    One per partition and writer: it remembers what it placed, so a key that comes again in the
+    same commit finds its bucket. What other writers place meanwhile is found when the commit is
+    made (docs/decisions/0032).
+    """
 
     def __init__(
         self,
@@ -70,7 +83,12 @@ class PartitionBuckets:
         return {bucket: np.unique(np.concatenate(parts)) for bucket, parts in self._new.items()}
 
     def _place(self, count: int) -> Buckets:
-        """Buckets for so many new keys: the open ones are filled, in their order, then new ones."""
+        """Buckets for so many new keys: the open ones are filled, in their order, then new ones.
+
+        Where `dynamic-bucket.max-buckets` are full the rest is dealt out in turn, whatever they hold,
+        over the buckets that had keys before this call, or if none had, over those filled by it. Without
+        that option there is no such end but Paimon's largest number of a bucket, which raises.
+        """
         found: list[tuple[int, int]] = []
         left = count
         for bucket in [*self._rows, *(b for b in range(self._most) if b not in self._rows)]:
@@ -95,7 +113,12 @@ class PartitionBuckets:
 
 
 class _Index:
-    """Hashes with their buckets."""
+    """Hashes with their buckets.
+
+    Sorted by hash, so that many are found by one search. `plus` sorts anew: it is done once per
+    batch that has new keys, of the added ones alone, while the index of the snapshot stays as
+    it is.
+    """
 
     def __init__(self, hashes: Hashes, buckets: Buckets) -> None:
         order = np.argsort(hashes, kind="stable")

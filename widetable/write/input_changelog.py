@@ -26,7 +26,11 @@ from widetable.write.table_state import TableState
 
 
 class InputChangelog:
-    """Of one writer. columns: of the files. Not thread-safe."""
+    """Of one writer. columns: of the files. Not thread-safe.
+
+    budget_bytes: for records in memory, before sorting makes a copy. Files that are written
+    early belong to the same commit, and are known here until `finish` hands them over.
+    """
 
     def __init__(self, state: TableState, columns: Sequence[str], budget_bytes: int) -> None:
         self._state = state
@@ -62,6 +66,7 @@ class InputChangelog:
         self._bytes.pop(bucket)
         if not records:
             return
+        # Each record stays a row: `unmerged` picks all of them, in the window's order.
         window = window_of_arrivals(KeyOrder(self._state.schema), records)
         names = [name for name in self._state.schema.names if any(window.presence(name))]
         writer = RollingWriter(

@@ -24,7 +24,11 @@ from widetable.write.partition_rows import partition_numbers, partition_of
 
 
 class Places(Protocol):
-    """Of one writer."""
+    """Of one writer.
+
+    `assign` may remember what it is asked: keys of dynamic buckets are placed by it. The others are
+    asked when the rows are in files.
+    """
 
     def assign(self, row_batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
         """int32[n]: the bucket of each row."""
@@ -37,7 +41,12 @@ class Places(Protocol):
 
 
 class CountedBuckets:
-    """count: the number of buckets of a partition, None for one without files, which gets the table's."""
+    """count: the number of buckets of a partition, None for one without files, which gets the table's.
+
+    A number once found is kept for the life of the writer, so all its files of a partition
+    agree. If the partition is rescaled meanwhile the commit finds that out and moves them
+    (docs/decisions/0039).
+    """
 
     def __init__(self, schema: TableSchema, count: Callable[[bytes], int | None]) -> None:
         self._schema = schema

@@ -36,7 +36,11 @@ _MAPS: Final = ("MAP", "MULTISET")
 def python_array(
     values: list[Any], field: DataField | None, *, is_pandas: bool = False
 ) -> pa.Array | pa.ChunkedArray:
-    """field: of the column, if there is one. is_pandas: NaN is a missing value, and no number."""
+    """field: of the column, if there is one. is_pandas: NaN is a missing value, and no number.
+
+    What is not built by the column's type is cast later (`python_cast`), batch by batch. For a column
+    that the table does not have, such as one of row kinds, field is None and Arrow's guess stands.
+    """
     if field is not None and _needs_parts(field.type):
         return _built(_without_missing(values) if is_pandas else values, field)
     if field is not None and _needs_type(field.type, values):

@@ -32,6 +32,9 @@ _LARGE_FILE_BYTES: Final = 32 << 20
 class RollingWriter:
     """columns: table columns to write, the same in all files. level, file_source: of all files. is_changelog: changelog
     files, in which keys may repeat. caches: where a cache of each file is built from memory; None: nowhere.
+
+    Not thread-safe. The cache of a file gets each piece after the file got it, and is put in
+    place only when the file is complete: a cache never says more than its file.
     """
 
     def __init__(
@@ -61,7 +64,11 @@ class RollingWriter:
         self._finished: list[DataFileMeta] = []
 
     def write(self, row_batch: pa.RecordBatch) -> None:
-        """Add rows whose keys come after all that were written."""
+        """Add rows whose keys come after all that were written.
+
+        Files end between two pieces, never inside of one; those of a changelog may so divide
+        the rows of one key.
+        """
         if not row_batch.num_rows:
             return
         piece_bytes = self._target_file_size_bytes // _PIECES_PER_FILE
@@ -69,7 +76,9 @@ class RollingWriter:
             self._write_piece(piece)
 
     def finish(self) -> tuple[DataFileMeta, ...]:
-        """Close the last file; the metadata of all, in key order."""
+        """Close the last file; the metadata of all, in key order.
+        Without rows there is no file, and the answer is empty.
+        """
         self._close_current()
         return tuple(self._finished)
 

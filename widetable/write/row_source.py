@@ -43,7 +43,12 @@ _WITH_PARTS: Final = (list, tuple, Mapping, Set)
 
 @dataclass(frozen=True)
 class RowSource:
-    """columns: None when there is nothing to say which. batches: to be read once; empty ones are left out."""
+    """columns: None when there is nothing to say which. batches: to be read once; empty ones are left out.
+
+    Nothing is read ahead: batches come as they are asked for, but for lists of dicts and
+    columns of Python values, which are Arrow arrays by then. Their types are the caller's own,
+    or the table's (module).
+    """
 
     columns: tuple[str, ...] | None
     batches: Iterator[pa.RecordBatch]
@@ -66,7 +71,11 @@ def row_source(data: Any, schema: TableSchema, single: str | None = None) -> Row
 
 
 def _at_once(data: Any, schema: TableSchema, single: str | None) -> RowSource | None:
-    """The rows of what is no plain iterable; None for such a one."""
+    """The rows of what is no plain iterable; None for such a one.
+
+    In this order, as a thing may be several: what pyarrow made, frames of pandas, dicts,
+    datasets, then whoever has Arrow's C interface, and values of a single column last.
+    """
     if not isinstance(data, (_Rows, _Values)):
         if _is_of(data, "pandas", "MultiIndex"):
             data = data.to_frame(index=False)
@@ -93,7 +102,12 @@ def _at_once(data: Any, schema: TableSchema, single: str | None) -> RowSource | 
 
 
 def _listed(first: Any, rest: Iterator[Any], schema: TableSchema, single: str | None) -> RowSource:
-    """The rows of a plain iterable, by what comes first."""
+    """The rows of a plain iterable, by what comes first.
+
+    By the first thing alone: dicts are all read and held, for a name may come up in the last;
+    Arrow data and frames are taken one at a time, and the writer checks that their columns
+    agree.
+    """
     if isinstance(first, Mapping):
         rows = [first, *rest]
         for row in rows:

@@ -52,7 +52,12 @@ _ANY_INTEGER: Final = pa.decimal128(20, 0)
 
 
 def check_values(array: pa.Array, name: str, first_row: int = 0) -> None:
-    """Refuse an array with a value that its Arrow type does not allow. first_row: the number of its first row."""
+    """Refuse an array with a value that its Arrow type does not allow. first_row: the number of its first row.
+
+    Whole and once per batch of the user's, before slices of it are cast: bytes that are no
+    UTF-8, offsets out of order or a decimal of too many digits would be read as they lie by the
+    kernels behind.
+    """
     try:
         array.validate(full=True)
     except pa.ArrowException as cause:
@@ -66,6 +71,7 @@ def check_values(array: pa.Array, name: str, first_row: int = 0) -> None:
 
 
 def _first_wrong(array: pa.Array) -> int:
+    """By halves. array: one that does not validate as a whole."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
@@ -88,7 +94,12 @@ def key_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array
 
 
 def safe_cast(array: pa.Array, field: DataField, target: pa.DataType) -> pa.Array:
-    """`array` as a column of the table. target: `arrow_type(field.type)`, computed once by the caller."""
+    """`array` as a column of the table. target: `arrow_type(field.type)`, computed once by the caller.
+
+    Raises InvalidError for another type, a value that does not fit, one that is too long, and
+    for nulls inside of a value where the type forbids them. Nulls of the column itself are for
+    the caller.
+    """
     if array.type != target:
         array = _Cast(field, array.type, target).cast(array, field.type, target)
     if field.type.length is not None and field.type.length != MAX_LENGTH:

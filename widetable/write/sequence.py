@@ -9,6 +9,15 @@ so tasks take turns in blocks of 2^20 numbers. Where nobody knows how many tasks
 time take turns, from a base of their own: (t >> 14) << 46 above the other, which leaves room for 2^32 rows of each.
 Raises InvalidError for a task that is not among the tasks, when the numbers would pass 2^63 - 1 or what is left to the
 task, and for a clock so far ahead that no numbers would be left for anybody.
+
+Three tasks of one commit, base 1000, B = 2^20:
+
+    task 0     1000 + 0 * B ..    after B rows     1000 + 3 * B ..
+    task 1     1000 + 1 * B ..                     1000 + 4 * B ..
+    task 2     1000 + 2 * B ..                     1000 + 5 * B ..
+
+The numbers say who is newer where keys meet, so a commit that starts after another was published
+must begin above it: hence the noted number. Of two that run at once either may be the newer.
 """
 
 from __future__ import annotations
@@ -33,7 +42,14 @@ _LAST_CLOCK: Final = 1 << 62
 
 
 def first_number(clock_nanos: int, noted: int, spread: int) -> int:
-    """The base of a commit that starts now. noted: the highest number of the table; spread: below START_SPREAD."""
+    """The base of a commit that starts now. noted: the highest number of the table; spread: below START_SPREAD.
+
+        clock 100, noted 50    100                   the rule: the clock is ahead
+        clock 100, noted 300   301 + spread          a writer's clock was ahead, or it wrote very many rows
+
+    Without the spread all writers that start while the noted number stands would begin at the
+    same one.
+    """
     if clock_nanos > _LAST_CLOCK:
         raise InvalidError(
             "clock of this machine",
@@ -69,7 +85,11 @@ class SequenceAllocator:
         self._base, self._task, self._tasks = base, task, tasks
 
     def take(self, rows: int) -> npt.NDArray[np.int64]:
-        """Numbers of the next `rows` rows, int64[rows], ascending."""
+        """Numbers of the next `rows` rows, int64[rows], ascending.
+
+        Checked before any number is given, so after an error the next row is the same. Raises
+        InvalidError where the numbers end.
+        """
         if self._most_rows is not None and self._next_row + rows > self._most_rows:
             raise InvalidError(
                 "sequence numbers",

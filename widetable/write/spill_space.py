@@ -6,6 +6,10 @@
 
 One file holds the runs of all buckets that left memory together, so their number does not grow with the buckets.
 Raises StorageError when the disk refuses.
+
+A process that is killed leaves its directory, `widetable-spill-*` in the temporary directory;
+nobody else reads or removes it. Runs are read lazily: each that is being read has its file
+open, and a batch in memory.
 """
 
 from __future__ import annotations

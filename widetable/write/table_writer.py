@@ -7,6 +7,14 @@
 Memory stays within `write-buffer-size`, however large the data or the number of buckets. Level-0 files hold the
 written, key and NOT NULL columns, or all with `widetable.level0-columns=all`. Raises InvalidError for data that the
 schema does not allow, StorageError when a disk refuses; after any error `abort` leaves nothing behind.
+
+What is on disk when a writer's process dies, and who sees it:
+
+    write    spilled runs in a temporary directory, perhaps changelog files
+    finish   data files, each complete, named by no snapshot
+    commit   the snapshot names them; before that nobody reads them, after it they must stay
+
+Data files that no commit came to are orphans; the cleaning of orphans removes them.
 """
 
 from __future__ import annotations
@@ -54,6 +62,9 @@ class TableWriter:
 
     columns: names of the data's columns, `row_kind` among them when the data has row kinds. places: where the
     number of buckets does not say where rows go.
+
+    After `finish` the messages own the files. The writer still knows them, so `abort`, or a
+    `with` block that raises behind `finish`, deletes them: commit outside of the block.
     """
 
     def __init__(
@@ -88,6 +99,10 @@ class TableWriter:
         """Add rows, in any form that `row_source` takes, with the writer's columns.
 
         On an error everything is aborted before it is raised: half a batch is never committed.
+
+        A batch is checked as a whole before any of its rows is taken, then goes through in
+        slices. Rows of equal key in later calls count as newer. Nothing but spilled runs and
+        changelog files is written here.
         """
         self._check_open()
         try:
@@ -122,6 +137,8 @@ class TableWriter:
         """Buckets that got no rows but whose index is missing have one, too."""
         files = dict(self._written)
         hashes = {} if self._places is None else dict(self._places.new_hashes())
+        # Hashes of buckets without rows ride along only with a commit that has rows: an index
+        # that is missing is no reason to commit.
         buckets: list[BucketId] = list(dict.fromkeys([*files, *(hashes if files else {})]))
         return [
             CommitMessage(
@@ -171,7 +188,9 @@ class TableWriter:
             self._buffer.add(bucket, part)
 
     def _split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
-        """The rows by bucket. Raises for a partition that can have no directory, before it has a file."""
+        """The rows by bucket. Raises for a partition that can have no directory, before it has a file.
+        `bucket_dir` is asked for the error alone, once for each bucket.
+        """
         for bucket, part in split_by_bucket(rows, self._state.schema, self._places):
             if bucket not in self._seen:
                 self._state.bucket_dir(bucket)

@@ -111,7 +111,10 @@ def _invalid(column: str, found: str, expected: str, action: str) -> InvalidErro
 
 
 class BatchNormalizer:
-    """Turns batches with one set of columns into row batches. Not thread-safe: numbers are given in order of calls."""
+    """Turns batches with one set of columns into row batches. Not thread-safe: numbers are given in order of calls.
+
+    `records` and `normal_form` are apart because a changelog of producer `input` has what is between.
+    """
 
     def __init__(
         self,

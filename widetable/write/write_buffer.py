@@ -8,6 +8,17 @@ what was spilled.
 Layers (docs/decisions/0003) stay apart in the runs. Spilled runs of one bucket are merged again only where merging
 without older rows is harmless (docs/decisions/0002); elsewhere each becomes a file of its own, with the same rows for
 readers.
+
+What one bucket holds, and the runs that `take` makes of it, one layer each unless stated:
+
+    in memory   batches in arrival order          collapse -> layers, oldest first
+    spills      layers of each spill, oldest first, each a sorted run on disk
+
+    may merge   (one layer each)  spill 1 + spill 2 + memory -> one run, or one for each 16 at most
+    may not                       spill 1, spill 2, memory: a run and level-0 files for each
+
+Older rows always come first, so the sequence numbers of runs ascend and readers merge them
+right. A spilled run is collapsed, so a key that is written often takes one row per spill.
 """
 
 from __future__ import annotations
@@ -30,6 +41,7 @@ from widetable.schema import VALUE_KIND, TableSchema
 from widetable.write.spill_space import SpilledRun, SpillFile, SpillSpace
 
 _PARTS_OF_BUDGET: Final = 3
+# For batches of runs that are merged, and again for the batch that comes out.
 _MERGE_PARTS_OF_BUDGET: Final = 8
 # Runs that are merged at once at most: more would need many files open and leave each but a few rows of memory.
 _MAX_MERGED_RUNS: Final = 16
@@ -46,6 +58,8 @@ class _BufferedBucket:
     """Rows of one bucket: batches in memory in arrival order, and per spill its layers, oldest first.
 
     bytes: of the rows in memory. row_bytes: of the widest rows so far, on average over a batch.
+
+    has_deletes: of all rows ever given, spilled ones too, for it decides what may be merged.
     """
 
     def __init__(self) -> None:
@@ -78,7 +92,11 @@ class _BufferedBucket:
 
 
 class WriteBuffer:
-    """Not thread-safe: one writer owns it."""
+    """Not thread-safe: one writer owns it.
+
+    budget_bytes: `write-buffer-size`; what Arrow and the sorting need is in it. columns: table
+    columns of the runs. Owns its spill files until `release`.
+    """
 
     def __init__(
         self,
@@ -119,6 +137,8 @@ class WriteBuffer:
         """Hand out a bucket's runs, one after the other; each is sorted, has one row per key and makes its own files.
 
         A run must be used up before the next is asked for. Later runs hold later layers or later rows.
+
+        The bucket is forgotten at once. Raises KeyError for one without rows.
         """
         held = self._buckets.pop(bucket)
         layers = self._collapse(held)
@@ -147,6 +167,10 @@ class WriteBuffer:
         return layers
 
     def _may_merge(self, held: _BufferedBucket, layers: Sequence[pa.RecordBatch]) -> bool:
+        """Layers of one commit must not meet in one row (docs/decisions/0003), so more than one
+        anywhere forbids it. Merging without the base must be harmless as well
+        (docs/decisions/0002).
+        """
         if len(layers) > 1 or any(len(spill) > 1 for spill in held.spills):
             return False
         allowed = self._engine.partial_merge(self._schema, has_deletes=held.has_deletes)
@@ -171,6 +195,9 @@ class WriteBuffer:
     def _spill(self) -> None:
         """Write the largest buckets to disk until half of the limit is free. Rows of other columns, which are there
         when what is moved is of several writers, are in another file.
+
+        The largest first: few buckets leave, and with long runs. Until half is free and not
+        just enough, as each spill sorts, and makes a run that must be merged later.
         """
         files: dict[pa.Schema, SpillFile] = {}
         with contextlib.ExitStack() as stack:
