@@ -7,6 +7,14 @@ snapshot: the columns and `_row_kind`, with metadata in the batch's schema:
     widetable.is-full          true: a row of the snapshot; false: one of its changes
     widetable.watermark        the snapshot's watermark, epoch milliseconds; not there without one
 
+What is asked for tells what is done with, and only that is recorded. Two snapshots, the first in
+two batches, read by a consumer `c` from snapshot 1 on:
+
+    the batch that `next` gives     1, first part   1, rest   2   (the end)
+    progress of `c` by then                     1         1   2           3
+
+So who dies with a batch in hand gets the whole snapshot of that batch again, and none is lost.
+
 Order: snapshot, partition values, bucket, key, event. A table that is dropped, or dropped and made again, ends the
 follower with an error. Raises what stream_plan and change_source raise.
 """
@@ -88,6 +96,10 @@ def follow(
 class ChangeFollower(Iterator[pa.RecordBatch]):
     """Made by `Table.follow`. An iterator and a context manager; closed at its end, after an error, by `close`, by
     `with`, and when it is forgotten.
+
+    For one thread. Between two batches it holds a read lease, or its consumer holds the
+    snapshots, however long the caller takes; no file is open between two snapshots. A follower
+    that has ended gives no batch again: make a new one.
     """
 
     __module__ = "widetable"
@@ -111,6 +123,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         # What is given out comes from `_reading`; all before `_offset` is given out when `_batches` has ended.
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._offset = self._reading = start_stream(source, progress, start)
+        # With timeout 0 the end is fixed here: who commits while the follower reads cannot keep it from ending.
         self._last = source.latest_id() if timeout_millis == 0 else None
 
     @property
@@ -150,6 +163,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         """Wait for it; None when the time is up."""
         since_millis = self._clock.monotonic_millis()
         while True:
+            # Each time, not only between snapshots: this process may have been forked since, and then needs its own.
             self._progress.keep(self._reading)
             batch = next(self._batches, None)
             if batch is not None:
@@ -166,6 +180,8 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
 
     def _next_step(self) -> bool:
         """Note that all so far is read, and go on to the next snapshot; False when there is none yet."""
+        # The newest id first: if the table is made again after it, the next line says so, and no
+        # number of the old table is taken for one of the new.
         newest = self._source.latest_id()
         self._source.check_alive()  # before anything is noted in the table
         self._source.check(self._offset, newest)
@@ -174,6 +190,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         last = self._last if self._timeout_millis == 0 else newest
         if last is None or self._offset.next_snapshot > last:
             return False
+        # Before its lists are read: from here on it may not expire.
         self._progress.keep(self._reading)
         step = self._source.step(self._offset.next_snapshot, self._offset.is_full)
         self._batches = self._of_step(step)
@@ -181,6 +198,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         return True
 
     def _of_step(self, step: Step) -> Iterator[pa.RecordBatch]:
+        """Its batches with their metadata, read as they are asked for; a snapshot without rows has none."""
         metadata = {
             SNAPSHOT_ID_KEY: str(step.snapshot_id),
             IS_FULL_KEY: "true" if step.is_full else "false",
@@ -195,13 +213,19 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
 def start_stream(
     source: ChangeSource, progress: StreamProgress, start: Start, newest: int | None = None
 ) -> Offset:
-    """Where a new stream starts, kept from expiry from now on. newest: leave later snapshots out of sight (0: all)."""
+    """Where a new stream starts, kept from expiry from now on. newest: leave later snapshots out of sight (0: all).
+
+    To choose a snapshot and to hold it are two steps; an expiry may come between them. Only
+    `latest-full` asks for no snapshot in particular, so only it chooses anew; all others raise
+    NotFoundError: what they were told to begin with is gone.
+    """
     for attempt in range(_TRIES):
         at_time = None
         if start.mode == FROM_TIMESTAMP and start.timestamp_millis is not None:
             at_time = source.first_at(start.timestamp_millis)
         kept = source.kept()
         if progress.next_snapshot is not None:
+            # Before anything is recorded: a consumer ahead of a table that lost snapshots would pass over new ones.
             source.check(Offset(progress.next_snapshot), kept.last)
         if newest is not None and kept.last is not None:
             kept = Kept(kept.first, min(kept.last, newest) or None)

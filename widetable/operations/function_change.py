@@ -1,7 +1,14 @@
 """What may not change in a table whose columns are filled by functions: what was merged before and what is merged later
 would follow two rules (docs/decisions/0031).
 
-In: the schema before and after. Raises InvalidError naming the column or option.
+    may be done                                  is refused
+    rename the column or a field within it       another function, another option of it
+    drop the column, add another one             a type that orders or tells apart otherwise, where that counts
+    add a column with a function                 the producer from or to `lookup`
+
+Columns and fields are compared by id, so a new name is no change. In: the schema before and
+after; the new one is sound by itself (`check_schema`, `engine_of`). Raises InvalidError naming
+the column or option.
 """
 
 from __future__ import annotations
@@ -37,6 +44,8 @@ def check_functions(old: TableSchema, new: TableSchema) -> None:
         return  # what another client left without a meaning may be mended
     before, after = _columns(old), _columns(new)
     names = {each.id: each.name for each in new.fields}
+    # left: the name that the column has now, None for one that is dropped. With a function before
+    # and none now, or the other way round, the two differ as well.
     for field_id, left in ((each.id, names.get(each.id)) for each in old.fields):
         was, now = before.get(field_id), after.get(field_id)
         if left is not None and (was and _of(was)) != (now and _of(now)):
@@ -93,7 +102,10 @@ def _check_distinct(old: AggregateColumn, new: AggregateColumn) -> None:
 
 
 def _of(column: AggregateColumn) -> tuple[object, ...]:
-    """Fields of its elements and values by id: their names may change."""
+    """Fields of its elements and values by id: their names may change.
+    Besides what must stay: function and options. None stands between two lists, so that a field which
+    goes from one to the other is seen.
+    """
     time = time_field(column)
     named = (*column.get(NESTED_KEY), None, *column.get(NESTED_SEQUENCE), None, time)
     ids = {name: each.id for name, each in nested_fields(column).items()}

@@ -17,7 +17,9 @@ from widetable.tag_options import TAG_DEFAULT_TIME_RETAINED
 
 
 def snapshots(table: OpenTable) -> list[Snapshot]:
-    """All snapshots that are kept, newest last."""
+    """All snapshots that are kept, newest last.
+    Reads the file of each: as many requests as there are snapshots.
+    """
     store = table._committer.snapshots
     found = []
     for id in store.ids():
@@ -34,10 +36,13 @@ def create_tag(
 ) -> None:
     """Keep a snapshot, the newest by default, under a name: it can be read for as long as the
     tag is there. time_retained_millis: after which expiry deletes the tag; by default
-    `tag.default-time-retained`.
+    `tag.default-time-retained`, and for ever without that. Made again with the same snapshot and
+    time it is left as it is; with others that is an InvalidError. NotFoundError for a snapshot
+    that is not there, or expires just now.
     """
     store = table._committer.snapshots
     snapshot = store.latest() if snapshot_id is None else load_snapshot(store, snapshot_id)
+    # A table without a snapshot: raises what says so.
     snapshot = snapshot or load_snapshot(store, 1)
     if time_retained_millis is None:
         time_retained_millis = table.schema.typed_options.get(TAG_DEFAULT_TIME_RETAINED)

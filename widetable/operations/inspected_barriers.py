@@ -1,5 +1,9 @@
 """An Arrow table of who a table under barriers waits for; empty for one without.
 
+By the newest snapshot alone. Barriers are epoch milliseconds. The table is complete up to the
+least of its writers' complete barriers, so the rows with is_slowest say who is waited for;
+writers that have left are not among them.
+
 Raises what reading snapshots raises.
 """
 

@@ -2,8 +2,15 @@
 
 Sizes are bytes, `rows` are those of files: not merged, and with those that delete. A partition is named as its
 directory is (`dt=1/hour=2`), the only one of a table without partitions is the empty text. Live files are taken from
-manifests column by column. Raises what reading snapshots and manifests raises, UnsupportedError for a merge engine
-that is not known.
+manifests column by column.
+
+    path        <table>/dt=1 x/h=2/bucket-1/data-<uuid>-0.parquet
+    partition   dt=1 x/h=2
+    min_key     a=1, b="x'y"           numbers as such, other values as Python writes them
+
+Without a choice the newest snapshot is looked at, and looked at again when it expires meanwhile;
+a chosen one that expires raises. The schema is the newest one in any case. Raises what reading
+snapshots and manifests raises, UnsupportedError for a merge engine that is not known.
 """
 
 from __future__ import annotations
@@ -114,6 +121,7 @@ BUCKETS: Final = pa.schema(
         ("due_bytes", pa.int64()),
     ]
 )
+# (snapshot id, tag) of what is looked at: one of them at most, none for the newest snapshot.
 Choice = tuple[int | None, str | None]
 
 
@@ -157,7 +165,8 @@ def _file_columns(
 
 def manifests(table: OpenTable, choice: Choice) -> pa.Table:
     """Manifests of the base, delta and changelog lists, in that order. Buckets and levels are null where their writer
-    did not say them.
+    did not say them. added_files, deleted_files: entries of the manifest, which may undo those of
+    others; only the base and the delta together say what is live.
     """
     snapshot = _chosen(table, choice)
     found = [] if snapshot is None else list(_manifests(table, snapshot))
@@ -183,7 +192,7 @@ def _manifest_row(meta: ManifestFileMeta) -> tuple[Any, ...]:
 
 def partitions(table: OpenTable, choice: Choice) -> pa.Table:
     """Partitions that have files, by their names. buckets: those with files. newest_file_time: wall clock of its
-    writer.
+    writer, null where no file says it. deleted_rows: null where one file's is not known.
     """
     schema, entries = _live(table, choice)
     found: dict[bytes, list[ManifestEntry]] = {}
@@ -231,7 +240,10 @@ def _bucket(
     entries: Sequence[ManifestEntry],
     taken: Sequence[ManifestEntry],
 ) -> Iterator[Any]:
-    """taken: those that a compaction may look at."""
+    """taken: those that a compaction may look at.
+    Under barriers what waits for one that is not complete is not due. Gives the columns after
+    `total_buckets`.
+    """
     found = [entry.file for entry in entries]
     by_level: dict[int, list[DataFileMeta]] = {}
     for file in found:
@@ -254,6 +266,7 @@ def _bucket(
 
 
 def _sums(files: Sequence[DataFileMeta]) -> tuple[int, int, int, int | None]:
+    """(files, rows, size_bytes, deleted_rows), as in `_SUMS`."""
     deleted = [_deleted(file) for file in files]
     known = [rows for rows in deleted if rows is not None]
     return (
@@ -265,6 +278,7 @@ def _sums(files: Sequence[DataFileMeta]) -> tuple[int, int, int, int | None]:
 
 
 def _deleted(file: DataFileMeta) -> int | None:
+    """Rows that its deletion vector takes out; None where the index that lists the vector does not count them."""
     return 0 if file.deleted is None else file.deleted.rows
 
 
@@ -290,6 +304,8 @@ def _chosen(table: OpenTable, choice: Choice) -> Snapshot | None:
 
 
 def _partition_of(schema: TableSchema) -> Callable[[bytes], str]:
+    """The name of a partition by its BinaryRow, each worked out once: a table has many more files than partitions."""
+
     @cache
     def text(partition: bytes) -> str:
         found = partition_texts(partition, schema)

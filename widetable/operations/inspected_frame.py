@@ -21,13 +21,18 @@ TEXTS: Final = pa.map_(pa.string(), pa.string())
 
 
 def frame_of_rows(schema: pa.Schema, rows: Iterable[Sequence[Any]], subject: str) -> pa.Table:
-    """rows: values in the order of the schema. subject: whose they are, for messages."""
+    """rows: values in the order of the schema. subject: whose they are, for messages.
+    No rows at all give a table without rows.
+    """
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
     return frame_of_columns(schema, columns or [()] * len(schema), subject)
 
 
 def frame_of_columns(schema: pa.Schema, columns: Iterable[Any], subject: str) -> pa.Table:
-    """columns: sequences of values, or Arrow arrays."""
+    """columns: sequences of values, or Arrow arrays.
+    Arrays have the field's type. Columns are taken one after the other, so a generator has one of
+    Python values in memory at a time.
+    """
     try:
         arrays = [
             column if isinstance(column, pa.Array) else pa.array(column, field.type)

@@ -40,7 +40,8 @@ CACHES: Final = pa.schema(
 def leases(table: OpenTable) -> pa.Table:
     """Leases on work (`compaction`, `old-levels`, `join`), of readers (`read`) and pins of lookup joins (`pin`).
     state: `in force`, `over` where their time is up, `void` where their process has ended or their time is not
-    believed.
+    believed. owner: who took it; of a reader its process, null where that is not known.
+    snapshot_id: of readers and pins, the first that is held; null for leases on work.
     """
     state = table._state()
     found = [*noted_leases(state.file_io, state.paths), *noted_holds(state)]
@@ -52,6 +53,9 @@ def leases(table: OpenTable) -> pa.Table:
 
 
 def caches(table: OpenTable) -> pa.Table:
-    """Complete lookup caches on this host, whoever made them. size_bytes: on the disk."""
+    """Complete lookup caches on this host, whoever made them. size_bytes: on the disk.
+    rows: of the data file; path: of the cache's directory. Empty where the package of caches is not
+    installed.
+    """
     rows = ((file, *held, path) for path, file, *held in complete_caches(table.path))
     return frame_of_rows(CACHES, rows, table.path)

@@ -1,7 +1,9 @@
 """Arrow tables of what a table keeps: snapshots, schemas, options, tags, branches, consumers.
 
-Each has one declared schema; times are of UTC, `create_time` is the wall clock of whoever made the tag. Raises what
-reading these raises; tags and consumers that cannot be read are left out, with a warning in the log.
+Each has one declared schema, which stays the same for an empty table; times are of UTC,
+milliseconds, `create_time` and `expire_time` of tags are the wall clock of whoever made the tag,
+without a zone. Raises what reading these raises; tags, branches and consumers that cannot be read
+are left out, with a warning in the log.
 """
 
 from __future__ import annotations
@@ -93,7 +95,11 @@ CONSUMERS: Final = pa.schema(
 
 
 def snapshots(table: OpenTable) -> pa.Table:
-    """The snapshots that are kept, newest last."""
+    """The snapshots that are kept, newest last.
+    total_records: rows of all live files, not merged; delta_records: what the commit added of
+    them, negative where more went; changelog_records: null without a changelog. properties: as
+    they are noted, ours and those of other clients.
+    """
     return frame_of_rows(SNAPSHOTS, map(_snapshot_row, kept_snapshots(table)), table.path)
 
 
@@ -118,7 +124,10 @@ def _snapshot_row(one: Snapshot) -> tuple[Any, ...]:
 
 
 def schemas(table: OpenTable) -> pa.Table:
-    """All schemas, newest last."""
+    """All schemas, newest last.
+    columns: in their order, nested types as texts; id: stays with a column through renames, files
+    are read by it. options: what the table's schema sets, no defaults.
+    """
     store = table._committer.schemas
     rows = [
         (
@@ -136,13 +145,18 @@ def schemas(table: OpenTable) -> pa.Table:
 
 
 def _with_columns(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The row of a schema with its columns as structs."""
     id, time, columns, *others = row
     names = [field.name for field in COLUMN]
     return id, time, [dict(zip(names, column, strict=True)) for column in columns], *others
 
 
 def options(table: OpenTable) -> pa.Table:
-    """What the newest schema sets, by key, then the other options that are known, without a value."""
+    """What the newest schema sets, by key, then the other options that are known, without a value.
+    default: as text, null where there is none; is_known: declared here under this key or an older
+    one of Paimon. `fields.*` options, whose keys name columns, are not declared, whether honoured
+    or not.
+    """
     given = table.schema.options
     keys = [*sorted(given), *sorted(opt.BY_KEY.keys() - given.keys())]
     rows = [
@@ -158,7 +172,10 @@ def options(table: OpenTable) -> pa.Table:
 
 
 def tags(table: OpenTable) -> pa.Table:
-    """All tags that can be read, by name."""
+    """All tags that can be read, by name.
+    time: of the snapshot's commit. create_time, expire_time: null where the tag does not say it;
+    without an expire_time it stays until it is deleted.
+    """
     store = table._tags
     found, damaged = readable(store.names(), store.load_tag)
     for damage in damaged:
@@ -189,7 +206,10 @@ def branches(table: OpenTable) -> pa.Table:
 
 
 def consumers(table: OpenTable) -> pa.Table:
-    """All consumers that can be read, by name. time: of their last progress."""
+    """All consumers that can be read, by name. time: of their last progress.
+    snapshots_behind: how many snapshots are there from next_snapshot_id on; 0 for one that has
+    read all. It counts ids, some of which may have expired.
+    """
     latest_id = table._committer.snapshots.latest_id() or 0
     times = table._consumers.times()
     rows = [

@@ -1,7 +1,16 @@
 """What state a table is in, as one small value: snapshots, files, what waits, who reads, who compacts, what to do.
 
 Reads the newest snapshot and its manifests, consumers and the lease, snapshots from the newest back to the last
-compaction, and lists the directories of live files. Raises what reading these raises.
+compaction, and lists the directories of live files. Opens no data file. Writes nothing, and takes
+no lease: what it says of different things may be of different moments, if the table goes on
+meanwhile.
+
+Warnings come in the order in which they should be minded: damage, then what waits at level 0 (one
+sentence of who should compact, which says all, or else what it does to reads and changelogs),
+consumers, writers of barriers, notes that cannot be read. `doctor` says the same as findings,
+with more that it has read.
+
+Raises what reading these raises.
 """
 
 from __future__ import annotations
@@ -43,7 +52,9 @@ _DAMAGED_NAMED: Final = 10
 
 @dataclass(frozen=True)
 class LevelFiles:
-    """rows: in the files, not merged."""
+    """rows: in the files, not merged.
+    Of one level of all buckets together; bytes: of the files on the storage.
+    """
 
     level: int
     files: int
@@ -111,7 +122,9 @@ class Inspection:
 
 
 def inspect_table(table: OpenTable) -> Inspection:
-    """As `Table.inspect`, without what is made of the table."""
+    """As `Table.inspect`, without what is made of the table.
+    `derived` is empty.
+    """
     state, committer = table._state(), table._committer
     store, options, schema = committer.snapshots, state.options, state.schema
     latest, entries = newest_files(committer)
@@ -161,10 +174,12 @@ def inspect_table(table: OpenTable) -> Inspection:
 def _damaged(
     state: TableState, entries: Sequence[ManifestEntry], snapshot_id: int
 ) -> tuple[DamagedFile, ...]:
+    """By listings: one request for each bucket that has files."""
     return tuple(damage.file for damage in damaged_files(state, entries, snapshot_id))
 
 
 def _damage_warnings(path: str, damaged: Sequence[DamagedFile]) -> Iterator[str]:
+    """A sentence for each of the first files, then one of all."""
     yield from (str(file) for file in damaged[:_DAMAGED_NAMED])
     if damaged:
         count, rows = len(damaged), sum(file.rows for file in damaged)
@@ -190,6 +205,7 @@ def _levels(entries: Sequence[ManifestEntry]) -> tuple[LevelFiles, ...]:
 
 
 def _backlog_warnings(state: TableState, backlog: Backlog, is_leased: bool) -> Iterator[str]:
+    """Reads that get slow, or files that nobody takes up; and besides, changelogs that should have come at once."""
     options, path = state.options, shlex.quote(state.paths.root)
     if is_slow(backlog, options):
         who = (

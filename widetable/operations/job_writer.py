@@ -5,6 +5,12 @@
     derived     those of the sources after P up to T belong to T, and complete it
     follower    another table of a root: its records belong to the barrier that they belong to in the first table
 
+Interval 10 s, a root that plans at 12 s, 17 s and 21 s: labels 10, 20, 20. The second batch of
+the interval is put off to barrier 20 and does not complete it; the third one, whose tick is 20,
+does. A follower takes `lead.last` for its barrier and completes it where the first table has
+(`lead.frontier` is not behind it), so the two never part, also where the process dies between
+them: the batch comes again, is in in the first table, and the follower does as before.
+
 A query takes its job over with the first batch that it commits; one that was there before is refused from then on, and
 so is one whose batches are not those that come next, or that began before a revision of its tables. Source: rules R4 to
 R6, R10 and R20 of docs/consistency.md. Raises ConflictError for these, and what a commit raises.
@@ -51,6 +57,10 @@ class JobBatch:
 class JobWriter:
     """Of one query. run: its id, the same when it is started again from its checkpoint. columns: that the job writes
     besides the key, None for all. register: see `BarrierWriter`.
+
+    One thread uses it; it holds nothing open. Made anew in each process of the query, which joins
+    the table no sooner than with its first batch: a query that is only planned is in nobody's
+    way. A table without barriers is an InvalidError.
     """
 
     def __init__(
@@ -69,7 +79,9 @@ class JobWriter:
         self._columns = None if columns is None else tuple(columns)
         self._ids = value_ids(schema, schema.names if columns is None else columns)
         self._register = register
+        # Whether this object has taken the job over; from then on it is an error to be a member no more.
         self._is_in = False
+        # That the table had when the query began: a root is refused if it is taken back meanwhile.
         self._revision = newest_revision(table)
 
     @property
@@ -85,7 +97,10 @@ class JobWriter:
         user: str | None = None,
     ) -> CommitResult:
         """Once, however often the batch comes. lead: how far the root is in its first table, behind this batch. user:
-        under which name it is known that the batch is in, by default its run.
+        under which name it is known that the batch is in, by default its run (`has` and `last_batch` ask for the run).
+
+        messages: of writers with `named`; none for a batch without rows, which is committed all
+        the same, as it says how far the job is.
         """
         self._take_over(batch)
         act, barrier = Act.WRITE_ALL, None
@@ -139,6 +154,8 @@ class JobWriter:
         return self._committed(partial(append_messages, self.table, [], by), asked)
 
     def _committed(self, commit: Callable[..., CommitResult], asked: BarrierStep) -> CommitResult:
+        """Where somebody has let the job leave meanwhile it is registered again, and joins with this commit."""
+
         def register() -> None:
             if self._register is not None:
                 self._register(self._job, self._columns, self._run)
@@ -148,6 +165,13 @@ class JobWriter:
         )
 
     def _take_over(self, batch: JobBatch) -> None:
+        """Before the first commit of this object: the job is this query's from now on.
+
+        Only a first batch takes the name from another query. A later one of a query whose name
+        was taken since must not take it back: its commit finds the other's run, and is refused.
+        Registered before it joins: a job that is in another's way is refused before the table
+        waits for it.
+        """
         if self._is_in:
             return
         member = self.member

@@ -20,14 +20,19 @@ from widetable.operations.open_table import OpenTable
 
 
 class PinnedSnapshot(NamedTuple):
-    """Which one it was when it was chosen."""
+    """Which one it was when it was chosen.
+    time_millis: of its commit, epoch; tells two snapshots of one id apart.
+    """
 
     id: int
     time_millis: int
 
 
 class KeptLookups(SharedByThreads):
-    """Not for several threads at once."""
+    """Not for several threads at once.
+    Nothing is opened before the first call; files stay open until `close`, from snapshot to
+    snapshot as far as both have them.
+    """
 
     def __init__(self, table: OpenTable) -> None:
         self._table = table
@@ -51,6 +56,7 @@ class KeptLookups(SharedByThreads):
         if self._view is None or self._asked != asked:
             chosen = chosen_state(self._table, snapshot.id)
             view = LookupView(chosen, self._table._committer.live_files, columns)
+            # In place before anything is taken over: a failure closes both, and the next call begins with a new view.
             old, self._view, self._asked = self._view, view, asked
             try:
                 if old is not None:

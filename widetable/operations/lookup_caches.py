@@ -19,11 +19,15 @@ from widetable.write.table_state import TableState
 
 _PACKAGE: Final = "widetable_lookup"
 _log = logging.getLogger("widetable")
+# Reasons that were said. Few: texts of options and of what an import or a directory refuses.
 _logged: set[str] = set()
 
 
 def caches_of(table: TableState) -> Caches | None:
-    """The caches for a table's data files; None when there are none, or the table's strategy is `scan`."""
+    """The caches for a table's data files; None when there are none, or the table's strategy is `scan`.
+    They are the process's own, shared by all of its tables: a caller closes the files that it has
+    opened, never the caches.
+    """
     if table.options.get(opt.LOOKUP_STRATEGY) == SCAN_STRATEGY:
         return None
     if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):

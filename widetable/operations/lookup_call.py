@@ -23,14 +23,16 @@ import pyarrow as pa
 
 from widetable.operations.lookup_view import LookupView
 
-# Of all calls together.
+# Of all calls together. A call that has more by itself is still answered, alone.
 MOST_KEYS: Final = 1024
 # What a call gives keeps the rows of all in memory, if they are no more than this; else it is copied.
 _MOST_SHARED_BYTES: Final = 1 << 20
 
 
 class LookupCall:
-    """keys: key rows of the schema of `view`. rows: None until it is answered."""
+    """keys: key rows of the schema of `view`. rows: None until it is answered.
+    Made by the thread that asks; once it waits, only whoever has the turn writes `rows`.
+    """
 
     def __init__(self, view: LookupView, keys: pa.RecordBatch) -> None:
         self.keys: Final = keys
@@ -50,7 +52,12 @@ def taken_along(call: LookupCall, waiting: deque[LookupCall]) -> list[LookupCall
 
 
 def answer(calls: Sequence[LookupCall], view: LookupView) -> pa.Table:
-    """The rows of the first call; the others have theirs, if nothing failed. view: may have moved since they came."""
+    """The rows of the first call; the others have theirs, if nothing failed. view: may have moved since they came.
+
+    A move to a snapshot of another schema leaves keys that were cast to the old one: then the
+    first call's keys are looked up as a user's, cast anew, and the others take turns of their
+    own.
+    """
     fits = all(call.view.schema is view.schema for call in calls)
     if fits and len(calls) > 1:
         with contextlib.suppress(Exception):  # the first one's own failure shows below

@@ -4,6 +4,12 @@ In: rows in any form that `write.row_source` takes, with the primary key columns
 (`prefix_rows`); for a key of one column also its values alone. Out: one row per key, in the order given; nulls stay.
 Types are taken as writes take them (write.safe_cast).
 
+    primary key (dt, id), bucket key id     {"id": [1], "dt": ["a"]}      ─► one row (dt, id) = ("a", 1)
+    primary key (a, b), bucket key a        prefixes: {"a": [9, 7]}       ─► rows (a,); b may be given as well
+    primary key (id)                        [3, None], a Series, ..       ─► rows (id,), the second one null
+
+The whole input is held in memory: keys are few beside the rows of a table, and answers keep their order.
+
 Raises InvalidError for keys of another form, with other columns, or with values that a column does not hold;
 UnsupportedError for leading columns that do not say in which bucket their rows are.
 """
@@ -25,7 +31,10 @@ from widetable.write.safe_cast import check_values, key_cast
 
 
 def key_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
-    """The keys with the columns of the primary key, partition columns included, in its order."""
+    """The keys with the columns of the primary key, partition columns included, in its order.
+    The short way is for point reads: an Arrow array that needs neither cast nor check is taken
+    without a copy.
+    """
     check_key_has_partition(schema)
     names = schema.primary_keys
     if isinstance(keys, pa.Array) and len(names) == 1 and _is_as_stored(keys, schema, names[0]):
@@ -47,7 +56,10 @@ def prefix_rows(keys: Any, schema: TableSchema) -> pa.RecordBatch:
 
 
 def _prefix(given: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
-    """The key columns that keys with these columns must have."""
+    """The key columns that keys with these columns must have.
+    All up to the last one that is given, so a gap is an error that names the column which is missing.
+    Without all of the bucket key every bucket would have to be asked.
+    """
     trimmed = schema.trimmed_primary_key
     count = max((number for number, name in enumerate(trimmed, 1) if name in given), default=1)
     names = (*schema.partition_keys, *trimmed[:count])
@@ -68,7 +80,10 @@ def rows_of(
     least: Sequence[str],
     wanted: Callable[[Sequence[str]], Sequence[str]],
 ) -> pa.RecordBatch:
-    """least: the columns that keys have at least; wanted: of keys with certain columns, those that they must have."""
+    """least: the columns that keys have at least; wanted: of keys with certain columns, those that they must have.
+
+    Raises InvalidError; whatever found the fault, it says "keys" where a write would say "data".
+    """
     try:
         source = _source(keys, schema, least)
         names = wanted(least if source.columns is None else source.columns)
@@ -83,6 +98,9 @@ def rows_of(
 
 
 def _source(keys: Any, schema: TableSchema, names: Sequence[str]) -> RowSource:
+    """Plain values are taken for those of the only column, if there is one. A form that nobody
+    knows is an InvalidError here: for a lookup it is a wrong argument.
+    """
     try:
         return row_source(keys, schema, names[0] if len(names) == 1 else None)
     except UnsupportedError as wrong:
@@ -103,6 +121,7 @@ def _column(batches: Sequence[pa.RecordBatch], field: DataField) -> pa.Array:
 
 
 def _check_names(found: Sequence[str], names: Sequence[str]) -> None:
+    """Each of the names once, and no other: a column more is taken for a mistake, it is never passed over."""
     for name in names:
         if found.count(name) != 1:
             text = "keys without it" if name not in found else "the column twice"

@@ -2,6 +2,11 @@
 
 In: keys as users give them (lookup_keys). Out: one row per key, in their order (lookup_view).
 
+A move holds the new snapshot before it lets go of the old one, so at each moment what is read is held:
+
+    move     choose the newest ─► lease on it ─► take over open files ─► release the old lease
+    expiry                     ▲ here it may take the chosen one: NotFoundError, and the session is as it was
+
 Raises InvalidError for wrong keys and a closed session, NotFoundError for a column or snapshot that is not there, what
 scans raise for tables that this version cannot read, and what reading data files raises.
 """
@@ -32,7 +37,10 @@ from widetable.operations.open_table import OpenTable
 class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
     """Made by `Table.lookup_session`. Threads may share it: they take turns, and what
     waits for few keys is answered at once (lookup_call). In a forked child it is open, with nothing
-    opened yet, and keeps no snapshot from expiry.
+    opened yet, and keeps no snapshot from expiry, until it moves.
+
+    Closed or collected it lets its snapshot go; use `with`. Whether a newer snapshot is there is
+    never looked at by itself: `move` does so.
     """
 
     __module__ = "widetable"
@@ -67,11 +75,16 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         return view.arrow_schema
 
     def lookup(self, keys: Any) -> pa.Table:
-        """The rows of keys: one row per key, in their order, all columns nullable. As `Table.lookup`."""
+        """The rows of keys: one row per key, in their order, all columns nullable. As `Table.lookup`.
+        Of the snapshot that is read when the call has its turn. The rows may share memory with those of
+        other calls.
+        """
         view = self._opened()
+        # Before its turn: keys that are wrong cost nobody else anything, and are not taken along by another call.
         call = LookupCall(view, key_rows(keys, view.schema))
         self._waiting.append(call)
         with self._lock:
+            # Not None: the call of another thread took this one along while it waited.
             if call.rows is None:
                 call.rows = answer(taken_along(call, self._waiting), self._opened())
         return call.rows
@@ -104,6 +117,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         self.close()
 
     def _move(self, snapshot_id: int | None) -> None:
+        """Raises with the session as it was: the old view and lease are in place until all of the new is there."""
         chosen = chosen_state(self._table, snapshot_id)
         view = LookupView(chosen, self._table._committer.live_files, self._columns)
         held = self._lease
@@ -121,6 +135,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
             held.release()
 
     def _opened(self) -> LookupView:
+        """The view. InvalidError for a session that is closed."""
         if self._view is None:
             raise InvalidError(
                 "lookup session",

@@ -6,6 +6,16 @@ sorted run, level-0 files included (bucket_rows), and what was found in all buck
 So time grows with the keys and the files that may hold them, not with the table. Memory: the result, and in each run
 the rows of a piece of the keys.
 
+A piece is a range of key numbers, the same in all buckets, so that it can be cut within one. With a budget of 4 rows:
+
+    bucket     A: keys 0 1 2     B: keys 3 4 5 6 7 8 9
+    pieces     A 0-2 and B 3  |  B 4-7  |  B 8-9
+
+How many keys make a piece is learned from the rows that came (`RowBudget`); before any came it is
+reckoned from the files' bytes per row. What a view has open is bounded by `_MOST_OPEN` files and
+`_MOST_BUCKETS` buckets, least recently used first; within a call all files that it needs may be
+open at once.
+
 Raises InvalidError for wrong keys, NotFoundError for a column that is not there, what scans raise for tables that this
 version cannot read, and what reading data files raises.
 """
@@ -77,7 +87,13 @@ class _Work(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Of keys, each of which may have many rows: key n those from firsts[n] on, counts[n] of them, in key order."""
+    """Of keys, each of which may have many rows: key n those from firsts[n] on, counts[n] of them, in key order.
+
+    rows     (7, 1) (7, 2) (9, 1)
+    keys     9  7  null  9  8
+    firsts   2  0     3  2  2          int64[n]; says nothing where the count is 0
+    counts   1  2     0  1  0          int64[n]
+    """
 
     rows: pa.Table
     firsts: Numbers
@@ -87,7 +103,10 @@ class Matches(NamedTuple):
 class LookupView:
     """Keeps files open between calls until `close`. Not for several threads at once.
 
-    columns: that are wanted, in their order; None: all. arrow_schema: of what `lookup` gives.
+    columns: that are wanted, in their order; None: all. arrow_schema: of what `lookup` gives. Of
+    one snapshot for its life; `take_over` carries what is open to the view of another one. It
+    holds no lease: who keeps a view from call to call keeps its snapshot from expiry. Nothing of
+    the table is read until the first call.
     """
 
     def __init__(
@@ -97,6 +116,7 @@ class LookupView:
         self.schema: Final[TableSchema] = chosen.state.schema
         self._buckets_in = bucket_choice(chosen, live_files)
         self._columns = self.schema.chosen(columns)
+        # The merge has columns in the order of the table; what is given out has them in the order that was asked for.
         self._merged = in_schema_order(self.schema, self._columns)
         fields = self.schema.arrow_schema(self._columns)
         self.arrow_schema: Final = pa.schema([field.with_nullable(True) for field in fields])
@@ -106,8 +126,9 @@ class LookupView:
         self._caches = caches_of(chosen.state)
         # None: the bucket has no files. The least recently used come first.
         self._buckets: OrderedDict[BucketId, BucketRows | None] = OrderedDict()
-        # Files that are open, in all buckets.
+        # Files that are open, in all buckets. While a call goes on those of its buckets are not counted.
         self._open = 0
+        # Learned from call to call, so that only the first call has to guess how wide rows are.
         self._budget = RowBudget(_PIECE_BYTES)
 
     def lookup(self, keys: Any) -> pa.Table:
@@ -131,6 +152,7 @@ class LookupView:
         counts = found.counts
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
+        # firsts 2 0, counts 1 2: rows 2, then 0 1. Output row r of key n is row firsts[n] + r - (output rows before n).
         places = np.arange(total) + np.repeat(found.firsts - ends + counts, counts)
         key_numbers = pa.array(np.repeat(np.arange(len(counts)), counts))
         rows = self._table(places, found.rows.to_batches())
@@ -149,12 +171,19 @@ class LookupView:
             batches.append(part.rows)
             if limit_per_key is not None:
                 _check_limit(part.numbers, limit_per_key, asked)
+        # n + 1 entries, the last one empty: the place -1 of a key of no row is the last one.
         firsts = np.searchsorted(np.concatenate(numbers), np.arange(asked.keys.num_rows + 1))
         counts = np.append(np.diff(firsts), 0)
         return Matches(self._rows(batches), firsts[asked.places], counts[asked.places])
 
     def take_over(self, old: LookupView) -> None:
-        """What the view of another snapshot has open, as far as it fits; the rest is closed."""
+        """What the view of another snapshot has open, as far as it fits; the rest is closed.
+
+        Files stay open that are live in both snapshots. It fits only with the same schema and
+        columns: open files have chosen what to read by these. Buckets that had no files are
+        forgotten: they may have some by now. May raise what reading manifests raises; the old
+        view then has what was not taken.
+        """
         fits = (old.schema.id, old._columns) == (self.schema.id, self._columns)
         known = [bucket for bucket, rows in old._buckets.items() if rows is not None]
         if fits and known:
@@ -187,6 +216,10 @@ class LookupView:
     def _found(self, asked: AskedKeys, below: Sequence[str]) -> Iterator[NumberedRows]:
         """The rows that are there, by the numbers of their keys, piece by piece. below: key columns that are not asked
         for.
+
+        Numbers ascend from piece to piece, and all rows of a number come in one piece. A
+        generator that its caller leaves half way counts its files all the same, when it is
+        collected.
         """
         snapshot, schema = self.chosen.snapshot, self.schema
         if snapshot is None or not asked.buckets:
@@ -202,6 +235,7 @@ class LookupView:
                 for part in _pieces(all_work, budget):
                     found, full_runs = self._in_runs(asked.keys, part)
                     keys = sum(work.end - work.first for work in part)
+                    # Rows of prefixes are counted by key: it is not known how many rows a prefix has.
                     if keys > _FEW_TO_LEARN_FROM or keys < asked.keys.num_rows:
                         for each in chain.from_iterable(found):
                             budget.saw(each.rows, keys if below else each.rows.num_rows)
@@ -216,7 +250,16 @@ class LookupView:
     def _in_runs(
         self, keys: pa.RecordBatch, part: Sequence[_Work]
     ) -> tuple[list[list[NumberedRows]], int]:
-        """What all buckets have, by the age of their runs, the oldest first; and how many of these are levels >= 1."""
+        """What all buckets have, by the age of their runs, the oldest first; and how many of these are levels >= 1.
+
+            A   level 5, level 2 | fresh a        ─►   (A 5, B 5)  (A 2)  |  (A fresh a, B fresh b)  (B fresh c)
+            B   level 5          | fresh b, c
+
+        Runs of different buckets may be laid side by side, as they share no key number; but a
+        level must not come to stand beside level 0: those before the bar are full rows, those
+        behind it are not (0008). Threads go over the buckets if there are several, else over the
+        files of the one.
+        """
         asked = sum(work.end - work.first for work in part)
         threads = _THREADS if asked >= _KEYS_FOR_THREADS else 1
         in_bucket = threads if len(part) == 1 else 1
@@ -240,7 +283,10 @@ class LookupView:
         return runs, max(map(len, levels), default=0)
 
     def _work(self, asked: AskedKeys) -> list[_Work]:
-        """The keys of each bucket that has files."""
+        """The keys of each bucket that has files.
+        Manifests are read once for all buckets that are not known yet; that a bucket has no files
+        is remembered, too.
+        """
         unknown = [bucket for bucket in asked.buckets if bucket not in self._buckets]
         if unknown:
             live = self._live(unknown)
@@ -257,6 +303,7 @@ class LookupView:
         return found
 
     def _rows_of(self, bucket: BucketId, files: Sequence[DataFileMeta]) -> BucketRows | None:
+        """None without files. Nothing is opened yet."""
         if not files:
             return None
         rows = BucketRows(self.chosen.state, bucket, self._columns, self._caches)
@@ -264,7 +311,9 @@ class LookupView:
         return rows
 
     def _live(self, buckets: Sequence[BucketId]) -> dict[BucketId, list[DataFileMeta]]:
-        """The live files of these buckets, as far as they have any."""
+        """The live files of these buckets, as far as they have any.
+        As of a barrier, those that its view has.
+        """
         partitions = frozenset(bucket.partition for bucket in buckets)
         numbers = frozenset(bucket.number for bucket in buckets)
         chosen = self.chosen
@@ -298,7 +347,13 @@ class LookupView:
         return pa.Table.from_arrays(columns, schema=schema)
 
     def _table(self, places: Numbers, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-        """The rows in the order of the keys."""
+        """The rows in the order of the keys.
+        places: row numbers in the batches laid end to end, -1 for a row of nulls.
+
+        The short way, for few keys: one `take` for all columns. Not where a type has parts that
+        are NOT NULL (`_hides_nulls`): below a null row Arrow's `take` leaves nulls in them
+        (`hidden_nulls`), ours does not.
+        """
         schema = self.arrow_schema
         if not schema.names:
             return pa.Table.from_batches([without_columns(len(places))])
@@ -361,6 +416,7 @@ def _take_few(rows: pa.RecordBatch, places: Numbers) -> pa.RecordBatch:
 
 
 def _column(batches: Sequence[pa.RecordBatch], field: pa.Field, places: Numbers) -> pa.Array:
+    """One column of the result; no batches at all give nulls."""
     found = pa.chunked_array([batch.column(field.name) for batch in batches], field.type)
     with _fitting(repr(field.name), places):
         return take(found, places)
@@ -368,6 +424,9 @@ def _column(batches: Sequence[pa.RecordBatch], field: pa.Field, places: Numbers)
 
 @contextlib.contextmanager
 def _fitting(column: str, places: Numbers) -> Iterator[None]:
+    """For the time of a `take`: text and bytes have 32-bit offsets, so more than 2 GiB of them is
+    the caller's to divide, and no fault of the table.
+    """
     try:
         yield
     except pa.ArrowInvalid as cause:

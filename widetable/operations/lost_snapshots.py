@@ -1,6 +1,12 @@
 """Going on after the newest snapshots of a table were lost, accepted by whoever knows that nobody can bring them back
 (docs/decisions/0016).
 
+    snapshots 5, 6, 7 are there, LATEST says 9     ─►     LATEST says 7, and the next commit is 8
+
+What is accepted is that 8 and 9 come again with other rows. So nobody may know the old ones: not
+a tag, which names files of 9, and not a consumer, which would take the new 8 for read. Data files
+of 8 and 9 are orphans from then on.
+
 Until then neither reading nor writing goes by what is left. Raises InvalidError while a tag keeps one of the lost
 snapshots or a consumer has read one, DamagedError when no snapshot is there to go on from, StorageError.
 """
@@ -37,6 +43,7 @@ def accept_lost_snapshots(table: OpenTable) -> int:
     if hint is None or hint <= newest:
         return newest
     _check_nobody_has_them(file_io, paths, newest)
+    # Durably, unlike the hint of a commit: this one is the decision itself. Killed before it, nothing has changed.
     file_io.replace(paths.latest_hint, str(newest).encode())
     file_io.sync(paths.latest_hint)
     _log.warning(

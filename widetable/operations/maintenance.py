@@ -201,6 +201,8 @@ class Maintainer:
         self._file_io, self._paths = state.file_io, state.paths
         self._producer = state.options.get(opt.CHANGELOG_PRODUCER)
         self._look_millis = look_interval_millis(state.schema)
+        # What is known from round to round; see `maintenance_rule.Progress`. A new maintainer knows nothing, so its
+        # first round looks at all buckets.
         self._settled_id: int | None = None
         self._full_id: int | None = None
         self._full_at_millis: float | None = None
@@ -226,7 +228,10 @@ class Maintainer:
         return wait_millis(self._upkeep.interval_millis, self._failures.count)
 
     def round(self) -> MaintenanceResult:
-        """Do what is due. An error that another try may mend is logged and counted; others are raised."""
+        """Do what is due. An error that another try may mend is logged and counted; others are raised.
+        An idle round costs a look at the newest id and one listing of notes, besides what
+        `derive` looks at.
+        """
         try:
             done, error = self._round()
         except _SURVIVED as failure:
@@ -302,6 +307,7 @@ class Maintainer:
             return MaintenanceResult()
         state = self._state_of()
         due = self._due(progress, state)
+        # The options may be others by now, which only the state says.
         if due is Compaction.NONE:
             return MaintenanceResult()
         with self._lease.held(state) as is_ours:
@@ -353,6 +359,8 @@ class Maintainer:
         if due in (Compaction.FULL, Compaction.EXPIRY):
             self._looked_at_millis = self._clock.monotonic_millis()
         if not result.committed:
+            # By the id of before the compaction: what was committed meanwhile is looked at in the next round. A
+            # partition that rests was passed by, so nothing is settled.
             is_settled = due is not Compaction.EXPIRY and resting_partition(state) is None
             self._settled_id = progress.latest_id if is_settled else self._settled_id
             return MaintenanceResult(damaged_buckets=len(done.damage))
@@ -403,7 +411,10 @@ class Maintainer:
 
 
 class _StandingLease:
-    """The compaction lease: of a `write-only` table from round to round, of others while a block runs."""
+    """The compaction lease: of a `write-only` table from round to round, of others while a block runs.
+    Writers that compact need it between our rounds; `write-only` ones ask it only whether
+    somebody is there.
+    """
 
     def __init__(self) -> None:
         self._holder: Final = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4()}:"

@@ -1,4 +1,15 @@
-"""What a maintainer does next, decided from values: which compaction is due, and what an error asks for. Pure."""
+"""What a maintainer does next, decided from values: which compaction is due, and what an error asks for. Pure.
+
+The first line that holds decides:
+
+    no snapshot                                                            NONE
+    an interval of full compactions, over, and snapshots since the last    FULL
+    rows may be too old, and it is time to look                            EXPIRY
+    snapshots since nothing was left; a note; a damaged bucket, a minute   PICKED
+    else                                                                   NONE
+
+EXPIRY stands before PICKED, as a busy table has something to pick in every round.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +50,9 @@ class Compaction(Enum):
 @dataclass(frozen=True)
 class Progress:
     """latest_id: the newest snapshot, None without any. settled_id: the one after which nothing was left to compact.
+    Times are of a clock that only goes forward. Those since the last full compaction, and the
+    last look, are None until this maintainer has done the one or the other; then it is due at
+    once.
 
     full_id: the newest one when the last full compaction ended; millis_since_full: None before the first one.
     is_wanted: an append left a note that it waits for its changelog. millis_since_damage: since a bucket was passed by
@@ -106,7 +120,15 @@ class Failures:
 
 
 def answer_to(error: BaseException, before: Failures, *, table_is_there: bool) -> Answer:
-    """before: the rounds that failed in a row before this one."""
+    """before: the rounds that failed in a row before this one.
+    Those that were answered with AGAIN are not counted. The first line that holds decides:
+
+        InvalidError, UnsupportedError; any error of a table that is gone     GIVE_UP
+        ConflictError                                                         AGAIN: somebody else did the work
+        NotFoundError                                                         AGAIN; behind counted failures LATER
+        DamagedError of one file, for the third time in a row                 GIVE_UP; before that LATER
+        all others (storage, memory, faults of ours)                          LATER
+    """
     if isinstance(error, InvalidError | UnsupportedError) or not table_is_there:
         return Answer.GIVE_UP
     if isinstance(error, ConflictError):
@@ -120,7 +142,11 @@ def answer_to(error: BaseException, before: Failures, *, table_is_there: bool) -
 
 
 def wait_millis(interval_millis: int, failures: int) -> int:
-    """How long to wait after so many failed rounds in a row: doubling, up to a minute, never less than the interval."""
+    """How long to wait after so many failed rounds in a row: doubling, up to a minute, never less than the interval.
+
+    Interval 1000, from no failure on: 1000, 2000, 4000, .. 32000, 60000, 60000. Interval 0: 0,
+    200, 400, 800; interval 120000: always that.
+    """
     if not failures:
         return interval_millis
     doubled_millis = max(interval_millis, _SHORTEST_PAUSE_MILLIS) << min(failures, 16)

@@ -6,6 +6,10 @@ A name may also move while it is looked for: a branch is made of a tag, and `fas
 main, whereupon the tag or the branch goes. So the look is taken again until no branch and no tag went meanwhile
 (`steady`): what moved is then seen where it was, or where it is.
 
+    who asks         for what
+    orphans          everything that is named, to delete what is not; a tag that cannot be read stops it (strict)
+    expiry_sweep     what others name of the files that expired snapshots let go, in touched buckets alone
+
 Out: names without directories; they are unique in a table. Raises NotFoundError when a snapshot expired while it was
 looked at, DamagedError when a file that one names is missing or broken, ConflictError when branches or tags went again
 and again: then nobody can say what is needed.
@@ -118,7 +122,10 @@ class NamedFiles:
     ) -> set[str]:
         """Everything of snapshots. Where one follows from the other, a file that some of them has is live in the first
         one, or one of the others added it. The last one is looked at whole all the same: it would cost most if another
-        client broke that rule.
+        client broke that rule. So the cost is two sets of live files and the deltas, not one set for each snapshot:
+
+            snapshots     5: a b      6: adds c, drops a      7: adds d
+            names         a b of 5,   c of 6's delta,         d of 7's delta, and all that is live at 7
         """
         whole = snapshots if self.had_branches() else (*snapshots[:1], *snapshots[-1:])
         names: set[str] = set()
@@ -146,7 +153,10 @@ class NamedFiles:
         return names
 
     def _of_all(self, partitions: Partitions | None, buckets: Buckets | None) -> set[str]:
-        """Snapshots before tags: a tag counts only if its snapshot was there after it."""
+        """Snapshots before tags: a tag counts only if its snapshot was there after it.
+        So one whose snapshot had gone when the ids were listed was written before that, and is
+        seen by the listing of tags that follows.
+        """
         store = SnapshotStore(self._file_io, self._paths)
         try:
             if self._paths.branch == MAIN_BRANCH or is_whole(self._file_io, self._paths):
@@ -165,7 +175,15 @@ class NamedFiles:
         return names
 
     def steady(self, look: Callable[[], set[str]]) -> set[str]:
-        """What `look` finds while no branch and no tag goes."""
+        """What `look` finds while no branch and no tag goes.
+
+            look      reads main, which has no x ──────────────────► lists the branches: b is not there
+            others                 fast_forward: main gets x of b, b goes
+
+        Names of all looks are kept: too many cost a file that stays until the next cleaning, too
+        few a file that is needed. What comes meanwhile does not matter: it is made of what was
+        there.
+        """
         names: set[str] = set()
         for _ in range(_LOOKS):
             before = self._names_of_branches()
@@ -220,7 +238,9 @@ class NamedFiles:
 
 
 def data_names(entries: list[ManifestEntry]) -> set[str]:
-    """The files of entries, with those that belong to them."""
+    """The files of entries, with those that belong to them.
+    Of entries of any kind, ADD or DELETE.
+    """
     return {name for entry in entries for name in file_names(entry)}
 
 

@@ -1,5 +1,7 @@
 """Another table of the same warehouse, by its name: what options of a table name.
 
+    /wh/shop.db/orders, "shop.users"     ─►  /wh/shop.db/users
+
 In: a table that lies in a warehouse, and `db.name`. Out: the other one, open. Raises InvalidError for a table that lies
 in none and for a name that is none, UnsupportedError for a branch, NotFoundError for a table that is not there.
 """
@@ -23,7 +25,10 @@ def path_of(table: OpenTable, name: str, what: str = "table name") -> str:
 
 
 def neighbour(table: OpenTable, name: str, what: str) -> OpenTable:
-    """what: says that the name is of it, such as an option."""
+    """what: says that the name is of it, such as an option.
+    The other table is on the same storage. Looks once whether a schema is there; it may be dropped
+    later as any table.
+    """
     root = path_of(table, name, what)
     if not SchemaStore(table._file_io, TablePaths(root)).ids():
         raise NotFoundError(
@@ -36,6 +41,7 @@ def neighbour(table: OpenTable, name: str, what: str) -> OpenTable:
 
 
 def _place(table: OpenTable) -> tuple[str, str]:
+    """The warehouse, and `db.name` in it, by the path alone."""
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(
             table.path,

@@ -4,6 +4,13 @@
     held_newest     for longer: kept from expiry while a block runs, so that a file which is not there then is missing
     held            the same for a snapshot that was chosen, and all later ones
 
+Why a look may have to be made again:
+
+    reader     latest is 7 ─────────────────────────────► manifests of 7: gone     latest is 9: again, with 9
+    others                  8, 9 are committed; 7 expires
+
+While the newest one is still the same, nobody may have taken its files: then the error is the table's.
+
 Where the storage takes no lease (it is read-only) the block runs without. Raises what reading snapshots and manifests
 raises; `held` NotFoundError for a snapshot that has expired.
 """
@@ -31,7 +38,9 @@ _log = logging.getLogger("widetable")
 def newest_files(
     committer: Committer, partitions: Partitions | None = None, buckets: Buckets | None = None
 ) -> tuple[Snapshot | None, list[ManifestEntry]]:
-    """The newest snapshot and its live files, of these partitions and buckets."""
+    """The newest snapshot and its live files, of these partitions and buckets.
+    None: of all. No lease: the data files may go as soon as this returns.
+    """
     while True:
         latest = committer.snapshots.latest()
         try:
@@ -43,7 +52,9 @@ def newest_files(
 
 @contextlib.contextmanager
 def held_newest(table: TableState, committer: Committer) -> Iterator[Snapshot | None]:
-    """The newest snapshot, None for a table without one."""
+    """The newest snapshot, None for a table without one.
+    Held with all later ones, so within the block others that come may be read as well.
+    """
     with contextlib.ExitStack() as stack:
         yield _held_newest(table, committer, stack)
 
@@ -58,6 +69,7 @@ def _held_newest(
         try:
             stack.enter_context(held(table, latest.id))
         except NotFoundError:
+            # Refused though it is the newest still: it is read without a lease, and what is missing shows then.
             if committer.snapshots.latest_id() != latest.id:
                 continue
         return latest

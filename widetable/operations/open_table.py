@@ -18,7 +18,11 @@ from widetable.write.table_state import TableState
 
 
 class OpenTable:
-    """Picklable; holds nothing open; threads may share it. What has an underscore is for operations."""
+    """Picklable; holds nothing open; threads may share it. What has an underscore is for operations.
+
+    To make one does no I/O: whether the table is there shows with the first operation. Pickled it
+    is path and storage alone, so in another process it looks at everything anew.
+    """
 
     def __init__(self, path: str, file_io: FileIO) -> None:
         self._path = path
@@ -52,10 +56,15 @@ class OpenTable:
 
     @derived_value
     def _committer(self) -> Committer:
+        """Made when it is first asked for, which reads the schema: which table this is is settled
+        then. It keeps lists and manifests that were read, and remembers what was newest.
+        """
         return Committer(self._file_io, self._paths)
 
     def _open_anew(self) -> None:
-        """Forget what was derived from files that are others now."""
+        """Forget what was derived from files that are others now.
+        For an operation of ours that put them there; the next one takes the table that it finds.
+        """
         self.__dict__.pop("_committer", None)
 
     @property
@@ -67,6 +76,8 @@ class OpenTable:
         return ConsumerStore(self._file_io, self._paths)
 
     def _state(self, schema: TableSchema | None = None) -> TableState:
-        """With a schema of this table; None: the newest."""
+        """With a schema of this table; None: the newest.
+        What reading and writing files needs, as one value. The newest schema is looked up.
+        """
         load = self._committer.schemas.load
         return TableState(self._file_io, self._paths, schema or self.schema, load)

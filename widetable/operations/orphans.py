@@ -8,6 +8,15 @@ know. Only what has not been touched for a while goes, and in this order:
     1 list the files that are old enough        2 read what is named: snapshots, then tags, then changelogs, branches
     3 delete what was listed and is not named   4 remove directories that are empty, and were old in step 1
 
+Why the order matters, by a tag that is made meanwhile:
+
+    cleaning     lists file f ────► snapshot 7, which names f, is not there ─────────────► tags: t, which keeps f
+    others            tag t of 7 is written, 7 is still there: t counts ─► 7 expires
+
+Tags before snapshots, and t would be missed: it was not there yet, and 7 no longer. A writer that
+stood still for longer than the age that is asked for is the one thing that can lose files; hence
+a day by default.
+
 A commit that comes after the listing can name only files that are younger (its writer has not been at it for that
 long), or that an older snapshot names too, so it cannot name what was listed and is not named. A tag counts only if
 its snapshot was there after the tag was written (`tags`): when the snapshot was gone in step 2, the tag is seen after
@@ -60,7 +69,9 @@ class OrphanResult:
 
 @dataclass(frozen=True)
 class _Found:
-    """A file or directory that is old enough."""
+    """A file or directory that is old enough.
+    name: without its directory; no other file of the table has it.
+    """
 
     path: str
     name: str
@@ -123,7 +134,10 @@ def remove_orphans(
 
 
 class _Listing:
-    """What there is, before anybody asks what is named."""
+    """What there is, before anybody asks what is named.
+    Requests: one listing per directory, of partitions and buckets as well. before_millis: what
+    was written later is left out.
+    """
 
     def __init__(self, state: TableState, before_millis: int) -> None:
         self._file_io = state.file_io
@@ -161,7 +175,10 @@ class _Listing:
             yield from (file for file in self._old_files(place) if _TEMPORARY.match(file.name))
 
     def directories(self) -> Iterator[str]:
-        """Buckets and partitions that are old enough, the deepest first."""
+        """Buckets and partitions that are old enough, the deepest first.
+        So a parent is empty when its children have gone. Writers make directories as they need them: to
+        remove an empty one does no harm.
+        """
         partitions = sorted(self._partitions, key=lambda found: -found[1])
         for path, entry in [*self._buckets, *((path, entry) for path, _, entry in partitions)]:
             if entry.modified_millis < self._before_millis:
@@ -205,7 +222,12 @@ class _Named:
         self._files = NamedFiles(state.file_io, state.paths, committer.live_files)
 
     def names(self, files: list[_Found]) -> set[str]:
-        """files: of which some would be deleted."""
+        """files: of which some would be deleted.
+
+        A look counts when the ids have no gap and each snapshot could be read with its lists.
+        Else an expiry is at work, which ends, or snapshots are lost, which does not: after so
+        many looks it is taken for the latter.
+        """
         ids: list[int] = []
         for _ in range(_LOOKS):
             ids, newest = self._store.ids(), self._store.latest_id()
@@ -223,7 +245,9 @@ class _Named:
         )
 
     def _is_whole(self, ids: list[int], newest: int | None) -> bool:
-        """An expiry that runs, like a storage that forgets, may show a gap."""
+        """An expiry that runs, like a storage that forgets, may show a gap.
+        newest: looked up after the ids; with no ids it must say none, too.
+        """
         return len(ids) == ids[-1] - ids[0] + 1 if ids else newest is None
 
     def _nothing_named(self, files: list[_Found]) -> DamagedError:

@@ -3,6 +3,10 @@
     strategy values-time   the time that the values say (partition_time) is older
     strategy update-time   the newest file was written before that
 
+    partition-by dt, expiration-time 7 d, at 2024-01-10 12:00: what is before 2024-01-03 12:00 goes
+    values-time     dt=2024-01-03 (its midnight) goes, dt=2024-01-04 stays, dt=abc never goes
+    update-time     a partition whose newest file was made on 2024-01-03 at 11:59 goes, whatever its values say
+
 In: an open table, a clock's local time. Out: which partitions went. One commit, an overwrite that deletes just the
 files that were seen, so rows that come meanwhile stay. Source: Paimon `PartitionExpire`, its two strategies. Raises
 InvalidError for options that are no pattern or formatter, ConflictError where a compaction was faster.
@@ -52,6 +56,9 @@ class PartitionExpiryResult:
 def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpiryResult:
     """Let the partitions go that are older than `partition.expiration-time`; none without that option. A maintainer
     does so every `partition.expiration-check-interval`. dry_run: only name them. Readers of changes get nothing.
+
+    The oldest go first, at most `partition.expiration-max-num` in one call. Files stay on the
+    storage until the snapshots that name them expire.
     """
     is_dry = flag(dry_run, "dry_run")
     check_given_rows(table.schema)
@@ -62,7 +69,12 @@ def expire_partitions(table: OpenTable, dry_run: bool = False) -> PartitionExpir
 def expire_old(
     state: TableState, committer: Committer, now: datetime, *, dry_run: bool = False
 ) -> PartitionExpiryResult:
-    """now: local, as other clients compare it."""
+    """now: local, as other clients compare it.
+
+    A commit that loses against a compaction of these partitions is planned again on the newest
+    files. Rows that were appended meanwhile are no conflict: only the files that were seen are
+    deleted, so the partition then has just those.
+    """
     kept_millis = state.options.get(retention.PARTITION_EXPIRATION_TIME)
     if kept_millis is None or not state.schema.partition_keys:
         return PartitionExpiryResult()
@@ -107,6 +119,9 @@ def _old(
 def _times_of_values(
     state: TableState, partitions: dict[bytes, list[ManifestEntry]]
 ) -> Iterator[tuple[bytes, datetime]]:
+    """Of partitions whose values are a time. Values are read as texts of today's form, whatever
+    the table's directories are called like: other clients take the time from the value, too.
+    """
     schema = state.schema
     readable = replace(schema, options={**schema.options, opt.PARTITION_LEGACY_NAME.key: "false"})
     pattern = state.options.get(retention.PARTITION_TIMESTAMP_PATTERN)

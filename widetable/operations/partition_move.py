@@ -24,12 +24,16 @@ from widetable.write.commit_message import CommitMessage
 
 
 class PartitionMove:
-    """count: of its buckets from now on."""
+    """count: of its buckets from now on.
+    Call `follow` as often as it pays, `messages` in each attempt of the commit, and `discard`
+    when there will be no other; after that the object is spent.
+    """
 
     def __init__(self, table: OpenTable, partition: bytes, count: int) -> None:
         self._table = table
         self._partition = partition
         self._count = count
+        # What was read so far, which the commit deletes; and what was made of it, on the storage already.
         self._read: dict[Identity, ManifestEntry] = {}
         self._made: list[CommitMessage] = []
 
@@ -45,7 +49,10 @@ class PartitionMove:
         self._read |= {entry.identity: entry for entry in came}
 
     def messages(self, latest: Snapshot | None) -> list[CommitMessage]:
-        """Of a commit behind the snapshot: what was read goes, what was made comes."""
+        """Of a commit behind the snapshot: what was read goes, what was made comes.
+        Moves what came until then first, so an attempt that lost the race goes on where it was;
+        nothing is moved twice.
+        """
         self.follow(latest)
         gone = [
             CommitMessage(
@@ -63,7 +70,12 @@ class PartitionMove:
         self._made = []
 
     def _check(self, live: Iterable[ManifestEntry], came: Iterable[ManifestEntry]) -> None:
-        """What was read is there, without more deleted rows; and only records came."""
+        """What was read is there, without more deleted rows; and only records came.
+
+        A file above level 0 that is new is what a compaction made, of files that were read, or of
+        others: its rows would be there twice, or in the wrong order of levels. In the first
+        snapshot any level is right.
+        """
         if not self._read:
             return
         now = {entry.identity: entry.file.deleted for entry in live}

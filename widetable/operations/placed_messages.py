@@ -2,8 +2,14 @@
 
 The commit refuses them (`conflicts`, kind buckets). Their rows, which nobody else may hold any more, are moved to the
 buckets that the partition has now, with their kinds and sequence numbers, and the commit is made again: a writer does
-not fail because somebody rescaled (decision 0039). In: messages, and how they are committed. Out: the result; the files
-of messages that were moved are deleted once the others are in. Raises what the commit and moving rows raise; then the
+not fail because somebody rescaled (decision 0039).
+
+    given      {a: 4 buckets} {b: 4}     partition b has 8 by now: the commit is refused
+    placed     {a: 4} {b: 8, new files}  committed; then the given files of b go, which nobody names
+
+If the commit fails in a way that leaves open whether it is in, no file goes, neither given nor
+moved. In: messages, and how they are committed. Out: the result; the files of messages that were
+moved are deleted once the others are in. Raises what the commit and moving rows raise; then the
 given messages are as they were, and no others are left.
 """
 
@@ -31,7 +37,14 @@ def committed_where_they_belong(
     messages: Sequence[CommitMessage],
     commit: Callable[[Sequence[CommitMessage]], CommitResult],
 ) -> tuple[CommitResult, Sequence[CommitMessage]]:
-    """The result of the commit, and the messages that it was made of in the end."""
+    """The result of the commit, and the messages that it was made of in the end.
+    commit: makes it of messages; called up to `_MOST_MOVES` times, under the same identity, so
+    that it counts once.
+
+    Messages are moved from those that were given each time, never from moved ones: so a partition
+    that is rescaled twice costs its rows one move more, and a number that came back costs
+    nothing.
+    """
     placed: Sequence[CommitMessage] = messages
     is_asked_again = False
     for tries_left in reversed(range(_MOST_MOVES)):
@@ -41,6 +54,7 @@ def committed_where_they_belong(
             # Certainly not in, whoever made them.
             again = _placed_anew(table, messages) if isinstance(error, ConflictError) else None
             _discard_moved(table, placed, messages)
+            # Once, until something had to be moved again: a conflict of another kind would go round here.
             if _may_be_back(table, error, again) and not is_asked_again and tries_left:
                 placed, is_asked_again = messages, True
                 continue
@@ -73,7 +87,7 @@ def _placed_anew(table: OpenTable, messages: Sequence[CommitMessage]) -> list[Co
         by_partition[message.partition].append(message)
     committer = table._committer
     latest, state = committer.snapshots.latest(), table._state(committer.schemas.latest())
-    if state.schema.num_buckets < 1:
+    if state.schema.num_buckets < 1:  # dynamic buckets are never rescaled
         return None
     found: list[CommitMessage] = []
     has_moved = False
@@ -96,7 +110,9 @@ def _placed_anew(table: OpenTable, messages: Sequence[CommitMessage]) -> list[Co
 def _discard_moved(
     table: OpenTable, placed: Sequence[CommitMessage], kept: Sequence[CommitMessage]
 ) -> None:
-    """Delete the files of messages that are not among others."""
+    """Delete the files of messages that are not among others.
+    Told apart as objects: what was not moved is the same message in both.
+    """
     if placed is kept:
         return
     others = {id(message) for message in kept}

@@ -2,6 +2,10 @@
 
     find the damaged live files ─► salvage each into new files ─► one OVERWRITE: the damaged go, the new ones come
 
+    process ends           on the storage
+    while salvaging        new files that nobody names: orphans; the table is as it was
+    after the commit       the table without the damaged files; they stay until the snapshots before expire
+
 The commit goes forward: history, tags and what is remembered of commit users stay. Rows at the new files have the
 level and the numbers that they had. Readers of changes pass the commit by, as every overwrite. Raises ConflictError
 when other commits were faster again and again, DamagedError for metadata that cannot be read, UnsupportedError,
@@ -71,9 +75,10 @@ def repair(table: OpenTable, dry_run: bool = False, *, deep: bool = True) -> Rep
     rows, by key and sequence number, and which commits wrote them.
 
     One commit that goes forward, an overwrite that readers of changes pass by; without damage there is none. deep:
-    read every live file to find the damaged ones; else what a listing shows, and what compactions of this process
-    have met. dry_run: only say. Restore a file from a copy instead where there is one. A newer row that is lost
-    gives way to the older one of its key.
+    read every live file to find the damaged ones, which takes as long as a scan; else what a
+    listing shows, and what compactions of this process have met. dry_run: only say. Restore a
+    file from a copy instead where there is one. A newer row that is lost gives way to the older
+    one of its key.
     """
     is_deep, is_dry = flag(deep, "deep"), flag(dry_run, "dry_run")
     return _repair(table._state(), table._committer, deep=is_deep, dry_run=is_dry)
@@ -110,7 +115,9 @@ def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: boo
 
 
 def _salvaged(table: TableState, found: Sequence[Damage], *, dry_run: bool) -> list[Salvaged]:
-    """What is kept of each file. What was written is removed when one fails."""
+    """What is kept of each file. What was written is removed when one fails.
+    In the order of `found`.
+    """
     salvaged: list[Salvaged] = []
     try:
         for damage in found:
@@ -122,6 +129,9 @@ def _salvaged(table: TableState, found: Sequence[Damage], *, dry_run: bool) -> l
 
 
 def _messages(found: Sequence[Damage], salvaged: Sequence[Salvaged]) -> list[CommitMessage]:
+    """One for each damaged file. Only these are deleted, so appends meanwhile are no conflict; a
+    compaction that took the file away before is.
+    """
     return [
         CommitMessage(
             *entry.bucket_id,

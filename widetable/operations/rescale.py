@@ -4,6 +4,12 @@ are there.
     per partition of another number   rows of the newest snapshot ─► files in new buckets ┐
                                       rows that came meanwhile    ─► the same             ┴─► one OVERWRITE snapshot
 
+    killed                            the table then
+    after the option was set          new partitions get the new number, those that are there keep theirs
+    before it was set back            the same, though only some partitions were asked for
+    while rows are moved              as before, and some files that nobody names
+    between two partitions            some have the new number, some the old one; readers ask each
+
 Each partition is a commit of its own, in place of just the files that were read (`partition_move`). Nothing stops
 writers: what they commit meanwhile is taken along, and who comes later with files of the old buckets has them moved in
 its commit (`placed_messages`). Compactions leave the partition alone meanwhile (`resting_partition`). Until its turn a
@@ -86,7 +92,10 @@ def rescale(table: OpenTable, buckets: int, partitions: Any = None) -> list[Comm
 
 
 def _due(table: OpenTable, count: int, only: frozenset[bytes] | None) -> list[bytes]:
-    """Partitions with another number of buckets."""
+    """Partitions with another number of buckets.
+    In the newest snapshot. Looked at again after each round: writers that began before the option was
+    set may have made partitions of the old number since.
+    """
     committer = table._committer
     entries = committer.live_files.live_entries(committer.snapshots.latest(), only)
     return sorted({entry.partition for entry in entries if entry.total_buckets != count})
@@ -104,6 +113,7 @@ def _attempt(
         try:
             _follow_up(move, committer, latest)
         except BaseException as error:
+            # Nothing was committed yet, whatever the error: all that was made may go.
             move.discard()
             if not isinstance(error, ConflictError):
                 raise
@@ -121,7 +131,12 @@ def _attempt(
 
 
 def _follow_up(move: PartitionMove, committer: Committer, latest: Snapshot | None) -> None:
-    """All of a snapshot, then what came meanwhile."""
+    """All of a snapshot, then what came meanwhile.
+    Ends when a round is short, does not get shorter, or is the last.
+
+    Rounds of 40 s, 4 s, 0.5 s, 0.06 s: four. Of 40 s, 4 s, 3.9 s: three, as the writers are as
+    fast as the move, and no further round would leave less to the commit.
+    """
     last_seconds = math.inf
     for _ in range(1 + _MOST_CATCH_UPS):
         began = time.monotonic()

@@ -1,7 +1,9 @@
 """The partition that gets other buckets just now: compactions leave it alone meanwhile, so that only rows are added.
 
 On disk: a lease (commit/lease) whose owner begins with the partition, `hex of its BinaryRow/`. It saves work that would
-be lost; safety does not depend on it. Raises StorageError.
+be lost; safety does not depend on it: a compaction that began before, or that does not look,
+makes the commit of one of the two a conflict. One lease for the table, so one partition rests at
+a time. Raises StorageError.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ def resting(state: TableState, partition: bytes) -> Iterator[None]:
 
 
 def resting_partition(state: TableState) -> bytes | None:
-    """None when there is none."""
+    """None when there is none.
+    Else its BinaryRow. None also where the lease is not in force, or its owner is no such text. One
+    small read.
+    """
     held = holder(state.file_io, state.paths, path=state.paths.rescale_lease)
     if held is None:
         return None

@@ -1,7 +1,12 @@
 """Messages that put data files into a table as they are: at their levels, without the rows that were deleted of them.
 
 In: entries of a snapshot, and the storage on which their deletion vectors lie. Files that come back get new names,
-links to the same bytes where the storage has them: whoever expires the snapshots in between deletes by name. Raises
+links to the same bytes where the storage has them: whoever expires the snapshots in between deletes by name:
+
+    snapshot     7: f      8: f goes      9: f is back       expiry of 8 deletes f, and 9 has lost it
+                 7: f      8: f goes      9: f' is back      expiry of 8 deletes f; f' has the bytes
+
+Raises
 UnsupportedError for files that are not plain, NotFoundError where they are gone, and what reading vectors raises.
 """
 
@@ -22,7 +27,10 @@ from widetable.write.table_state import TableState
 
 
 def restoring(file_io: FileIO, entries: Iterable[ManifestEntry]) -> list[CommitMessage]:
-    """For `Committer.restore`, one of each bucket."""
+    """For `Committer.restore`, one of each bucket.
+    file_io: where the vectors of deleted rows are read, each of them whole in memory; the files
+    themselves are not touched.
+    """
     found = []
     for bucket, members in by_bucket(entries).items():
         files = tuple(entry.file for entry in members)
@@ -45,7 +53,10 @@ def vector_of(file_io: FileIO, file: DataFileMeta) -> bytes:
 
 
 def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bool) -> None:
-    """Refuse files that cannot come back just so."""
+    """Refuse files that cannot come back just so.
+    Of another number of buckets than any that the table has had, or with parts that a link does not
+    take along. is_rescaled: partitions may differ then, and a file says its own number.
+    """
     file, path = entry.file, table.paths.root
     buckets = table.schema.num_buckets
     if buckets > 0 and entry.total_buckets != buckets and not is_rescaled:
@@ -65,7 +76,10 @@ def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bo
 
 
 def linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitMessage]:
-    """The files to come back under new names, by bucket. What was linked is removed when one fails."""
+    """The files to come back under new names, by bucket. What was linked is removed when one fails.
+    Until they are committed nobody names them: the caller discards the messages when the commit
+    is certainly not in.
+    """
     renamed = [(entry, entry._replace(file=_renamed(entry.file))) for entry in restored]
     messages = restoring(table.file_io, (entry for _, entry in renamed))
     try:

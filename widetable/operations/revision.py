@@ -32,18 +32,25 @@ REVISER: Final = "widetable-revise"
 
 
 class LostCommits(NamedTuple):
-    """records: that they brought."""
+    """records: that they brought.
+    Of the files, not merged. commits: those with records.
+    """
 
     commits: int
     records: int
 
 
 def barrier_to_go_to(table: OpenTable, barrier: int, revision: int | None) -> int:
-    """0 where the table is to be cleared, as it had nothing as of the barrier. revision: that counts until then."""
+    """0 where the table is to be cleared, as it had nothing as of the barrier. revision: that counts until then.
+
+    Raises what makes it impossible now, NotFoundError for a barrier whose files have expired,
+    before anything is noted: a revision that is noted must be carried out (0046).
+    """
     views, changes = barrier_views(table, revision), barrier_changes(table, revision)
     frontier = views.newest().frontier
     if not barrier or not frontier:
         return 0
+    # All snapshots are kept, and none is exact up to there: the jobs that make the table began later.
     if barrier <= frontier and changes.has_all and not views.exact.at_most(barrier):
         return 0
     views.check(barrier)
@@ -60,7 +67,9 @@ def lost_commits(table: OpenTable, barrier: int, revision: int | None) -> LostCo
 
 
 def came_to(table: OpenTable, barrier: int, revision: int | None) -> frozenset[str]:
-    """The jobs that had come to the barrier."""
+    """The jobs that had come to the barrier.
+    By the snapshot that completed it; none for 0. They go on behind it, the others begin anew.
+    """
     if not barrier:
         return frozenset()
     views = barrier_views(table, revision)
@@ -69,7 +78,12 @@ def came_to(table: OpenTable, barrier: int, revision: int | None) -> frozenset[s
 
 
 def go_back(table: OpenTable, number: int, barrier: int, revision: int | None) -> int | None:
-    """In one commit, its snapshot; None where it has done so. number: of the revision. revision: as above."""
+    """In one commit, its snapshot; None where it has done so. number: of the revision. revision: as above.
+
+    May be called again after any end: the snapshots say whether it is in, and the commit's
+    identity (`REVISER`, number) says it once more, for two that do it at once. Readers see
+    nothing of it until the revision is active.
+    """
     if newest_revision(table) >= number:
         return None
     state = table._state()
@@ -100,6 +114,9 @@ def go_back(table: OpenTable, number: int, barrier: int, revision: int | None) -
 
 
 def _files_as_of(table: OpenTable, barrier: int, revision: int | None) -> list[ManifestEntry]:
+    """The files whose rows come back. Those that wait at level 0 for their changelog are left out
+    with the producer `lookup`: at the changelog position of T all that belongs to T has moved up.
+    """
     live_files = table._committer.live_files
     if table.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == BY_COMPACTION:
         at = barrier_changes(table, revision).position(barrier)

@@ -69,7 +69,10 @@ class RollbackResult:
 
 @dataclass(frozen=True)
 class _RollbackPlan:
-    """marked: whether files that are kept had other rows deleted then."""
+    """marked: whether files that are kept had other rows deleted then.
+    restored: live then, not now. kept: live then and now, as they were then. removed: how many are
+    live now and were not then. All by the identity of files: place, level and name.
+    """
 
     target: Snapshot
     restored: tuple[ManifestEntry, ...]
@@ -111,7 +114,11 @@ def rollback(
 def _rollback(
     table: TableState, committer: Committer, target: Snapshot, *, dry_run: bool
 ) -> RollbackResult:
-    """Give the table the rows of `target`."""
+    """Give the table the rows of `target`.
+    The target is held for the whole of it, the newest snapshot while a plan is made: a file that
+    is missing then is damage, and no expiry. A plan that loses is made anew on what is newest
+    then.
+    """
     check_writable(table.schema)
     check_rows_stay(table.schema, table.paths.root)
     wait_for_compactions(table.paths.root)
@@ -130,6 +137,7 @@ def _rollback(
                 snapshot_id = _committed(table, committer, plan)
                 if snapshot_id is None:
                     continue
+            # What was committed since the plan was made is undone as well: all files go that it does not keep.
             before_id = latest.id if snapshot_id is None else snapshot_id - 1
             return RollbackResult(
                 table.paths.root,
@@ -152,6 +160,10 @@ def _rollback(
 def _planned(
     table: TableState, committer: Committer, target: Snapshot, latest: Snapshot
 ) -> _RollbackPlan:
+    """Raises before anything is written: UnsupportedError for files that cannot come back,
+    DamagedError for files that are gone or of another size. Only listings are looked at; their
+    rows are not read.
+    """
     then = {entry.identity: entry for entry in committer.live_files.live_entries(target)}
     now = {entry.identity: entry for entry in committer.live_files.live_entries(latest)}
     is_rescaled = committer.schemas.is_rescaled()
@@ -188,6 +200,7 @@ def _committed(table: TableState, committer: Committer, plan: _RollbackPlan) -> 
 
 
 def _undone(committer: Committer, target_id: int, latest_id: int) -> Iterator[WritingCommit]:
+    """The commits of rows after the target, those that have expired left out. A compaction made no rows."""
     for id in range(target_id + 1, latest_id + 1):
         with contextlib.suppress(NotFoundError):
             one = committer.snapshots.load(id)

@@ -3,7 +3,17 @@
 In: the entry of a damaged file. Out: new files of the same level and numbers, with statistics of their own, and the
 rows that are lost, row group by row group. A row group is kept when it decodes as a whole, its keys ascend after those
 that were kept before and hash to the bucket, and keys and sequence numbers lie within what the file's meta says; so
-nothing of another file gets in. Raises UnsupportedError, StorageError; new files are removed then.
+nothing of another file gets in.
+
+    footer                          what is kept               what is named as lost
+    cannot be read                  nothing                    all rows, by the keys of the file's meta
+    sealed, and whole (0023)        groups that pass           each other group, by its statistics
+    no seal, few groups lost        groups that pass           the same, where they add up to what is missing
+    no seal, many lost              groups that pass           one range for all of them, by the file's meta
+
+Memory: the rows of one row group. The new files hold what the old one had: no row is decided anew.
+
+Raises UnsupportedError, StorageError; new files are removed then.
 """
 
 from __future__ import annotations
@@ -79,6 +89,8 @@ def salvage(table: TableState, entry: ManifestEntry, *, dry_run: bool) -> Salvag
 
 
 class _Salvage:
+    """One file while it is read, group by group in its order: a group is held against the last key that was kept."""
+
     def __init__(self, table: TableState, entry: ManifestEntry, data: DataFile) -> None:
         file = entry.file
         # Above level 0 files are full width (format.md T1).
@@ -93,6 +105,7 @@ class _Salvage:
         self._key = table.schema.trimmed_primary_key
         self._types = key_types(table.schema)
         self._bucket = entry.bucket
+        # By the number of buckets that the file was written with: the table may have another one by now.
         options = {**table.schema.options, opt.BUCKET.key: str(entry.total_buckets)}
         self._by_bucket = replace(table.schema, options=options)
         self._last: pa.RecordBatch | None = None
@@ -141,6 +154,7 @@ class _Salvage:
             rows = [b for b in self._data.batches(row_groups=[index]) if b.num_rows]
         except DamagedError:
             return None
+        # A deletion vector takes all of them out: nothing is lost.
         if not rows and self._data.deleted_rows:
             return rows
         if not rows or not self._fits(rows):
@@ -149,6 +163,10 @@ class _Salvage:
         return rows
 
     def _fits(self, rows: Sequence[pa.RecordBatch]) -> bool:
+        """Whether rows that decode are those of this place: bytes of another file, or of another
+        part of this one, may decode as well. Ascending keys need only the first and the last held
+        against the range of the meta.
+        """
         pieces = rows if self._last is None else [self._last, *rows]
         keys = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
         if not ascends(key_lanes(keys)).all():
@@ -169,6 +187,7 @@ class _Salvage:
         )
 
     def _key_row(self, batch: pa.RecordBatch, row: int) -> bytes:
+        """The key as a file's meta has it: a BinaryRow with its arity in front."""
         columns = [batch.column(name).slice(row, 1) for name in self._key]
         return with_arity(encode_rows(columns, self._types).row(0), len(columns))
 

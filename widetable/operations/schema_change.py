@@ -1,8 +1,16 @@
 """Changes of a schema: of its columns and of fields within them (column_change.py), options set and removed.
 
-In: a schema and a change; out: the schema with the next id. Pure. Source: Paimon
-`SchemaManager.generateTableSchema`; format.md section 2. Raises InvalidError for what would break a key, an option or a
-merge rule, NotFoundError for a column that is not there, UnsupportedError for a type that values do not widen to.
+    options before, a renamed to x               after
+    fields.a,b.sequence-group = c                fields.x,b.sequence-group = c
+    sequence.field = a, b                        sequence.field = x, b          (blanks stay)
+    fields.l.nested-key = id, at                 the same with nr for id, when l.element.id is renamed to nr
+
+In: a schema and a change; out: the schema with the next id. Nothing is read or written; the clock
+gives its time. Whether it is sound is asked of the schema as it would be, so changes of one step
+may need each other. Source: Paimon `SchemaManager.generateTableSchema`; format.md section 2.
+
+Raises InvalidError for what would break a key, an option or a merge rule, NotFoundError for a column that is not there,
+UnsupportedError for a type that values do not widen to.
 """
 
 from __future__ import annotations
@@ -41,7 +49,8 @@ _NAMES_FIELDS: Final = ("nested-key", "nested-sequence-field", "ts-field")
 @dataclass(frozen=True)
 class SchemaChange:
     """What to change, in terms of the names before the change. Columns are named by paths (column_path.py), added ones
-    too, which are nullable and come last; a new name is one name.
+    too, which are nullable and come last; a new name is one name. Options name columns as
+    they are called after it, in keys and values.
     """
 
     set_options: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +67,9 @@ class SchemaChange:
 def changed_schema(
     schema: TableSchema, change: SchemaChange, mends: Mapping[str, str] | None = None
 ) -> TableSchema:
-    """The next schema of the table. Raises before anything is written. mends: see `check_alter`."""
+    """The next schema of the table. Raises before anything is written. mends: see `check_alter`.
+    The table's identity stands in its first schema alone (uuid is None in all others).
+    """
     columns = _by_path(schema, change)
     _check_named_columns(schema, change, columns)
     _check_options_once(change)
@@ -87,6 +98,10 @@ def changed_schema(
 
 
 def _by_path(schema: TableSchema, change: SchemaChange) -> ColumnChange:
+    """The same by paths that are there; of what is added the path is only read. NotFoundError for
+    one that is not there, InvalidError for one that is named twice, in whatever spelling.
+    """
+
     def paths(names: Iterable[str], argument: str) -> tuple[Path, ...]:
         found = tuple(path_of(name, schema) for name in names)
         twice = [path for path, count in Counter(found).items() if count > 1]
@@ -158,7 +173,10 @@ def _check_options_once(change: SchemaChange) -> None:
 
 
 def _check_orders(old: TableSchema, new: TableSchema) -> None:
-    """The records of a key stay in their order."""
+    """The records of a key stay in their order.
+    Also when files of before and after are merged. A column that came to order records with this step
+    is held against its own type: there is nothing to keep.
+    """
     groups = (name for group in new.sequence_groups for name in group.sequence)
     before = {column.id: column.type for column in old.fields}
     for name in (*new.sequence_fields, *groups):
@@ -208,6 +226,7 @@ def _groups_by_column(schema: TableSchema) -> dict[int, tuple[int, ...]]:
 def _changed_options(
     options: Mapping[str, str], change: SchemaChange, columns: ColumnChange
 ) -> dict[str, str]:
+    """Those that are kept follow renamed columns first; then what is removed goes, and what is set comes."""
     names = {path[0]: name for path, name in columns.renamed.items() if len(path) == 1}
     renamed: Callable[[str], str] = lambda name: names.get(name, name)  # noqa: E731
     nested = _nested_names(columns)
@@ -221,7 +240,9 @@ def _changed_options(
 
 
 def _nested_names(columns: ColumnChange) -> Mapping[str, Mapping[str, str]]:
-    """By the column: new names of fields of its elements or values, which options of its function name."""
+    """By the column: new names of fields of its elements or values, which options of its function name.
+    Such a path has three names, `l.element.id`: functions know no fields that lie deeper.
+    """
     found: dict[str, dict[str, str]] = {}
     for path, name in columns.renamed.items():
         if len(path) == 3:
@@ -261,6 +282,7 @@ def _renamed_value(
 
 
 def _renamed_list(names: str, renamed: Callable[[str], str]) -> str:
+    """A list as it is written in an option, blanks and empty places kept: other clients read it as they did."""
     return ",".join(
         name.replace(name.strip(), renamed(name.strip())) if name.strip() else name
         for name in names.split(",")

@@ -3,8 +3,14 @@
     T      the newest barrier that is complete and exact in all of them, or one that is asked for
     pins   a read lease in each table on the oldest snapshot that its rows as of T need
 
-To choose and to pin is no transaction: where an expiry was faster in between, all pins go, and T is chosen anew; the
-newest complete barrier of a table is kept by its expiry. Which revision counts is taken once for all tables (0046).
+To choose and to pin is no transaction:
+
+    session     chooses T; T needs table a from snapshot 7 on ─────────► lease on 7 ─► is 7 there, and not noted? no
+    expiry of a                          notes 7, looks for leases: none ─► removes 7
+
+Where an expiry was faster like this, all pins go, and T is chosen anew; the newest complete
+barrier of a table is kept by its expiry, so the next choice stands unless the tables go on as
+fast as the session tries. Which revision counts is taken once for all tables (0046).
 Source: rules R17 and R20 of docs/consistency.md. Raises NotFoundError for a barrier that is not complete or has
 expired, which names table and writer, InvalidError for tables that are under different barriers or none, and what
 reading a table raises.
@@ -44,11 +50,15 @@ REPEATABLE_READ: Final = "RepeatableRead"
 READ_COMMITTED: Final = "ReadCommitted"
 READ_UNCOMMITTED: Final = "ReadUncommitted"
 CONSISTENCIES: Final = (REPEATABLE_READ, READ_COMMITTED, READ_UNCOMMITTED)
+# How often a session is chosen and pinned anew.
 _TRIES: Final = 10
 
 
 class SessionTable:
-    """A table of a session. It is read as the session says, whatever is committed meanwhile."""
+    """A table of a session. It is read as the session says, whatever is committed meanwhile.
+    Made by `Session.table`. It has the columns that the table had at that barrier or snapshot.
+    Threads may share it.
+    """
 
     __module__ = "widetable"
     __reduce_ex__ = not_pickled
@@ -60,7 +70,10 @@ class SessionTable:
         snapshot_id: int | None,
         lease: ReadLease | None,
     ) -> None:
-        """lease: that holds it; the session lets go of it."""
+        """lease: that holds it; the session lets go of it.
+        None for a table without a snapshot. view: where its rows as of the barrier are; None without a
+        barrier, then snapshot_id says which rows.
+        """
         self._lease = lease
         self._is_closed = False
         self._table = table
@@ -88,7 +101,7 @@ class SessionTable:
 
     def lookup(self, keys: Any, columns: Sequence[str] | None = None) -> pa.Table:
         """Its rows of keys: one row per key, in their order, all columns nullable. keys, columns: as of `Table.lookup`.
-        Raises InvalidError where the session is closed.
+        Raises InvalidError where the session is closed. Each call opens the files anew.
         """
         self._check_open()
         if self._view is None:
@@ -108,7 +121,10 @@ class SessionTable:
 
 
 class Session:
-    """Made by `Catalog.session`; a context manager. What it reads stays until it is closed."""
+    """Made by `Catalog.session`; a context manager. What it reads stays until it is closed.
+    A read lease in each table keeps it, renewed by itself. It never moves: a newer barrier takes
+    another session. In a forked child its leases hold nothing.
+    """
 
     __module__ = "widetable"
     __reduce_ex__ = not_pickled
@@ -196,7 +212,13 @@ class Session:
         as_of: int | None,
         known: int | None,
     ) -> dict[str, SessionTable]:
-        """Again where an expiry was faster, with what is newest then."""
+        """Again where an expiry was faster, with what is newest then.
+        Three things come in this order:
+
+        1 the notes of staged commits: what is published after this look is in the snapshots of step 3, once
+        2 the revision that counts, one number for all tables: else one would show what another one has taken back
+        3 the snapshots of each table, by that revision; then T, then the pins
+        """
         for tries_left in reversed(range(_TRIES)):
             try:
                 if consistency == READ_UNCOMMITTED:
@@ -212,7 +234,7 @@ class Session:
                     name: self._at(table, views[name], self._barrier)
                     for name, table in tables.items()
                 }
-            except NotFoundError:
+            except NotFoundError:  # expired in between, or a barrier that is not there at all
                 self._pins.close()
                 if not tries_left:
                     raise
@@ -222,11 +244,15 @@ class Session:
         raise AssertionError("the last try returns or raises")
 
     def _newest(self, table: OpenTable) -> SessionTable:
+        """Without barriers: the newest snapshot as it is."""
         latest_id = table._committer.snapshots.latest_id()
         lease = None if latest_id is None else self._pin(table, latest_id)
         return SessionTable(table, None, latest_id, lease)
 
     def _at(self, table: OpenTable, views: StagedBarriers, barrier: int) -> SessionTable:
+        """Pinned on the oldest snapshot that a read needs; later ones, with the files that it
+        takes of them, are held by the same lease.
+        """
         view = views.view(barrier)
         return SessionTable(table, view, None, self._pin(table, view.first_id))
 
@@ -237,6 +263,7 @@ class Session:
 
 
 def _check_alike(tables: Mapping[str, OpenTable]) -> None:
+    """InvalidError for a table without barriers, and for intervals that differ: they would share no barriers."""
     options = {name: table.schema.typed_options for name, table in tables.items()}
     one_interval("tables", {name: of.get(BARRIER_INTERVAL) for name, of in options.items()})
 
@@ -279,6 +306,7 @@ def _staged(tables: Mapping[str, OpenTable]) -> dict[str, list[StagedCommit]]:
 def _newest_common(tables: Mapping[str, StagedBarriers]) -> int:
     """The newest barrier that is complete and exact in all, or is about to be."""
     slowest = min(tables, key=lambda name: tables[name].state.frontier)
+    # For the message alone: who is missing there for the barrier after its frontier.
     state = tables[slowest].state
     found = newest_staged(tables.values(), common_barrier([one.views for one in tables.values()]))
     if found:

@@ -1,6 +1,7 @@
 """What the sessions of a catalog have shown: the barrier of the last one over the same tables, at the same consistency.
 
-So many sets of tables are known, those that were read last. Raises nothing.
+So many sets of tables are known, those that were read last. It lives in this process:
+`Session.fell_back_from` says nothing of sessions of another one. Raises nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ class ShownBarrier(NamedTuple):
 
 
 class ShownBarriers:
-    """Of one catalog; picklable."""
+    """Of one catalog; picklable.
+    A set of tables that is read in another order is the same set.
+    """
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, frozenset[str]], ShownBarrier] = {}
@@ -31,10 +34,13 @@ class ShownBarriers:
         return self._last.get((consistency, frozenset(tables)))
 
     def note(self, consistency: str, session: Session) -> None:
-        """What it shows."""
+        """What it shows.
+        Nothing for one without a barrier (`ReadUncommitted`).
+        """
         if session.barrier is None:
             return
         asked = consistency, frozenset(session.snapshot_ids())
+        # Taken out, so that it comes in at the end: the first one is that which was noted longest ago.
         self._last.pop(asked, None)
         self._last[asked] = ShownBarrier(session.barrier, session.revision)
         if len(self._last) > _MOST_SETS:

@@ -1,5 +1,14 @@
 """Laws of a table's snapshots and of the files that they name, by what is in the metadata.
 
+    law               of each snapshot
+    snapshot-ids      its id follows that of the one before
+    commit-once       no other one has its user, identifier and kind; batch writers share one identifier
+    manifest-counts   each manifest has as many additions and deletions as its list says
+    base              its base list names what was live at the snapshot before
+    delta             it adds what was not live, and deletes what was
+    record-counts     total, delta and changelog records are those of its files
+    levels            files of one level above 0 in one bucket share no key range
+
 In: snapshots in the order of their ids, without gaps but for the first; out: findings. Live files are carried from
 snapshot to snapshot, so each costs what it changed; only a base list that is not the manifests of the snapshot before,
 end to end, is read anew. Raises what reading lists and manifests raises, but for a manifest that contradicts itself.
@@ -35,7 +44,10 @@ def partition_text(partition: bytes, schema: TableSchema) -> str:
 
 
 class SnapshotAudit:
-    """Give it one snapshot after the other."""
+    """Give it one snapshot after the other.
+    Not thread-safe. Memory: the entries of all live files, and a word for each commit and
+    manifest that it has seen.
+    """
 
     def __init__(self, live_files: LiveFiles, schema: TableSchema, findings: Findings) -> None:
         self._live_files = live_files
@@ -50,7 +62,9 @@ class SnapshotAudit:
         self._counted: set[str] = set()
 
     def look_at(self, snapshot: Snapshot) -> None:
-        """Check one snapshot against its own files and the snapshot before."""
+        """Check one snapshot against its own files and the snapshot before.
+        A base that names other files is a finding once: what follows is held against these.
+        """
         self._check_identity(snapshot)
         base = self._live_files.manifest_list(snapshot.base_manifest_list, snapshot)
         delta = self._live_files.manifest_list(snapshot.delta_manifest_list, snapshot)
@@ -86,6 +100,7 @@ class SnapshotAudit:
             )
 
     def _check_manifests(self, snapshot: Snapshot, metas: Sequence[ManifestFileMeta]) -> None:
+        """Each manifest once: later lists name it again, and its bytes never change."""
         for meta in metas:
             if meta.file_name in self._counted:
                 continue
@@ -107,6 +122,8 @@ class SnapshotAudit:
             self._take(self._merged(snapshot, base))
             return
         self._findings.checked("base")
+        # Nearly always: the base is the base and the delta before, end to end. A merge of
+        # manifests makes another list of the same files, which is read.
         if base == self._manifests:
             return
         merged = self._merged(snapshot, base)
@@ -124,6 +141,7 @@ class SnapshotAudit:
         self._take(merged)
 
     def _merged(self, snapshot: Snapshot, metas: Sequence[ManifestFileMeta]) -> list[ManifestEntry]:
+        """What is live by these manifests; where they contradict themselves, all that they add."""
         entries = self._entries(snapshot, metas)
         try:
             return live(entries)
@@ -167,6 +185,7 @@ class SnapshotAudit:
         return touched
 
     def _check_counts(self, snapshot: Snapshot, delta: Sequence[ManifestEntry]) -> None:
+        """Rows are those of files: a file that goes counts against the delta, as in Paimon."""
         signed = (e.file.row_count if e.kind == ADD else -e.file.row_count for e in delta)
         emitted = self._live_files.changelog_entries(snapshot)
         has_list = snapshot.changelog_manifest_list is not None
@@ -185,6 +204,7 @@ class SnapshotAudit:
                 self._find("record-counts", snapshot, *texts)
 
     def _check_levels(self, snapshot: Snapshot, bucket: BucketId) -> None:
+        """Level 0 is let alone: its files are runs of their own, and may overlap."""
         entries = list(self._live[bucket].values())
         for level, files in Counter(entry.file.level for entry in entries).items():
             if level == 0:

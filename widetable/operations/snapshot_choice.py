@@ -1,5 +1,11 @@
 """Which snapshot a reader asks for: by id, time, tag or watermark, the newest by default.
 
+    snapshot                1        2        3
+    committed at            100      200      300        timestamp 250: 2; 300: 3; 900: 3; 99: NotFoundError
+    watermark               -        50       80         watermark 50: 2; 51: 3; 81: NotFoundError
+
+A time looks back, at what was there then; a watermark looks forward, to what has all rows before it.
+
 Raises NotFoundError that says which there are, InvalidError for a choice that is none.
 """
 
@@ -25,6 +31,9 @@ def choose_snapshot(
 ) -> Snapshot | None:
     """None only for a table without snapshots. timestamp: epoch milliseconds, or a datetime
     (without a zone: local time). watermark: epoch milliseconds.
+
+    None is given where the newest one is asked for and there is none. tag: also one whose snapshot
+    has expired. Nothing keeps the snapshot from expiry.
     """
     choices = {
         "snapshot_id": snapshot_id,
@@ -57,7 +66,9 @@ def check_one_choice(choices: Mapping[str, object]) -> None:
 
 
 def load_snapshot(store: SnapshotStore, snapshot_id: int) -> Snapshot:
-    """The snapshot of that id."""
+    """The snapshot of that id.
+    Raises NotFoundError which says from where to where ids go.
+    """
     snapshot_id = whole_number(snapshot_id, "snapshot_id")
     try:
         return store.load(snapshot_id)

@@ -2,6 +2,14 @@
 
 In: the commit. Out: a context in which it is made; a commit that fails takes the note back before its files go. Raises
 what reading the newest snapshot and writing a note raise; a note that cannot be taken back is named in the log.
+
+    data files ─► note ─► publish              a session at `ReadCommitted` shows the files from the note on
+                    ▲ killed here: the note holds until the writer comes back, as another run, or is let go
+                    ▲ the publish fails: the note goes, then the files; the session may fall back
+
+After the publish nothing is deleted: the note is void because the snapshot says that the writer
+is as far as it. A note goes before its files: else a session that reads it then would look for
+files that are not there.
 """
 
 from __future__ import annotations
@@ -31,7 +39,10 @@ _log = logging.getLogger("widetable")
 def staging(
     table: OpenTable, messages: Sequence[CommitMessage], by: Identity, asked: BarrierStep | None
 ) -> Iterator[None]:
-    """For the time of the commit. Nothing is noted of one that completes no barrier, or is in already."""
+    """For the time of the commit. Nothing is noted of one that completes no barrier, or is in already.
+
+    Also an error that leaves open whether the commit is in takes the note back: if it is in, the snapshot shows it.
+    """
     if asked is None or not table.schema.typed_options.get(BARRIER_STAGE):
         yield
         return
@@ -50,6 +61,10 @@ def staging(
 def _staged(
     table: OpenTable, messages: Sequence[CommitMessage], by: Identity, asked: BarrierStep
 ) -> StagedCommit | None:
+    """What to note; None for nothing: the commit completes no barrier, or is in already, and
+    would be shown twice. The barrier is worked out by the rules of the commit itself
+    (`barrier_step`), behind the newest snapshot.
+    """
     committer = table._committer
     look = committer.look()
     if asked.act is not Act.WRITE_ALL or committer.replay_of(by, look) is not None:
@@ -68,6 +83,7 @@ def _staged(
 
 
 def _take_back(table: OpenTable, writer: str) -> None:
+    """A note that stays shows files that may be gone by then; the writer's next note takes its place."""
     try:
         unstage(table._file_io, table._paths, writer)
     except StorageError as error:

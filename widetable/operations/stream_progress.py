@@ -1,5 +1,11 @@
 """What keeps the snapshots of a stream from expiry: its consumer's progress, and until there is some a read lease.
 
+    stream                              what holds its snapshots
+    without a consumer                  the lease, moved from snapshot to snapshot
+    with one, in its full phase         the lease, on the snapshot that is read as a whole; no progress is recorded
+    with one, start yet to come         the lease, on the snapshot that it waits for
+    with one, among changes             the consumer; the lease is let go once the progress is recorded
+
 A consumer is recorded as soon as the stream has started with changes; in a full phase only when that is over, so that a
 restart before does it again. Where no consumer's progress keeps what is still to be read, the lease moves along; it is
 renewed by itself, however long a batch takes. Raises NotFoundError when the snapshot that is to be held has expired,
@@ -28,7 +34,9 @@ LEASE_MILLIS: Final = LONGEST_MILLIS
 
 
 class StreamProgress:
-    """Of one stream. Not thread-safe. Close it."""
+    """Of one stream. Not thread-safe. Close it.
+    Made with one request, of the consumer's file; none without a consumer.
+    """
 
     def __init__(
         self,
@@ -42,8 +50,10 @@ class StreamProgress:
         self._consumer_id = consumer_id
         self._consumers = ConsumerStore(file_io, paths)
         self._clock = clock or SystemClock()
+        # What the consumer's file says, as far as this stream knows; nobody else should write under its name.
         self._recorded: int | None = None
         self._lease: ReadLease | None = None
+        # False once the storage has refused one, and after `close`: no further try is made.
         self._may_lease = True
         if consumer_id is not None:
             self._recorded = self._consumers.next_snapshot(consumer_id)
@@ -83,6 +93,10 @@ class StreamProgress:
         self._may_lease = False
 
     def _hold(self, snapshot_id: int) -> None:
+        """Have the lease on this snapshot. One that moves forward is written over in place, so at
+        each moment it holds the old snapshot or the new one; one that must go back is taken anew,
+        which looks whether the snapshot is there.
+        """
         lease = self._lease
         # One that is not ours was inherited by this process when it was forked: the parent's holds for the parent.
         if lease is None or not lease.is_ours or snapshot_id < lease.snapshot_id:

@@ -1,6 +1,11 @@
 """Which tables can be read and written: what would change rows and is not honoured is refused by
 name.
 
+    check_readable     whoever reads: scans, lookups, changes
+    check_writable     whoever commits, compactions and cleaning too: the above, a primary key, and every option
+    check_takes_rows   who writes rows by key: the above is asked besides
+    check_given_rows   who takes rows from a user: not the maintainer, which fills joins and indexes itself
+
 In: a schema that any client may have made. Raises UnsupportedError naming the option or key,
 InvalidError when a known option has no right value. Options that change only how a client works
 are let through.
@@ -24,7 +29,8 @@ from widetable.paths import POSTPONED
 from widetable.schema import TableSchema
 from widetable.schema_rules import check_fixed_buckets
 
-# Options of Paimon that change which rows a reader sees, or where they lie, and the value that is harmless.
+# Options of Paimon that change which rows a reader sees, or where they lie, and the value that is
+# harmless. To pass one over would give wrong rows, so a reader refuses the table.
 _CHANGES_ROWS: Final[Mapping[str, str]] = {
     "type": "table",
     "sequence.snapshot-ordering": "false",
@@ -69,7 +75,9 @@ _OTHER_ROWS_PREFIXES: Final = (
 
 @once_per_object
 def check_readable(schema: TableSchema) -> None:
-    """Refuse a table whose rows this version would get wrong."""
+    """Refuse a table whose rows this version would get wrong.
+    What is not named here changes no row that is read.
+    """
     for key, value in schema.options.items():
         harmless = _CHANGES_ROWS.get(key)
         if harmless is not None and value.strip().lower() != harmless:

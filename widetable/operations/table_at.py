@@ -1,5 +1,7 @@
 """A table as of one snapshot, with the columns of today: what deletes and derived tables are made from.
 
+`Table.scan(snapshot_id=..)` gives the columns of then; what is written by these rows goes into the table of now.
+
 In: the id of a snapshot; the caller keeps it from expiry, or makes its work anew. Out: its rows by key (close it) or
 all of them. Raises NotFoundError for a snapshot that has expired, and what lookups and scans raise.
 """

@@ -1,5 +1,12 @@
 """Commits of files that writers made, what follows them, and what becomes of files that are not committed.
 
+    outcome                              files of the messages             what follows
+    committed                            the snapshot's                    compaction, unless `write-only`
+    in already (same user, identifier)   the caller's: `discard`, unless   the changelog that its writer may not have
+                                         they are those of the first time  come to
+    ConflictError, InvalidError          the caller's: certainly not in    nothing
+    StorageError that leaves it open     nobody may delete them            commit again, same user and identifier
+
 Raises ConflictError, InvalidError, DamagedError and StorageError of the commit; what compacts behind it raises nothing.
 """
 
@@ -83,6 +90,7 @@ def append_messages(
         result, messages = committed_where_they_belong(table, messages, commit)
     if not messages and barrier is None:
         return result
+    # A commit without files may complete a barrier, and so let files go up that others brought: it is followed, too.
     schema = table._committer.schemas.known()  # nothing that follows the commit may fail it
     if not result.committed:
         finish_replayed(table, schema)
@@ -96,7 +104,10 @@ def append_messages(
 
 
 def finish_replayed(table: OpenTable, schema: TableSchema) -> None:
-    """What a writer that was killed after its commit did not come to."""
+    """What a writer that was killed after its commit did not come to.
+    With the producer `lookup` all that is due in the table, with others nothing; also what a
+    rescaling left to be done. Raises nothing.
+    """
     if not schema.typed_options.get(opt.WRITE_ONLY):
         compact_after_replay(table._state(schema), table._committer)
 
@@ -113,7 +124,8 @@ def commit_overwrite(
     replay: bool = False,
 ) -> CommitResult:
     """Commit the files of writers in place of what is live in their partitions, or in the whole
-    table (see `overwrite`). watermark, digest, replay: as in `commit_append`.
+    table (see `overwrite`). watermark, digest, replay: as in `commit_append`. Changelog files of
+    the messages are deleted first, committed or not: no reader of changes sees an overwrite.
     """
     whole_table = flag(whole_table, "whole_table")
     check_given_rows(table.schema)
@@ -138,6 +150,8 @@ def overwrite_by(
     dynamic = bool(schema.partition_keys) and schema.typed_options.get(
         opt.DYNAMIC_PARTITION_OVERWRITE
     )
+    # What is live there when it commits goes, not what was live when the rows were made: None is
+    # the whole table. No messages, and so no partitions, replace nothing.
     scope = None if whole_table or not dynamic else {message.partition for message in messages}
     commit = partial(
         table._committer.overwrite, scope, by=by, watermark=watermark, properties=properties

@@ -3,6 +3,10 @@
     <db>.db/.widetable-copies/<table>/lease     held while a copy goes on
                                      /<uuid>/   files ─► schemas ─► one snapshot ─► read back ─► <db>.db/<table>
 
+    killed                     at the name            aside                     the next copy to it
+    before the name is given   nothing                <uuid>/, a lease          removes <uuid>/, begins anew
+    after it                   the table, whole       nothing, or a directory   InvalidError: the name is taken
+
 The copy is made aside, where nobody takes it for a table, and gets its name in one step at the end: it is there whole,
 or not at all, and of those who make a table of that name one wins. What a copy that was killed has left is removed by
 the next one to the same name.
@@ -14,7 +18,9 @@ schema is of a copy. Nothing is deleted there: files of two copies of one table 
 longer than a lease would delete those of the other.
 
 Data files keep bytes, names, levels, numbers and statistics; the commit writes manifests
-and indexes anew. Not copied: other snapshots with their changelogs, tags, branches, consumers, remembered commits,
+and indexes anew. Files are copied one after the other, 8 MiB at a time, after a look at their
+footers; each is read once from the source and once back from the copy, to compare checksums. Not
+copied: other snapshots with their changelogs, tags, branches, consumers, remembered commits,
 statistics of the whole table (`ANALYZE`). Raises InvalidError where something has the name, ConflictError while another
 copy to it goes on, UnsupportedError for what would mean something else in the copy, NotFoundError, DamagedError for
 files of the source, StorageError.
@@ -127,6 +133,7 @@ def copy_table(
             whose = replace(snapshot, index_manifest=None)
             committer.restore(messages, (), whose, is_first=True)
             _check_read_back(state, target, entries)
+        # The one step that makes it a table: somebody else's of that name has won, or comes too late.
         if target.paths.root != root and not file_io.move_dir(target.paths.root, root):
             raise _taken(root)
     files = [entry.file for entry in entries]
@@ -141,7 +148,9 @@ def copy_table(
 
 @contextlib.contextmanager
 def _aside(state: TableState, root: str) -> Iterator[TableState]:
-    """Where nobody takes it for a table; what is left there at the end goes."""
+    """Where nobody takes it for a table; what is left there at the end goes.
+    Gives the state of the copy. At the end of one that has got its name nothing is left.
+    """
     file_io = state.file_io
     if file_io.exists(root):
         raise _taken(root)
@@ -159,7 +168,10 @@ def _aside(state: TableState, root: str) -> Iterator[TableState]:
 
 @contextlib.contextmanager
 def _in_place(state: TableState, root: str) -> Iterator[TableState]:
-    """Where it will stay."""
+    """Where it will stay.
+    Gives the state of the copy. On an error the mark `begun` stays: it lets the next copy take what
+    lies there for its own, and no table's. It goes only after the snapshot is there.
+    """
     file_io, target = state.file_io, replace(state, paths=TablePaths(root))
     with _leased(state, root):
         begun, is_table = begun_copy(root), bool(SchemaStore(file_io, target.paths).ids())
@@ -217,7 +229,10 @@ def _check_copyable(
 def _copy_schemas(
     source: OpenTable, target: TableState, entries: Sequence[ManifestEntry], root: str
 ) -> None:
-    """Byte for byte, up to the newest that is needed; but the first says which table this is."""
+    """Byte for byte, up to the newest that is needed; but the first says which table this is.
+    The copy gets an identity of its own, so that a reader of the source never takes the one for the
+    other. Ids stay, as data files name them.
+    """
     schemas = source._committer.schemas
     newest = max([target.schema.id, *(entry.file.schema_id for entry in entries)])
     ids = [id for id in schemas.ids() if id <= newest]
@@ -244,7 +259,9 @@ def _copy_files(state: TableState, target: TableState, entry: ManifestEntry) -> 
 
 
 def _written(source: FileIO, source_path: str, target: FileIO, path: str) -> int:
-    """The checksum of the bytes."""
+    """The checksum of the bytes.
+    Of those that were read; they are copied, durably.
+    """
     checksum = 0
     with source.open_input(source_path) as read:
         try:
@@ -307,6 +324,7 @@ def _check_read_back(
 
 
 def _facts(file_io: FileIO, entries: Sequence[ManifestEntry]) -> dict[object, object]:
+    """All that entries say, with the bytes of their vectors in place of where these lie: index files are new ones."""
     return {
         entry.identity: (
             entry._replace(file=entry.file._replace(deleted=None)),

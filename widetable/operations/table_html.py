@@ -14,7 +14,9 @@ from widetable.type_text import text_of
 
 
 def table_html(table: OpenTable) -> str:
-    """HTML without references to other files. Reads the newest schema and snapshot."""
+    """HTML without references to other files. Reads the newest schema and snapshot.
+    The records are those of the snapshot's files, not merged.
+    """
     facts: dict[str, Any] = {"path": table.path, "branch": table.branch}
     try:
         schema, newest = table.schema, table._committer.snapshots.latest()

@@ -1,5 +1,9 @@
 """Rows of one snapshot, by scan or by key, with the columns that the table had then.
 
+A scan reads nothing before its rows or splits are asked for, but for the snapshot and its schema.
+Neither scan nor lookup takes a lease: an expiry that takes the snapshot while it is read ends it
+with NotFoundError. A lookup session or a follower holds what it reads.
+
 Raises InvalidError for columns, filters and keys that do not fit, NotFoundError for a snapshot that is not there,
 UnsupportedError for a table that needs what this version does not honour.
 """

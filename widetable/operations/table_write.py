@@ -1,5 +1,11 @@
 """Rows in, one commit out: of one writer, or of the writers of many tasks.
 
+    one process      write, overwrite            replay? ─► files ─► commit ─► compaction
+    many tasks       sequence_base ─► new_writer per task ─► messages ─► commit_append, once (`table_commit`)
+
+Whether the commit is in already is looked up before files are written, and once more in the
+commit itself. Columns that the table does not take are refused before a file is written.
+
 Raises InvalidError for rows and columns that do not fit the table, UnsupportedError for a table that is not to be
 written, ConflictError, DamagedError and StorageError of the commit.
 """
@@ -107,6 +113,10 @@ def write_by(
 ) -> CommitResult:
     """Write the files of one commit, and commit them. Files that are certainly not in are deleted. columns: that a
     writer of a table under barriers may write, by its schema; None for another one.
+
+    commit: of the messages, under `by`. One look at the newest snapshot and schema serves the
+    checks, the search for a replay and the sequence numbers; rows are brought into the types of
+    that schema, also if the table gets another one meanwhile.
     """
     row_kind = text(row_kind, "row_kind")
     look = table._committer.look()
@@ -129,7 +139,7 @@ def write_by(
     messages = _written(table, source, row_kind, look)
     try:
         result = commit(messages)
-    except (ConflictError, InvalidError):
+    except (ConflictError, InvalidError):  # certainly not in; of any other error that is not known
         discard(table, messages)
         raise
     if not result.committed:
@@ -139,6 +149,7 @@ def write_by(
 
 
 def _check_columns(given: Iterable[str], owned: frozenset[str]) -> None:
+    """Under barriers two writers of one column would make rows as of a barrier depend on who came first (rule R3)."""
     other = [name for name in given if name not in owned]
     if other:
         raise InvalidError(
@@ -150,6 +161,7 @@ def _check_columns(given: Iterable[str], owned: frozenset[str]) -> None:
 
 
 def _written(table: OpenTable, source: RowSource, row_kind: str, look: Look) -> list[CommitMessage]:
+    """The files of the rows; none without rows. The writer removes its files itself when it fails."""
     if source.columns is None:
         return []
     columns = items(source.columns, str, "columns")
@@ -173,7 +185,9 @@ def new_writer(
     or `commit_overwrite`. named: they go to a commit that says whose they are (`job_writer`).
 
     columns: of the data that it will get. tasks: None when nobody knows how many there are.
-    sequence_base: of `sequence_base()`, taken once for all tasks; by default taken now.
+    sequence_base: of `sequence_base()`, taken once for all tasks; by default taken now. Tasks
+    share it and number apart by `task` of `tasks`, so no two rows of a commit get one number. The
+    caller closes the writer: by `with`, or by `finish` or `abort`.
     """
     columns = items(columns, str, "columns")
     schema = table.schema

@@ -1,6 +1,14 @@
 """Tags: snapshots that are kept by name.
 
-On disk `tag/tag-<name>`, the JSON of the snapshot (format.md section 3; Paimon `TagManager`).
+On disk `tag/tag-<name>`, the JSON of the snapshot (format.md section 3; Paimon `TagManager`). It
+is a copy: the tag reads on when the snapshot's own file has expired. It keeps data files,
+manifests and indexes, but no changelog.
+
+    who tags     writes the tag ─► is the snapshot's file there?   no: takes the tag back, NotFoundError
+    expiry       removes the snapshot's file ─► looks for tags     sees the tag, and leaves its files
+
+Each writes first and looks then, so one of the two sees the other, whichever comes first.
+
 Raises InvalidError for names that break a rule or are taken, NotFoundError that says which tags there are, DamagedError
 for a tag that cannot be read when it is asked for by name.
 """
@@ -63,13 +71,18 @@ class TagStore:
         return readable(self.names(), self.load)[1]
 
     def expired(self, now: datetime) -> list[str]:
-        """Those whose time is over. now: local."""
+        """Those whose time is over. now: local.
+        As `created_at` of a tag is. One that cannot be read is not among them: it says no time.
+        """
         found = readable(self.names(), self.load_tag)[0]
         ends = ((name, tag.ends_at) for name, tag in found.items())
         return [name for name, ends_at in ends if ends_at is not None and ends_at < now]
 
     def create(self, name: str, tag: Tag) -> None:
-        """Keep a snapshot. A tag that keeps it already is left as it is."""
+        """Keep a snapshot. A tag that keeps it already is left as it is.
+        So a caller that was killed may come again. A name of digits alone is refused: other clients take
+        it for a snapshot's id where either is expected.
+        """
         if text(name, "tag").isdigit():
             raise refused(name, "tag", "a name that is no number: that would be a snapshot's id")
         snapshot = tag.snapshot
@@ -92,6 +105,7 @@ class TagStore:
 
         Expiry removes the snapshot's file, then looks for tags: if the file is still there now, the tag is seen.
         """
+        # It is published under a temporary name first, which is longer; an old tag is found by its own length.
         path = self._path(check_name(name, "tag", len(TAG_PREFIX) + TEMPORARY_BYTES))
         if not self._file_io.publish(path, _content(name, tag)):
             return False
@@ -112,7 +126,9 @@ class TagStore:
             raise self._not_found(name)
 
     def discard(self, name: str) -> bool:
-        """The same; False where there is no such tag."""
+        """The same; False where there is no such tag.
+        For who cleans up: several may, at once.
+        """
         return self._file_io.delete(self._path(name))
 
     def _path(self, name: str) -> str:

@@ -3,6 +3,13 @@
 A `write-only` table with a changelog producer that works in compactions needs a maintainer (`widetable maintain`, or
 another client's compaction job). Ours hold the compaction lease for as long as they run, others show by their COMPACT
 snapshots. Raises nothing: it is logged on the way of an append.
+
+    level-0 files   commits since the last compaction   oldest file    lease held   said
+    2               2                                   -              no           nothing: one may be due next
+    3               3                                   -              no           the warning
+    1               1, none among those looked at       -              no           the warning
+    1               1                                   61 s           no           the warning
+    any             any                                 any            yes          nothing
 """
 
 from __future__ import annotations
@@ -70,7 +77,10 @@ def unattended_warning(
 
 
 def warn_unattended(state: TableState, committer: Committer, new_files: int) -> None:
-    """Say in the log, after an append of so many files, that nobody moves them up. A few small reads, seldom."""
+    """Say in the log, after an append of so many files, that nobody moves them up. A few small reads, seldom.
+    None while a warning of this table was said not long ago, and none for a producer that needs no
+    compaction.
+    """
     path = state.paths.root
     if not new_files or state.options.get(opt.CHANGELOG_PRODUCER) not in _MADE_BY_COMPACTION:
         return
@@ -78,6 +88,7 @@ def warn_unattended(state: TableState, committer: Committer, new_files: int) -> 
         return
     try:
         is_leased = holder(state.file_io, state.paths) is not None
+        # With a lease nothing is said whatever waits: no snapshots are read.
         waiting = Waiting(0, 0, True) if is_leased else _waiting(committer, new_files)
     except WidetableError:
         _log.debug("it is not known whether anybody compacts %s", path, exc_info=True)

@@ -2,8 +2,10 @@
 a writer that holds barriers or is ahead of the clock (`barrier_advice`), buckets too large, too many or skewed
 (`bucket_advice`). Each as a finding with the command that mends it.
 
-In: what waits (`backlog`), consumers, live files. Sizes are those of files. Raises what reading these
-raises.
+In: what waits (`backlog`), consumers, live files. Out: findings of the check "upkeep", each with
+a command that can be run as it is, or "" where none mends it. No file is opened but metadata;
+sizes are those of files. An append table has no level 0 to be compacted and no key that hashes to
+a bucket, so neither is looked at. Raises what reading these raises.
 """
 
 from __future__ import annotations
@@ -65,6 +67,9 @@ def upkeep_findings(state: TableState, committer: Committer) -> Iterator[DoctorF
 def _compaction(
     state: TableState, backlog: Backlog, since: SinceCompaction
 ) -> Iterator[DoctorFinding]:
+    """One finding at most: too many files for reads, or files that nobody takes up, with what
+    helps against it, a maintainer where nobody else compacts, else a compaction.
+    """
     options, root = state.options, state.paths.root
     is_leased = holder(state.file_io, state.paths) is not None
     unattended = unattended_by(root, options, backlog, since, is_leased=is_leased)
@@ -114,7 +119,9 @@ def _consumers(
 def barriers_at(
     state: TableState, committer: Committer, latest: Snapshot
 ) -> Sequence[BarrierAdvice]:
-    """What is unwise about its writers; nothing of a table without barriers."""
+    """What is unwise about its writers; nothing of a table without barriers.
+    By the newest snapshot and the one of ten minutes ago.
+    """
     interval = state.schema.typed_options.get(BARRIER_INTERVAL)
     if interval is None:
         return ()
@@ -146,6 +153,7 @@ def _barriers(state: TableState, advice: Sequence[BarrierAdvice]) -> Iterator[Do
 
 
 def _command(root: str, advice: BarrierAdvice) -> str:
+    """The remedy as a command; "" where only the writer itself can help, or the table lies in no warehouse."""
     place = table_name(root)  # a branch has none
     if advice.remedy is Remedy.LEAVE and place is not None:
         return command_line("meta", "leave", *place, advice.writer)
@@ -153,6 +161,9 @@ def _command(root: str, advice: BarrierAdvice) -> str:
 
 
 def _bucket_sizes(state: TableState, entries: Sequence[ManifestEntry]) -> Iterator[DoctorFinding]:
+    """One finding at most, of the table or of one partition; without a command where the
+    partition's values cannot be said on a command line.
+    """
     counts = {entry.partition: entry.total_buckets for entry in entries}
     sizes = {
         bucket: BucketSize(

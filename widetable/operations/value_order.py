@@ -1,5 +1,16 @@
 """Whether values are told apart, and ordered, as they were when their type becomes another one: as texts 10 comes
 before 9, and many integers become one float.
+
+    change                        keeps order    keeps apart
+    INT to BIGINT, DECIMAL(12,0)  yes            yes
+    INT to STRING                 no             yes
+    INT to DOUBLE                 no             no
+    DATE to TIMESTAMP(3)          yes            yes
+    DATE to STRING                no             yes            a year of five digits comes before one of four
+    BOOLEAN to STRING             yes            yes            'false' is before 'true'
+
+Asked only of changes that `column_cast` allows; of others (a DECIMAL or a TIMESTAMP that becomes
+text) the answers mean nothing. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +27,9 @@ _OTHER_ORDER: Final = ("VARCHAR", "FLOAT", "DOUBLE")
 
 
 def keeps_order(old: DataType, new: DataType) -> bool:
-    """Of two types where `column_cast` allows the change."""
+    """Of two types where `column_cast` allows the change.
+    Whether a < b before it is so after it, for all values.
+    """
     return new.root not in _OTHER_ORDER or old.root not in _ORDERED_AS_NUMBERS
 
 

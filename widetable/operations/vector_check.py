@@ -31,7 +31,10 @@ def vector_findings(
     *,
     deep: bool,
 ) -> Iterator[DoctorFinding]:
-    """live: the live files of the snapshot, with where their vectors are."""
+    """live: the live files of the snapshot, with where their vectors are.
+    One listing of the directory; deep reads each vector, but those of index files that were found
+    wrong already.
+    """
     listed = table.file_io.list(table.paths.index_dir)
     sizes = {entry.name: entry.size_bytes for entry in listed}
     wrong = set()
@@ -53,6 +56,7 @@ def vector_findings(
         except WidetableError as error:
             yield _finding(error.subject, error.found, error.expected, [name])
             continue
+        # Row numbers ascend: the last one is the largest.
         if len(rows) and rows[-1] >= entry.file.row_count:
             found, expected = f"row {rows[-1]}, which is deleted", f"{entry.file.row_count} rows"
             yield _finding(place.path, found, expected, [name])

@@ -28,7 +28,10 @@ _ROWS = 64
 
 
 def warm_lookups() -> None:
-    """May be called more than once."""
+    """May be called more than once.
+    For one thread: while it runs, kernels of the whole process are compiled, not interpreted,
+    however small their arrays are.
+    """
     with contextlib.suppress(ImportError):  # it is optional
         importlib.import_module("widetable_lookup")
     interprets, Kernel.interprets = Kernel.interprets, False
@@ -44,7 +47,10 @@ def warm_lookups() -> None:
 
 
 def _look_up(values: pa.Array, schema: TableSchema) -> None:
-    """As if two sorted runs had all of the keys."""
+    """As if two sorted runs had all of the keys.
+    One alone would not be merged. It goes the way of `LookupView.lookup` without a table: keys by
+    bucket, a match of key columns as in a file, the merge, the `take` of each type.
+    """
     asked = asked_keys(key_rows(values, schema), schema)
     keys = asked.keys.take(pa.array(np.argsort(asked.keys.column(0).to_pylist())))
     numbers, _ = match_keys(keys.columns, keys.columns)

@@ -1,5 +1,14 @@
 """Where a writer's rows go: by the indexes of dynamic buckets, or as many buckets as each partition has.
 
+    buckets of the table     rescaled ever     a writer asks
+    fixed                    no                nobody: the schema says it (None)
+    fixed                    yes               each partition for its number, when it is first written to
+    dynamic                  -                 the hash indexes of the partition; keys that none knows get a bucket
+
+What is looked up is that of the newest snapshot then. A partition that is rescaled later is found
+out by the commit (`placed_messages`); a bucket that another writer gave to a new key makes the
+later commit a conflict (0032).
+
 In: an open table. Raises UnsupportedError for several writers of one commit with dynamic buckets, and what reading
 manifests and indexes raises.
 """
