@@ -58,7 +58,10 @@ class CacheManifest:
 
     @property
     def disk_bytes(self) -> int:
-        """What the cache takes of the disk."""
+        """What the cache takes of the disk.
+
+        In whole blocks of the disk, with one for the manifest, which is not among the files.
+        """
         blocks = sum(-(-size // _DISK_BLOCK_BYTES) for size, _ in self.files.values())
         return (blocks + 1) * _DISK_BLOCK_BYTES
 
@@ -73,7 +76,12 @@ class CacheManifest:
         return data
 
     def check_files(self, directory: str) -> None:
-        """All files are there with their sizes; those of the key index that have checksums are right."""
+        """All files are there with their sizes; those of the key index that have checksums are right.
+
+        Files of the key index are opened by RocksDB, which would believe them; layout, pages and
+        fences are checked as `content` reads them. Raises CacheFault, OSError for a file that is
+        not there.
+        """
         for name, (size_bytes, checksum) in self.files.items():
             if checksum is not None and "/" in name:
                 self.content(directory, name)

@@ -70,7 +70,13 @@ def is_table_folder(name: str) -> bool:
 
 
 def cache_name(root: str, path: str, schema_id: int) -> str:
-    """The name of a data file's cache. path: of the data file; root: of its table."""
+    """The name of a data file's cache. path: of the data file; root: of its table.
+
+        /t, /t/bucket-0/data-1.parquet, schema 3      data-1.parquet.3582024fb579adb8.s3.v1-1
+
+    A name that is long, or has other characters than a file's usual ones, is shown as "file":
+    the digits tell it apart.
+    """
     name = path.rsplit("/", 1)[-1]
     below = path.removeprefix(root).lstrip("/")
     digits = hashlib.sha256(below.encode()).hexdigest()[:16]

@@ -10,6 +10,16 @@ each may exceed the budget by what it writes between two questions (cache_writer
 They are counted where it is not known that there is room (counted_bytes.py).
 
 Raises CacheFault when the lock is not to be had, OSError from the disk.
+
+What a process leaves that dies on the way of a cache, and what becomes of it when all are
+counted next:
+
+    begun, written, sealed        .building, unlocked by the kernel: unlinked
+    renamed to its place          a complete cache
+    renamed away, not unlinked    .removed: unlinked
+
+Unlinking may take long, so it is done when the lock has been given back: names that end in
+.removed nobody opens.
 """
 
 from __future__ import annotations
@@ -41,7 +51,10 @@ _LOCK_PAUSE_SECONDS: Final = 0.002
 
 
 class Building(NamedTuple):
-    """A cache that is being built. path: its directory so far; place: where it will be; lock: an open descriptor."""
+    """A cache that is being built. path: its directory so far; place: where it will be; lock: an open descriptor.
+
+    The lock is on the directory itself, so it goes with it through the rename.
+    """
 
     path: str
     place: str
@@ -65,7 +78,11 @@ class CacheSpace:
         self._known: dict[tuple[str, int], _Known] = {}
 
     def begin(self, place: str) -> Building:
-        """A directory of one's own for a cache that will lie at `place`."""
+        """A directory of one's own for a cache that will lie at `place`.
+
+        Made and locked in one section of the lock: whoever counts in between would take it for
+        left over. Whoever begins ends it by `publish` or `abandon`.
+        """
         self._prepare()
         with self._locked():
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
@@ -81,7 +98,10 @@ class CacheSpace:
         os.close(building.lock)
 
     def make_room(self, budget_bytes: int, needed_bytes: int) -> bool:
-        """Let go of what must go for so many bytes more. Whether they have room then."""
+        """Let go of what must go for so many bytes more. Whether they have room then.
+
+        Where there would be no room even without caches only what has expired goes.
+        """
         with self._locked() as lock:
             removed, fits = self._granted(lock, budget_bytes, needed_bytes)
         _unlink(removed)
@@ -97,6 +117,9 @@ class CacheSpace:
         """Put a complete cache into its place. False: another was there first, or there is no room; it is gone then.
         disk_bytes: that it takes. They are added once more to what was granted: whoever counted meanwhile may not have
         seen all of them.
+
+        The caller's `building` is done with in both cases; where an error is raised it is not,
+        and `abandon` is left to do.
         """
         with self._locked() as lock:
             removed, fits = self._granted(lock, budget_bytes, disk_bytes, is_written=True)
@@ -149,7 +172,11 @@ class CacheSpace:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        """The open lock file."""
+        """The open lock file.
+
+        Taken by asking again and again, as a wait in the kernel has no end. Not to be asked for
+        again inside: another descriptor would wait for this one.
+        """
         try:
             file = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError:
@@ -178,6 +205,8 @@ class CacheSpace:
         held: list[HeldCache] = []
         left: list[str] = []
         building_bytes = 0
+        # Manifests are read once per cache and process; what is not met again is forgotten with
+        # the old dictionary.
         known, self._known = self._known, {}
         for table in self._table_folders():
             entries = _entries(table)
@@ -209,7 +238,11 @@ class CacheSpace:
     def _held(
         self, entry: os.DirEntry[str], before: dict[tuple[str, int], _Known]
     ) -> list[HeldCache]:
-        """One cache, with what its manifest says; one without a right manifest has expired."""
+        """One cache, with what its manifest says; one without a right manifest has expired.
+
+        A damaged or foreign one has a retention of -1, so that it goes at once, whatever its
+        last use.
+        """
         try:
             found = os.stat(entry.path)
         except FileNotFoundError:

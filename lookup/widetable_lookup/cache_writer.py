@@ -29,7 +29,11 @@ _QUESTIONS_PER_BUDGET: Final = 64
 
 
 class CacheBuilder:
-    """A CacheWriter (widetable.write.cache_writer). For one thread at a time."""
+    """A CacheWriter (widetable.write.cache_writer). For one thread at a time.
+
+    States: nothing written; files are being written; in its place, or dropped: `_building` is
+    None, and all calls do nothing.
+    """
 
     def __init__(
         self, space: CacheSpace, building: Building, table: TableState, path: str, budget_bytes: int
@@ -68,6 +72,9 @@ class CacheBuilder:
             self._space.abandon(building)
 
     def _survive(self, step: Callable[[Building], None], building: Building) -> None:
+        """Faults of a cache end here, once, with the cache. Anything else is no fault of a
+        cache, and goes on after it is removed.
+        """
         try:
             step(building)
         except (CacheFault, OSError, WidetableError, pa.ArrowException) as fault:
@@ -90,7 +97,12 @@ class CacheBuilder:
         self._files.write(joined)
 
     def _ask_for_room(self, files: RowFiles, needed_bytes: int) -> None:
-        """Every so often: the question may read the whole directory."""
+        """Every so often: the question may read the whole directory.
+
+        Asked anew when what was written since the last question, and will be now, is a 64th of
+        the budget: so many questions at most, and no builder is over the budget by more than
+        that.
+        """
         written_bytes = files.size_bytes()
         unasked_bytes = written_bytes + needed_bytes - self._asked_at_bytes
         if unasked_bytes * _QUESTIONS_PER_BUDGET < self._budget_bytes:

@@ -25,6 +25,8 @@ class CachedRows:
 
     columns: table columns wanted; the key comes with them. done: called once, when it is closed; damaged: before an
     error is raised.
+
+    Columns that the file lacks are left out: whoever asked fills them with nulls.
     """
 
     def __init__(
@@ -50,7 +52,12 @@ class CachedRows:
         return True
 
     def find(self, keys: pa.RecordBatch) -> Found:
-        """The rows of these keys, with the columns that it was opened for as far as the file has them."""
+        """The rows of these keys, with the columns that it was opened for as far as the file has them.
+
+        keys: all key columns, or leading ones (file_rows.py). DamagedError comes after the cache
+        was removed, so that whoever turns to the data file then, and asks for the cache again,
+        does not meet it.
+        """
         cache = self._opened()
         with self._damage_noted(cache):
             find = cache.find if keys.num_columns == len(self._key) else cache.find_prefixes
@@ -61,7 +68,11 @@ class CachedRows:
         return Found(hits, pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def batches(self, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-        """All rows in file order, about batch_bytes at once. They lie in the map, and keep it."""
+        """All rows in file order, about batch_bytes at once. They lie in the map, and keep it.
+
+        Pages are checked batch by batch, before the batch is given. Damage in a later batch
+        raises when earlier ones are gone out.
+        """
         cache = self._opened()
         for index in range(cache.rows.batches):
             with self._damage_noted(cache):

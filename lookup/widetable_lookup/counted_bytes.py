@@ -8,6 +8,13 @@ off. So they say when there is room for sure, and whoever finds none counts all 
 cannot be read, is none: what expires or is left by dead processes is found by counting.
 
 In: the open lock file. Out: bytes. Raises nothing: who cannot write it takes it away.
+
+    all counted: 60 of 100         account 60
+    30 granted before writing      account 90      there is room for sure, nothing is looked at
+    30 more as it takes its place  120 > 100       counted anew: 90, which has room; account 90
+
+So a cache may be in the account twice until the next count, and never less than once.
+CLOCK_MONOTONIC is one for all processes of a host.
 """
 
 from __future__ import annotations

@@ -31,7 +31,14 @@ class Eviction(NamedTuple):
 def evict(
     held: Sequence[HeldCache], other_bytes: int, budget_bytes: int, now_millis: int
 ) -> Eviction:
-    """other_bytes: what must have room besides the caches: those that are being built, and what they will grow by."""
+    """other_bytes: what must have room besides the caches: those that are being built, and what they will grow by.
+
+    Three caches of 4 bytes, 3 more needed, a budget of 8, now 200, retention 50:
+
+        last used     100        180       190
+                      expired    goes      stays      fits
+        9 needed      expired    stays     stays      does not fit
+    """
     expired = [c for c in held if now_millis - c.last_used_millis > c.retention_millis]
     kept = sorted(set(held) - set(expired), key=lambda cache: (cache.last_used_millis, cache.path))
     if other_bytes > budget_bytes:

@@ -6,6 +6,11 @@ one is said in the log, with its directory, and done without. Raises nothing of 
 Caches of all tables of a host share one directory and one budget. Where tables differ in what they allow, the largest
 budget counts of those that this process works with. At most `_MAX_OPEN` caches stay open, the longest unused are
 closed.
+
+    handles by place     the next `open` finds these; the one used last is the last
+    handles by cache     these, and those that lost their place but have users still
+
+    open: users + 1 ... close: users - 1      closed when it has no users and is in no place
 """
 
 from __future__ import annotations
@@ -78,7 +83,11 @@ class _Directories(SharedByThreads):
 
 @dataclass
 class _Handle:
-    """users: how many CachedRows have it; is_kept: whether the next one will get it too."""
+    """users: how many CachedRows have it; is_kept: whether the next one will get it too.
+
+    touched_at: monotonic seconds, when the use was last noted in the directory, so that it is
+    not at each lookup.
+    """
 
     cache: OpenedCache
     users: int = 0
@@ -109,7 +118,11 @@ class ProcessCaches:
     def open(
         self, table: TableState, path: str, file: DataFileMeta, columns: Sequence[str]
     ) -> CachedFile | None:
-        """The rows of a cache. None: there is none, or it was damaged, and is removed."""
+        """The rows of a cache. None: there is none, or it was damaged, and is removed.
+
+        file: what a cache must be a copy of. columns: of the table, the key aside. Whoever gets
+        rows closes them. A budget of 0 turns caches off for the table.
+        """
         if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
             return None
         self._sweep(table)
@@ -130,7 +143,11 @@ class ProcessCaches:
             _warn(table.paths.root, self._space.directory, refusal)
 
     def writer(self, table: TableState, path: str) -> CacheWriter | None:
-        """Builds the cache of a data file. None: there is one, or there is no room for one."""
+        """Builds the cache of a data file. None: there is one, or there is no room for one.
+
+        Asked for each data file that is written, or read whole. That there was no cache a moment
+        ago is a guess: the one that comes second is dropped when it would take the place.
+        """
         budget_bytes = self._budget_bytes(table)
         if not table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE):
             return None
@@ -150,6 +167,9 @@ class ProcessCaches:
         return f"{self._space.directory}/{table_folder(root)}/{name}"
 
     def _budget_bytes(self, table: TableState) -> int:
+        """Remembered by table for as long as the process lives, also of tables that are not used
+        any more.
+        """
         with self._guard:
             own = table.options.get(opt.LOOKUP_CACHE_MAX_DISK_SIZE)
             self._budgets[table.paths.root] = own
@@ -165,6 +185,10 @@ class ProcessCaches:
                 self._handles.move_to_end(place)
                 handle.users += 1
         if handle is not None:
+            #     this process                        another process
+            #     has the cache open                  evicts it: its bytes go when nobody has it open
+            #     a minute later: not in its place
+            #     lets it go, opens what is there
             if self._is_in_place(handle, table):
                 return handle
             self._forget(handle.cache)
@@ -189,6 +213,9 @@ class ProcessCaches:
             return False
 
     def _opened(self, table: TableState, place: str, file: DataFileMeta) -> OpenedCache | None:
+        """The inode is noted before the cache is opened: what is found to be damaged is removed
+        only if it is still that one.
+        """
         try:
             inode = os.stat(place).st_ino
         except OSError:

@@ -110,7 +110,16 @@ class KeyColumns:
         return hits, lows[hits]
 
     def search_prefixes(self, prefixes: Sequence[pa.Array]) -> tuple[Positions, Positions]:
-        """The same for leading columns, fewer than all: each of them with all its rows."""
+        """The same for leading columns, fewer than all: each of them with all its rows.
+
+        Each prefix becomes two keys, the smallest that begin with it and the smallest behind
+        these; between them lie its rows:
+
+            rows from 3 on, 2 of them; from 10 on, 3      hits 0 0 1 1 1      positions 3 4 10 11 12
+
+        A prefix of FF alone has nothing behind it: its rows go to the end. Only the last prefix
+        can be that, as they ascend.
+        """
         assert self._fences is not None, "a key of one number has no prefix"
         following = self._types[len(prefixes) :]
         begins = encode_keys(prefixes, self._names[: len(prefixes)])
@@ -126,7 +135,12 @@ class KeyColumns:
         return hits, np.arange(len(hits)) + np.repeat(firsts - ends + counts, counts)
 
     def _check_proof(self, lows: Positions) -> None:
-        """That row `low` is the first that is not smaller is proven by it and the one before it."""
+        """That row `low` is the first that is not smaller is proven by it and the one before it.
+
+        Pages are checked after the search, and only of these rows. Its outcome rests on
+        comparisons with these two alone, or with fences, as rows are in order: if they are right
+        so is it, whatever else it met.
+        """
         self._check(np.minimum(lows, self._rows.rows - 1))
         self._check(np.maximum(lows - 1, 0))
 
@@ -150,7 +164,10 @@ class KeyColumns:
         lows: Positions,
         equal: npt.NDArray[np.bool_],
     ) -> None:
-        """All keys before those that begin as the rows do come before all rows, and all after them after."""
+        """All keys before those that begin as the rows do come before all rows, and all after them after.
+
+        Only keys with the prefix of all rows have words that can be held against the fences.
+        """
         begin, end = beside_prefix(keys, fences.prefix)
         lows[:begin], lows[end:], equal[:] = 0, self._rows.rows, False
         asked = _with_words(keys)
@@ -194,7 +211,11 @@ class KeyColumns:
 
 
 def is_number_key(types: Sequence[pa.DataType]) -> bool:
-    """Whether a key of these columns is one signed number, which is searched as it stands."""
+    """Whether a key of these columns is one signed number, which is searched as it stands.
+
+    Not DECIMAL, whose values do not lie side by side, nor BOOLEAN and floats, whose bits do not
+    sort as they stand.
+    """
     parts = [part for kind in types for part in _parts(kind, 0)]
     return len(parts) == 1 and parts[0].kind == SIGNED and parts[0].width == parts[0].stride
 
@@ -213,7 +234,12 @@ def _with_words(keys: EncodedKeys) -> _Asked:
 
 
 def _parts(kind: pa.DataType, first: int) -> list[_KeyPart]:
-    """In the order of their significance."""
+    """In the order of their significance.
+
+    BIGINT              signed, 8 bytes, the next 8 on
+    DECIMAL p <= 18     signed, the low 8 of 16 bytes
+    DECIMAL p > 18      signed, the high 8 of 16 bytes; then unsigned, the low 8
+    """
     if is_bytes(kind):
         return [_KeyPart(BYTES, 0, 0, first + 1, first + 2, 0)]
     values = first + 1

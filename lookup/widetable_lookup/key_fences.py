@@ -12,6 +12,9 @@ number there are none: they lie as close together themselves.
 
 In: encoded keys (memcomparable.py). Out: words whose order is theirs, as far as they differ. Raises CacheFault for
 bytes that are no fences.
+
+    keys "user-1", "user-5", "user-9"      prefix "user-", words 3100010000000000, 3500.., 3900..
+    asked for "a", "user-3", "v"           the second has the prefix: 1, 2
 """
 
 from __future__ import annotations

@@ -82,7 +82,12 @@ class KeyIndexWriter:
         return self._writer.file_size()
 
     def close(self) -> None:
-        """Make the database; at least one key was added."""
+        """Make the database; at least one key was added.
+
+        In this order: the SST file is complete; an empty database is made and takes it over
+        without a copy; what only a writer needs is removed. The link keeps rocksdict from
+        writing when the cache is opened to read.
+        """
         path = f"{self._directory}/{KEYS}"
         with UNFORKABLE, _as_faults(self._directory):
             self._writer.finish()
@@ -115,7 +120,12 @@ class KeyIndex:
             )
 
     def positions(self, keys: list[bytes]) -> npt.NDArray[np.int64]:
-        """The row of each key, -1 for none. keys: sorted, which is up to twice as fast."""
+        """The row of each key, -1 for none. keys: sorted, which is up to twice as fast.
+
+        _MISSING stands for keys that are not there, and is no row: caches have MAX_ROWS at most.
+        Bytes that are no positions are found by their length alone; that a row has the key is
+        checked by the caller.
+        """
         asked = cast("list[str | int | float | bytes | bool]", keys)
         with _as_faults(self._path):
             found = cast("list[bytes]", self._database.get(asked, _MISSING))

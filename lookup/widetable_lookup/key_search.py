@@ -58,6 +58,8 @@ def search_numbers(
     low = 0
     for key in range(len(keys)):
         wanted = keys[key]
+        # First the batch whose last row is not smaller, by halves over last rows, then on within
+        # the batch from where the key before it ended. Keys ascend, so neither ever goes back.
         found = _batch_of_number(source, bases, starts, batch, wanted)
         if found > batch:
             batch = found
@@ -115,7 +117,12 @@ def _big_endian(word: np.uint64) -> np.uint64:
 def _compare_bytes(
     data: Bytes, words: Words, at: int, end: int, keys: Bytes, key_words: Words, key_at: int
 ) -> tuple[int, int]:
-    """(below, equal or above zero like the row's value compares with the key's, where the key goes on)."""
+    """(below, equal or above zero like the row's value compares with the key's, where the key goes on).
+
+    Eight bytes at once while both are the same and hold no zero; then one by one. `(w - ones) &
+    ~w & tops` is not zero exactly if a byte of w is: such a byte is followed by FF in the key,
+    and the two must not go on side by side.
+    """
     ones = np.uint64(0x0101010101010101)
     tops = np.uint64(0x8080808080808080)
     while at + 8 <= end:
@@ -195,6 +202,9 @@ def _compare(
     return 0
 
 
+# Fences 10 20 20 30 and a key whose word is 20: smaller 1, larger 3. The key lies behind row 0
+# and not behind row 96; between them it is looked for from the last key on by strides that
+# double, else by halves alone.
 @kernel
 def search_rows(
     data: Bytes,

@@ -41,7 +41,11 @@ def needs_index(*, is_number: bool) -> bool:
 
 
 def choose(keys: int, rows: int, hit_share: float, *, has_index: bool) -> Way:
-    """keys: to be found among so many rows. hit_share: of the keys, 0 to 1, as far as is known."""
+    """keys: to be found among so many rows. hit_share: of the keys, 0 to 1, as far as is known.
+
+    Of 1 M rows the index is asked for 100 keys if 18 of 100 hit at most, for 1,000 if 4 do, for
+    10,000 never.
+    """
     if not has_index:
         return Way.SEARCH
     index_micros = _INDEX_MISS + (_INDEX_HIT - _INDEX_MISS) * hit_share

@@ -15,6 +15,10 @@ change of it must change `GRAMMAR_VERSION`, which is part of a cache's name.
 
 In: Arrow columns without nulls. Out: the keys end to end, or one bytes object per row. Raises InvalidError for a null
 and UnsupportedError for a type that cannot be a key. Rows are handled by kernels, never one by one.
+
+    STRING, SMALLINT     ("a", 1)             61 00 01        80 01
+                         ("a" 00 "b", 0)      61 00 FF 62 00 01    80 00
+                         ("ab", -1)           61 62 00 01     7F FF
 """
 
 from __future__ import annotations
@@ -60,6 +64,9 @@ def encode_keys(columns: Sequence[pa.Array], names: Sequence[str]) -> EncodedKey
 def range_keys(prefixes: EncodedKeys, following: Sequence[pa.DataType]) -> EncodedKeys:
     """Two keys per prefix: the smallest one that may begin with it, and the smallest one behind all that do (nothing
     is behind a prefix of FF alone: both are the same). following: the types of the other columns, one at least.
+
+        "a", then a SMALLINT        61 00 01 00 00      61 00 02 00 00
+        TINYINT 127, the same       FF 00 00            FF 00 00
     """
     rest = np.frombuffer(b"".join(map(_smallest, following)), np.uint8)
     return EncodedKeys(*_range_keys(prefixes.data, prefixes.offsets, rest))

@@ -44,7 +44,11 @@ def page_checks(data: Bytes) -> Checks:
 
 
 class PageChecks:
-    """The pages of one mapped file. Threads may share it: two that check the same page find the same."""
+    """The pages of one mapped file. Threads may share it: two that check the same page find the same.
+
+    _seen: one byte per page, 1: right, or never read. Pages between the ranges count as seen
+    from the start, so that `complete` can come true: then nothing is looked at any more.
+    """
 
     def __init__(
         self, path: str, data: Bytes, checks: Checks, first: Positions, end: Positions
@@ -150,7 +154,10 @@ def _fill_checks(words: Words, rest: np.uint64, checks: Checks) -> None:
 def _check_pages(
     words: Words, rest: np.uint64, checks: Checks, seen: Bytes, first: int, last: int
 ) -> int:
-    """The first page of first .. last that is wrong, or -1."""
+    """The first page of first .. last that is wrong, or -1.
+
+    Pages outside of the file count as wrong: the layout is not that of the file.
+    """
     if first < 0 or last >= len(checks):
         return max(last, 0)
     for page in range(first, last + 1):

@@ -79,7 +79,11 @@ class RowFiles:
         return int(self._sink.tell()) + index_bytes
 
     def close(self) -> None:
-        """Complete all files; at least one row was written."""
+        """Complete all files; at least one row was written.
+
+        Rows first: the fences are made of them. The manifest is not written here (`seal`), so
+        the cache is not complete yet.
+        """
         self._ipc.close()
         self._sink.close()
         rows = index_rows(self._directory, self.schema)

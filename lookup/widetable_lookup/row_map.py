@@ -13,6 +13,13 @@ files are never written again once they have their place, and are unlinked, not 
 
 In: a directory, the columns' types. Out: arrays; those of `RowMap.batch` lie in the map and keep it. Raises CacheFault
 for damage and InvalidError for more bytes than a column of strings can hold.
+
+One batch of a nullable INT and a STRING has five buffers, so with two batches
+
+    starts     0 1000 1500
+    offsets    5 rows of 2: validity and values of the INT; validity, offsets and values of the STRING
+
+A column without nulls in a batch has no validity there, -1, and may have one in the next.
 """
 
 from __future__ import annotations
@@ -96,6 +103,9 @@ def index_rows(directory: str, schema: pa.Schema) -> RowMap:
 
 
 def _layout_of(mapped: pa.MemoryMappedFile, types: Sequence[pa.DataType]) -> RowLayout:
+    """Addresses of buffers, less that of the file: Arrow does not say where in a file a buffer
+    lies, but it maps it.
+    """
     mapped.seek(0)
     first_address = mapped.read_buffer(mapped.size()).address
     reader = pa.ipc.open_file(mapped)
@@ -173,7 +183,10 @@ class RowMap:
         return len(self.layout.starts) - 1
 
     def batch(self, index: int, names: Sequence[str]) -> list[pa.Array]:
-        """These columns of one batch, as they lie in the map; their pages are checked before."""
+        """These columns of one batch, as they lie in the map; their pages are checked before.
+
+        Nothing is copied: the arrays keep the file mapped, also after it has been unlinked.
+        """
         rows = int(self.layout.starts[index + 1] - self.layout.starts[index])
         return [
             self._array(self._schema.field(name).type, rows, self.first_buffer(name), index)
@@ -218,7 +231,11 @@ class RowMap:
         return ColumnChoice(types, fixed, group(of_bytes), group(nested), group(nullable))
 
     def take(self, choice: ColumnChoice, positions: Positions) -> list[pa.Array]:
-        """The rows at ascending positions, column by column; their pages are checked before."""
+        """The rows at ascending positions, column by column; their pages are checked before.
+
+        New arrays, in the order of the choice; they do not keep the map. A validity bitmap is
+        left out where no chosen row is null. One column's strings may have 2 GiB at most.
+        """
         count, cuts = len(positions), self._cuts(positions)
         validity = self._take_validity(choice.nullable, positions, cuts)
         columns: list[pa.Array] = [None] * len(choice.types)

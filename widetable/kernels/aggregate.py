@@ -9,6 +9,18 @@ is forgotten. steps[p] says what a record does to the column:
     RETRACT  its value is taken back
 
 Nothing is raised: where a result does not fit, the position of the record is given. Lengths are the caller's promise.
+
+What is found of one key with the values 7, 8, 9:
+
+    steps                 ADD ADD RETRACT   ADD LATE LATE   ADD LATE SKIP   ADD RETRACT LATE
+    last_values                  -1               7               7               -1
+    last_non_nulls               -1               7               7                9
+    first_values                  7               9               8                9
+
+Records come in the order of their arrival, a sequence group counts in that of its sequence
+(partial_update.py): a late one is older than what was applied before it. So it becomes the
+first, and of several late ones the one that came last; it is the last value at most where there
+is no other. Functions to which order is nothing take it as an add.
 """
 
 from __future__ import annotations
@@ -35,7 +47,12 @@ _MIN64 = np.int64(-(1 << 63))
 
 
 def last_values(starts: Positions, floor: Positions, steps: Steps) -> Positions:
-    """The record whose value, null included, is the newest; -1 after a retraction, and where there is none."""
+    """The record whose value, null included, is the newest; -1 after a retraction, and where there is none.
+
+    A late record is never the newest, and is passed over, even where nothing else is left: see
+    the last example of the module. Found from the end, so that a key costs what comes behind its
+    last add.
+    """
     found = np.empty(len(starts) - 1, np.int64)
     _last_values(starts, floor, steps, found)
     return found
@@ -53,7 +70,12 @@ def _last_values(starts: Positions, floor: Positions, steps: Steps, found: Posit
 
 
 def last_non_nulls(starts: Positions, floor: Positions, steps: Steps, valid: Mask) -> Positions:
-    """The newest record with a value. A late one counts where there is none; a retraction of a value leaves none."""
+    """The newest record with a value. A late one counts where there is none; a retraction of a value leaves none.
+
+    valid: by position, whether the column has a value there. A retraction of a null takes
+    nothing back. In the order of positions, because what a late record does depends on what is
+    there at that moment.
+    """
     found = np.empty(len(starts) - 1, np.int64)
     _last_non_nulls(starts, floor, steps, valid, found)
     return found
@@ -78,7 +100,11 @@ def _last_non_nulls(
 def first_values(
     starts: Positions, floor: Positions, steps: Steps, valid: Mask, *, nulls_count: bool
 ) -> Positions:
-    """The oldest record, or the oldest with a value; the latest late one comes before all, null included."""
+    """The oldest record, or the oldest with a value; the latest late one comes before all, null included.
+
+    nulls_count: a null is a value. Else a late record that is null empties what was found, and
+    an add behind it may fill it again; retractions do nothing to a first value.
+    """
     found = np.empty(len(starts) - 1, np.int64)
     _first_values(starts, floor, steps, valid, nulls_count, found)
     return found
@@ -106,7 +132,12 @@ def _first_values(
 def greatest(
     starts: Positions, floor: Positions, steps: Steps, valid: Mask, lanes: Lanes
 ) -> Positions:
-    """The record with the greatest value by lanes, of equal ones the first."""
+    """The record with the greatest value by lanes, of equal ones the first.
+
+    The least is found by lanes that descend (`key_lanes`). Lanes of all records of the fold, of
+    one call: they mean nothing beside those of another. Late records and retractions count as
+    adds do; whoever wants retractions left out makes them SKIP.
+    """
     found = np.empty(len(starts) - 1, np.int64)
     _greatest(starts, floor, steps, valid, lanes, found)
     return found
@@ -150,7 +181,12 @@ def sum_integers(
     sums: Positions,
     sums_valid: Mask,
 ) -> int:
-    """Fills `sums`. Gives the position of the first record with which a sum is not within the bounds, else -1."""
+    """Fills `sums`. Gives the position of the first record with which a sum is not within the bounds, else -1.
+
+    values int64, widened from the column's type, whose limits the bounds are; a result that is
+    within them can be cast back. The sum of a key whose first step is a retraction begins with
+    its negative. What keys behind the reported record get is not said: the caller raises.
+    """
     for key in range(len(sums)):
         total, has_total = np.int64(0), False
         for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
@@ -208,6 +244,9 @@ def sum_wide(
 ) -> int:
     """Integers of 128 bits, low word first. A sum that is not below the bound, nor above its negative, is null, and the
     next value starts anew. Gives the position of the last record with which that happened, -1 for none.
+
+    words: two per record, bound: two, above zero. The caller chooses it by the precision: 2**31
+    and 2**63 where the integer in the file is what overflows, else 10**precision.
     """
     sign = np.uint64(1 << 63)
     zero, one = np.uint64(0), np.uint64(1)
@@ -217,6 +256,9 @@ def sum_wide(
         for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):
             if steps[position] == SKIP or not valid[position]:
                 continue
+            # Two's complement in two words. To negate is to invert and add one, and the one is
+            # carried into the high word only if the low word was zero before (and so is zero
+            # after).
             low2, high2 = words[2 * position], words[2 * position + 1]
             if steps[position] == RETRACT:
                 low2 = ~low2 + one
@@ -227,6 +269,8 @@ def sum_wide(
             if total_high & sign:
                 size_low = ~total_low + one
                 size_high = ~total_high + (one if size_low == zero else zero)
+            # 2 * 10**38 < 2**128 - 10**38: a sum of two decimals that wraps is not below the
+            # bound either. The signs say so for any two words.
             same_signs = (high & sign) == (high2 & sign)
             wraps = same_signs and (total_high & sign) != (high & sign)
             is_below = size_high < bound[1] or (size_high == bound[1] and size_low < bound[0])
@@ -243,6 +287,8 @@ def sum_wide(
 @kernel
 def _product_fits(left: np.int64, right: np.int64, lowest: int, highest: int) -> bool:
     """Whether it is within the bounds. Sizes are negative here, for the lowest integer has no positive one."""
+    # |left| <= |most| // |right|, all three negated; -1 as a divisor apart, as the lowest
+    # integer by -1 does not fit.
     left_size = left if left < 0 else -left
     right_size = right if right < 0 else -right
     most = lowest if (left < 0) != (right < 0) else -highest
@@ -277,6 +323,8 @@ def multiply_integers(
                     continue
                 if value == 0 or (value == -1 and total == _MIN64):
                     return int(position)
+                # Java cuts off towards zero, // goes down: they differ by one where signs differ
+                # and something is left over.
                 quotient = total // value
                 if quotient * value != total and (total < 0) != (value < 0):
                     quotient += 1
@@ -303,7 +351,10 @@ def multiply_floats(
     products: Values,
     products_valid: Mask,
 ) -> None:
-    """As `sum_floats`; a retraction divides, of nothing it leaves nothing."""
+    """As `sum_floats`; a retraction divides, of nothing it leaves nothing.
+
+    A division by zero gives an infinity or NaN, as in Java, and is not reported.
+    """
     for key in range(len(products)):
         products[key], products_valid[key] = 0, False
         for position in range(max(starts[key], floor[key] + 1), starts[key + 1]):

@@ -58,6 +58,10 @@ def fixed_values(array: ArrowArray, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
     A value wider than `dtype` gives several items: decimal128 as int64 is low word, high word, low
     word, ...
+
+        decimal128(20, 0) of 1      as int64: 1, 0
+
+    Raises ValueError for a buffer that is shorter than the array says.
     """
     dtype = np.dtype(dtype)
     buffer = array.buffers()[1]
@@ -119,6 +123,11 @@ def is_bytes(kind: pa.DataType) -> bool:
 def bytes_view(array: ArrowArray) -> BytesView:
     """The bytes of a string, binary (32- or 64-bit offsets, or views) or fixed-size binary
     array.
+
+        ["ab", "", "cde"], the last two      data "abcde", offsets 2 2 5
+
+    `data` is the whole buffer, of a slice too; nothing of it is copied, but for views, which
+    become one buffer.
     """
     kind = array.type
     if pa.types.is_fixed_size_binary(kind):
@@ -148,7 +157,11 @@ def bytes_view(array: ArrowArray) -> BytesView:
 
 
 def as_words(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], np.uint64]:
-    """Bytes as 64-bit words and what remains as one word filled with zeros; no copy if aligned."""
+    """Bytes as 64-bit words and what remains as one word filled with zeros; no copy if aligned.
+
+    9 bytes are one word and a rest whose low byte is the ninth. For kernels, which read eight
+    bytes at once and must not read past the end.
+    """
     if data.ctypes.data % 8:
         data = frozen(data.copy())
     whole = len(data) // 8 * 8

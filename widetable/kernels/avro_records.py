@@ -15,6 +15,17 @@ schema says what to do with each field in turn (a step), and how to step over wh
                                       size in bytes behind it; count 0 is the end
 
 Kernels raise nothing: a position of -1 says that the bytes end too early or name what is not there.
+
+Records {a: ["null", "int"], b: "bytes"} in 12 bytes, with steps (STEP_INT, null_branch 0),
+(STEP_BYTES, -1):
+
+    position     0  1  2  3 4     5  6  7 8     9 10 11
+    bytes        02 06 04 h i     00 04 h i     00 02 x
+    a            3                null          null            ranges 0, 1:   3  0  0    1  0  0
+    b            "hi"             "hi"          "x"             ranges 2, 3:   3  3 11    5  5 12
+
+The second "hi" has the range of the first: whoever makes values of ranges makes one for both,
+and a column that is the same in all records of a manifest costs one value.
 """
 
 from __future__ import annotations
@@ -36,7 +47,11 @@ MAX_DEPTH = 64
 
 
 class Steps(NamedTuple):
-    """One step per field, in file order. output: the pair of rows of the result, -1 for fields nobody asked for."""
+    """One step per field, in file order. output: the pair of rows of the result, -1 for fields nobody asked for.
+
+    null_branches: which branch of the field's union is null, 0 or 1; -1 for a field that is no
+    union. nodes: what the field is without its union; looked at by STEP_NODE alone.
+    """
 
     kinds: Numbers
     outputs: Numbers
@@ -59,6 +74,9 @@ def decode_records(
     """int64[2 * outputs, records]: rows 2 i and 2 i + 1 hold the ranges of output i; None when the bytes are wrong.
 
     All of `data` must be used up.
+
+    Records are given room before they are decoded, 16 bytes for each output: the caller makes
+    sure that `data` can hold so many (a record takes a byte at least).
     """
     ranges, end = decode_from(data, 0, records, steps, nodes, outputs)
     return ranges if end == len(data) else None
@@ -100,6 +118,13 @@ def find_items(
 ) -> tuple[Numbers, Numbers] | None:
     """(counts, where the items begin) of arrays or maps at these positions, none of those at -1; None when the bytes
     are wrong. An item of a map begins with its key. item: the node of what an item is, or the map's value.
+
+    Two passes, as a kernel allocates nothing: one that counts, one that notes positions. Of a
+    map item the value begins behind the key's length and bytes.
+
+        [1, 2], null, [3, 4]; of the last the block has its size in front
+        data       04 02 04 00  03 04 06 08 00           positions 0, -1, 4
+        result     counts 2, 0, 2      items at 1, 2, 6, 7
     """
     counts = np.zeros(len(positions), np.int64)
     total = _items(data, positions, item, is_map, *nodes, *_room(), counts, _NOTHING)
@@ -138,6 +163,8 @@ def _varint(data: Bytes, at: int) -> tuple[Any, int]:
         at += 1
         value |= np.uint64(byte & 0x7F) << shift
         if byte < 0x80:
+            # Zigzag: 0, -1, 1, -2 are written as 0, 1, 2, 3. Ten bytes of seven bits are the
+            # most that 64 bits need; what a tenth byte has above them is dropped by the shift.
             return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), at
         shift += np.uint64(7)
     return np.int64(0), -1
@@ -168,6 +195,9 @@ def _next_block(data: Bytes, at: int) -> tuple[Any, int]:
         at += size
 
 
+# Without recursion: a schema that names itself must end, at MAX_DEPTH. A record counts its
+# children down; an array or map counts down the items of its block and asks for the next block
+# at zero.
 @kernel
 def _over_node(
     data: Bytes,
@@ -238,6 +268,8 @@ def _equal(data: Bytes, at: int, other: int, count: int) -> bool:
     return True
 
 
+# _records gives the position behind the last record, or -1. positions: where each begins; empty:
+# one follows the other.
 @kernel
 def _records(
     data: Bytes,

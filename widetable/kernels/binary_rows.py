@@ -24,6 +24,11 @@ A manifest prefixes the row with its arity as a 4-byte big-endian number; that p
 here.
 
 As every row is a multiple of 8 bytes, rows are built as 64-bit words, column by column.
+
+    (INT -1, "abc")            00000000 00000000  ffffffff 00000000  61626300 00000083
+    (INT null, "abcdefgh")     00010000 00000000  00000000 00000000  08000000 18000000  61626364 65666768
+    DECIMAL(20, 0) 200         00000000 00000000  02000000 10000000  00c80000 00000000  00000000 00000000
+    TIMESTAMP(6), 1 us before 1970      0 ..  583e0f00 10000000  ffffffff ffffffff
 """
 
 from __future__ import annotations
@@ -96,6 +101,9 @@ def encode_binary_rows(
 
     Raises TypeError for a column whose Arrow type does not go with its layout, ValueError for
     lengths that differ.
+
+    All columns are sized before any is written, as a row's length must be known to place the
+    next. A column of several chunks is joined first.
     """
     if len(columns) != len(layouts):
         raise ValueError(
@@ -119,6 +127,7 @@ def encode_binary_rows(
     # cursors[i]: the word at which the next variable part of row i goes.
     cursors = starts[:-1] + (header + len(columns))
     for index, field in enumerate(fields):
+        # Field i has bit i + 8: the first byte of the header is the row kind.
         if field.valid is not None:
             null_bit = index + 8
             _set_null_bits(
@@ -129,7 +138,11 @@ def encode_binary_rows(
 
 
 class _Field:
-    """A column ready to be written; `valid` is None when it has no nulls."""
+    """A column ready to be written; `valid` is None when it has no nulls.
+
+    Fields are written in order, each over all rows: `cursors` carries from one to the next where
+    in each row the variable part goes on.
+    """
 
     def __init__(self, array: ArrowArray) -> None:
         self.valid = validity(array)
@@ -206,6 +219,8 @@ def _field(array: ArrowArray, layout: Layout) -> _Field:
 
 
 def _unsigned(dtype: str) -> Callable[[ArrowArray], _Field]:
+    # Unsigned, so that what is narrower than the slot is filled up with zeros and not with its
+    # sign.
     return lambda array: _FixedField(array, fixed_values(array, dtype))
 
 
@@ -227,6 +242,7 @@ def _millis_and_nanos(array: ArrowArray) -> tuple[npt.NDArray[np.int64], npt.NDA
     if unit in ("s", "ms"):
         return values * (1000 if unit == "s" else 1), np.zeros(len(values), np.int64)
     per_milli, nanos = (1_000, 1_000) if unit == "us" else (1_000_000, 1)
+    # Down, also before 1970: the rest is never negative.
     millis = values // per_milli
     return millis, (values - millis * per_milli) * nanos
 
@@ -309,6 +325,8 @@ def _write_bytes(
             at = cursors[row]
             cursors[row] += (length + 7) // 8
         else:
+            # The mark and length are the last of eight bytes, which is the highest of a
+            # little-endian word; the bytes go below it.
             words[at] = np.uint64(0x80 | length) << np.uint64(56)
         for i in range(length):
             words[at + i // 8] |= np.uint64(data[first + i]) << np.uint64(8 * (i % 8))
@@ -338,7 +356,10 @@ def _write_wide_decimals(
 
 @kernel
 def _twos_complement_bytes(low: np.uint64, high: np.uint64) -> int:
-    """The fewest bytes that hold the 128-bit value with its sign, at least 1."""
+    """The fewest bytes that hold the 128-bit value with its sign, at least 1.
+
+    0, 1, -1, 127      1         128, 200, -129      2
+    """
     if np.int64(high) < 0:
         low, high = ~low, ~high
     length = 1

@@ -6,6 +6,9 @@
 `mod`       floorMod(value, n) of a single INT or BIGINT key.
 
 All hashes are int32, with Java's wrap-around; functions of hashes raise nothing for n >= 1.
+
+    hash     7   -7   -2**31      n = 4     default   3  3  0
+    value    7   -7               n = 4     mod       3  1
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ def _murmur(
         start, end = offsets[row], offsets[row + 1]
         h = np.uint32(42)
         for i in range(start // 4, end // 4):
+            # Cast at each step: numba computes in 64 bits what numpy does in 32.
             k = np.uint32(words[i] * np.uint32(0xCC9E2D51))
             k = np.uint32((k << np.uint32(15)) | (k >> np.uint32(17)))
             h ^= np.uint32(k * np.uint32(0x1B873593))

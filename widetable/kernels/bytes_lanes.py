@@ -7,6 +7,9 @@ differ by padding alone do not exist.
 Values with more than MAX_PADDED_BYTES after the shared prefix become ranks: positions in the sorted
 column, equal values sharing one. The column is sorted by 64 bytes, then the rows that tie and go on by
 the next 64, and so on. Memory: 20 words per row that takes part, whatever the length of the values.
+
+    user-1, user-10, user-2        prefix of 5, longest 7: one word, 31 00.., 31 30 00.., 32 00..
+    61, 61 00                      prefix of 1, one ends with byte 0: one word, 0 and 0, then lengths, 0 and 1
 """
 
 from __future__ import annotations
@@ -35,14 +38,23 @@ MAX_PADDED_BYTES = 64
 
 
 class _Chunk(NamedTuple):
+    """Value i is data[starts[i] : ends[i]]; starts are moved behind the shared prefix before
+    words are made.
+    """
+
     data: npt.NDArray[np.uint8]
     starts: Positions
     ends: Positions  # of a null: one before its start
 
 
 def bytes_lanes(column: ArrowColumn) -> Sequence[Lane]:
-    """One array per word, or a single one of ranks; nulls get 0 everywhere."""
+    """One array per word, or a single one of ranks; nulls get 0 everywhere.
+
+    Fresh arrays. A null is told from an empty value by key_lanes.py alone. No array where all
+    values are equal, unless they end with byte 0.
+    """
     chunks = [_chunk(array) for array in chunks_of(column)]
+    # The prefix is shared by what has a value: a null must not shorten it.
     prefix, longest, ends_with_zero = _shape(chunks)
     valid = np.concatenate([chunk.ends >= chunk.starts for chunk in chunks])
     chunks = [
@@ -63,6 +75,9 @@ def bytes_lanes(column: ArrowColumn) -> Sequence[Lane]:
 
 
 def _chunk(array: ArrowColumn) -> _Chunk:
+    """A null ends before its start, whatever Arrow has behind it: so it is told from an empty
+    value by one comparison.
+    """
     data, offsets = bytes_view(array)
     valid = validity(array)
     starts, ends = offsets[:-1], offsets[1:]
@@ -77,6 +92,8 @@ def _shape(chunks: Sequence[_Chunk]) -> tuple[int, int, bool]:
     first = np.empty(0, np.uint8)
     for data, starts, ends in chunks:
         if longest < 0:
+            # Any value serves to compare with; a chunk of nulls alone gives an empty one here,
+            # and leaves `longest` at -1, so that the next chunk chooses again.
             row = int(np.argmax(ends >= starts))
             first = data[starts[row] : max(ends[row], starts[row])]
             prefix = len(first)
@@ -87,7 +104,13 @@ def _shape(chunks: Sequence[_Chunk]) -> tuple[int, int, bool]:
 
 
 def _ranks(chunks: Sequence[_Chunk], rows: Positions) -> Lane:
-    """Ranks of `rows`; other rows get 0."""
+    """Ranks of `rows`; other rows get 0.
+
+    Each round sorts the rows that still tie by (rank so far, next 64 bytes, length capped at
+    65). A row leaves when it is alone, or when its value ends within the round: rows that tie
+    then are equal. Rounds are as many as the longest shared beginning of two values has pieces
+    of 64 bytes, and each sorts tied rows only.
+    """
     cuts = np.concatenate([[0], np.cumsum([len(chunk.starts) for chunk in chunks])])
     ranks = np.zeros(cuts[-1], np.uint64)
     words = MAX_PADDED_BYTES // 8
@@ -103,6 +126,8 @@ def _ranks(chunks: Sequence[_Chunk], rows: Positions) -> Lane:
             ends = all_ends[local]
             starts = np.minimum(all_starts[local] + done, ends)
             _padded_words(*as_words(data), starts, ends, lanes.T[1:-1, first:last])
+            # The length settles what padding hides: "a" and "a" with a zero byte behind it have
+            # the same words.
             lanes[first:last, -1] = np.minimum(ends - starts, MAX_PADDED_BYTES + 1)
         order = sort_order(lanes, np.zeros(len(rows), np.int64))
         undecided = np.zeros(len(rows), np.bool_)
@@ -169,9 +194,13 @@ def _padded_words(
         start, end = starts[row], ends[row]
         for word in range(lanes.shape[0]):
             at = start + 8 * word
+            # What has ended keeps its zeros; nulls have, from the first word on.
             left = end - at
             if left <= 0:
                 break
+            # The word that holds byte `at`, less the bytes in front of it; the next word fills
+            # up from above where the eight bytes cross into it. `tail` stands for the bytes
+            # behind the last whole word: a read past the buffer never happens.
             source, shift = at >> 3, np.uint64((at & 7) << 3)
             value = (data[source] if source < len(data) else tail) >> shift
             if (at & 7) + left > 8 and shift:

@@ -7,6 +7,10 @@
        its power leaves empty files)
 
 numba is imported with the first kernel that is compiled. Raises what it raises for a function that it cannot compile.
+
+Whether anything is kept is decided for the process: once a directory was refused, or one kernel
+in it was damaged, no other is taken from there or put there. To go on kernel by kernel would
+compile and complain thirty times.
 """
 
 from __future__ import annotations
@@ -30,7 +34,11 @@ _log = logging.getLogger("widetable")
 
 
 class Compiler(SharedByThreads):
-    """All compiled functions of a process."""
+    """All compiled functions of a process.
+
+    _keeps: whether kernels still go to the cache, and come from it. _has_said: the one warning
+    was given. In a forked child the lock is made anew, and the compiled functions stay.
+    """
 
     def _start_anew(self) -> None:
         self._lock = threading.Lock()
@@ -80,6 +88,9 @@ class Compiler(SharedByThreads):
             self._say(why)
 
     def _keep(self, made: Dispatcher) -> None:
+        """The setting is changed for this call only, and under the lock: numba reads it when
+        caching is enabled.
+        """
         import numba
 
         config: Any = numba.config
@@ -106,7 +117,12 @@ class Compiler(SharedByThreads):
 
 
 def _own_directory() -> str:
-    """Empty: there is none."""
+    """Empty: there is none.
+
+    It is looked at after it was made: somebody else may have made it before, or a link in its
+    place, and numba executes what it loads. So: a directory, ours, which no other can write to
+    or read.
+    """
     try:
         directory = Path(tempfile.gettempdir(), f"widetable-kernels-{os.getuid()}")
         directory.mkdir(mode=0o700, exist_ok=True)

@@ -1,6 +1,12 @@
 """Java's total order of floats, as unsigned integers: -inf .. -0.0, 0.0 .. inf, NaN; all NaNs are one.
 
 Source: `Double.compare`, `Float.compare`. For columns (key_lanes), keys of lookup caches and values of manifests alike.
+
+    -inf      -1        -0.0      0.0       1         inf       NaN             FLOAT
+    007FFFFF  407FFFFF  7FFFFFFF  80000000  BF800000  FF800000  FFC00000
+
+A negative number has all bits turned around, so that a larger size sorts lower; another gets the
+sign bit, so that it comes behind them.
 """
 
 from __future__ import annotations

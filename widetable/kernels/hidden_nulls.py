@@ -51,6 +51,7 @@ def _without(array: ArrowArray) -> ArrowArray:
             for part, field in zip(parts, kind, strict=True)
         ]
         return pa.StructArray.from_arrays(shown, fields=list(kind), mask=mask)
+    # `values` and `keys`, `items` are whole, whatever slice the array is; its offset goes along.
     below = _without(array.values) if pa.types.is_list(kind) else _entries(array)
     buffers = array.buffers()[:2]
     return pa.Array.from_buffers(kind, len(array), buffers, array.null_count, array.offset, [below])
@@ -62,7 +63,11 @@ def _entries(array: pa.MapArray) -> pa.StructArray:
 
 
 def _shown(part: ArrowArray, parent: pa.StructArray) -> ArrowArray:
-    """The part without its nulls, if all of them lie below nulls of its parent."""
+    """The part without its nulls, if all of them lie below nulls of its parent.
+
+    An array with one null that its parent shows keeps all of them: the value is wrong, and is
+    left for who checks it.
+    """
     if part.filter(parent.is_valid()).null_count:
         return part
     if pa.types.is_struct(part.type):
@@ -73,5 +78,7 @@ def _shown(part: ArrowArray, parent: pa.StructArray) -> ArrowArray:
         children = [part.values]
     elif pa.types.is_map(part.type):
         children = [_entries(part)]
+    # No bitmap: no nulls. Of lists and maps the offsets, of others all that is behind the
+    # bitmap.
     own = [None, *part.buffers()[1 : 2 if children else None]]
     return pa.Array.from_buffers(part.type, len(part), own, 0, part.offset, children)

@@ -41,7 +41,11 @@ ITEMS: Final = 1 << 16
 
 
 class Kernel:
-    """A loop over arrays. Threads may call it together: a lost count only puts off when it is compiled."""
+    """A loop over arrays. Threads may call it together: a lost count only puts off when it is compiled.
+
+    States: nothing compiled, calls are weighed; compiled (`_compiled` is set), all calls go
+    there, whatever their size. There is no way back.
+    """
 
     # False: every call is compiled. For a process that is there to fill the cache.
     interprets: ClassVar[bool] = True
@@ -82,6 +86,9 @@ class Kernel:
         except MemoryError:
             raise
         except Exception as refusal:  # noqa: BLE001 - not of the loop, which raises nothing
+            # Loading from the cache, or writing to it, may have failed: then the second call
+            # succeeds, and the cache is blamed. It may be made again: the loop raises nothing,
+            # so it had not begun.
             directory = COMPILER.keep_nothing(compiled)
             result = compiled(*arguments)  # raises again what is not the cache's
             COMPILER.blame_cache(directory, refusal)
@@ -98,6 +105,9 @@ class Kernel:
     def _calling(self, of: Callable[[Kernel], Callable[..., Any]]) -> FunctionType:
         """The function, calling what `of` gives for each kernel that it names."""
         code, names = self._function.__code__, self._function.__globals__
+        # The names that the code mentions, bound to the plain or the compiled functions: a
+        # compiled one cannot call a Kernel, and an interpreted one should not count items for
+        # each call.
         kernels = {n: of(names[n]) for n in code.co_names if isinstance(names.get(n), Kernel)}
         calling = FunctionType(code, {**names, **kernels}, code.co_name)
         functools.update_wrapper(calling, self._function)

@@ -9,6 +9,8 @@ sides must be encoded into together: that reads all rows.
 
 Raises TypeError where the sides differ in type or the type cannot be a key, ValueError for keys that do not ascend and
 for columns of different length, RowsOutOfOrder for rows that are not in key order (only with `check_order`).
+
+    keys 2 3 9      rows 1 2 2 5 9      hits 0 0 2, positions 1 2 4
 """
 
 from __future__ import annotations
@@ -72,10 +74,19 @@ def slices_in_ranges(
 
     keys: in key order, without nulls. lower, upper: the same columns, one row per range: its smallest and its largest
     key. A null in `lower` is smaller and one in `upper` larger than any value.
+
+        keys 1 3 5 7      ranges [2, 5] [null, 4] [8, null]      slices 1:3, 0:2, 4:4
+
+    Which files a batch of keys asks, by the ranges of their manifests. Keys and bounds are
+    encoded together, so that their lanes can be compared; each range costs two searches by
+    halves.
     """
     ranges = len(lower[0])
     columns: list[pa.ChunkedArray] = []
     for key, low, high in zip(keys, lower, upper, strict=True):
+        # A column in front: false for keys and lower bounds, true for an upper bound that is
+        # null, which so comes behind all. A null in `lower` needs none: null is the smallest as
+        # it is.
         if high.null_count:
             no = pa.repeat(pa.scalar(False), len(key) + ranges)
             columns.append(pa.chunked_array([no, high.is_null()]))
@@ -88,6 +99,9 @@ def slices_in_ranges(
 
 
 def _ordered(keys: Sequence[pa.Array], rows: Sequence[pa.Array]) -> tuple[Ordered, Ordered]:
+    """Both sides in a form that `_compare` takes. The plain form reads only what is met on the
+    way: a mapped column of a million rows is not touched for three keys.
+    """
     if len(keys) == 1 and _is_plain_number(keys[0]) and _is_plain_number(rows[0]):
         dtype = np.dtype(f"i{rows[0].type.bit_width // 8}")
         one, other = fixed_values(keys[0], dtype), fixed_values(rows[0], dtype)

@@ -3,6 +3,10 @@
 Positions in `order` (merge_order.py) run from 0 to n; group g is order[starts[g] : starts[g + 1]],
 oldest row first. Results are row numbers (elements of `order`), int64, one per group; -1 where no
 row counts. Nothing is raised.
+
+    order 0 2 1 3      starts 0 3 4      valid 1 1 0 0      result 1 -1
+
+partial_update.last_marked is the same by positions, with a floor.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@
     the match is what begins `offset` bytes before the end of what is there, and may reach into itself
 
 Source: "LZ4 Block Format Description". Kernels raise nothing: -1 says that the bytes are no block.
+
+    22 a b 02 00 10 !        token 22: two literals, a match of 2 + 4; offset 2; token 10: one literal, the end
+    abababab!                the match copies "ab", and then what it has just written
 """
 
 from __future__ import annotations
@@ -21,7 +24,12 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 def lz4_block(block: Bytes, most: int) -> bytes | None:
-    """What is in a block; None when the bytes are none, or when that is more than `most` bytes. block: read-only."""
+    """What is in a block; None when the bytes are none, or when that is more than `most` bytes. block: read-only.
+
+    Two passes over the block: its size is found before anything is allocated, so that a block
+    which claims more than `most` costs its own length only. Nothing is checked twice: `_fill`
+    relies on what `_size` found.
+    """
     size = _size(block, most)
     if size < 0:
         return None
@@ -63,6 +71,7 @@ def _size(block: Bytes, most: int) -> int:
             return -1
         offset = np.int64(block[at]) | np.int64(block[at + 1]) << 8
         count, at = _length(block, at + 2, token & 15)
+        # A match may begin anywhere in what is there by then, not before it.
         if at < 0 or offset == 0 or offset > size:
             return -1
         size += count + 4
@@ -88,5 +97,6 @@ def _fill(block: Bytes, out: Bytes) -> None:
         offset = np.int64(block[at]) | np.int64(block[at + 1]) << 8
         count, at = _length(block, at + 2, token & 15)
         for index in range(size, size + count + 4):
+            # Byte by byte: of a match that reaches into itself the source is being written.
             out[index] = out[index - offset]
         size += count + 4

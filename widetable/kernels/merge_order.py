@@ -48,9 +48,14 @@ def merge_order(
             "expected runs in order of key, then sequence number"
         )
     plan = np.empty((max(len(run_offsets) - 2, 0), 3), np.int64)
+    # Order was checked first: in an unordered run both ends of `_merge_two` could take the same
+    # row, and their positions would pass each other.
     _merge_plan(run_offsets.copy(), plan)
     if not len(plan) or rows < 2:
         return order
+    # Two rows of equal lanes of one run are in order of their numbers, and those of a later run
+    # have numbers that are not lower: then "left first" is the order of numbers, and a lane less
+    # is moved.
     rising = _runs_rise(sequence, run_offsets)
     keys = lanes.copy() if rising else np.concatenate([lanes, sequence_lane(sequence)], axis=1)
     other_keys, other_order = np.empty_like(keys), np.empty_like(order)
@@ -61,7 +66,14 @@ def merge_order(
 
 @kernel
 def _merge_plan(cuts: npt.NDArray[np.int64], merges: npt.NDArray[np.int64]) -> None:
-    """(start, middle, end) of each merge of two neighbours, the shortest pair first. cuts: offsets of runs, used up."""
+    """(start, middle, end) of each merge of two neighbours, the shortest pair first. cuts: offsets of runs, used up.
+
+        cuts of four runs      0 8 10 11 20     runs of 8, 2, 1 and 9 rows
+        merges                 (8, 10, 11)  (0, 8, 11)  (0, 11, 20)
+
+    The smallest pair first keeps rows of a large run from being moved again for each small one.
+    Quadratic in the number of runs, which is small beside rows.
+    """
     for step in range(len(merges)):
         runs = len(cuts) - 1 - step
         best = 0
@@ -79,7 +91,11 @@ def _merge_plan(cuts: npt.NDArray[np.int64], merges: npt.NDArray[np.int64]) -> N
 
 @kernel
 def _runs_rise(sequence: npt.NDArray[np.int64], run_offsets: npt.NDArray[np.int64]) -> bool:
-    """Whether no run has a lower sequence than a run before it: then equal keys keep their position."""
+    """Whether no run has a lower sequence than a run before it: then equal keys keep their position.
+
+    A run is held against the runs before it, never against itself: inside it numbers may fall
+    where keys rise.
+    """
     highest = np.int64(-(2**63))
     for run in range(len(run_offsets) - 1):
         run_highest = highest
@@ -109,6 +125,8 @@ def _merge_runs(
         start, middle, end = merges[step, 0], merges[step, 1], merges[step, 2]
         if start == middle or middle == end:
             continue
+        # An empty run has no place of its own, hence the test above: `in_other` of its first row
+        # is that of its neighbour.
         if in_other[start] != in_other[middle]:
             first, last = (start, middle) if middle - start < end - middle else (middle, end)
             if in_other[first]:
@@ -161,10 +179,13 @@ def _merge_two(keys: Lanes, order: Rows, lefts: int, to_keys: Lanes, to_order: R
             key, other = keys[i, lane], keys[j, lane]
             right = np.uint64(other < key)
             to_keys[out, lane] = min(key, other)
+            # Chosen by a mask of all ones or none, and the position moved by 0 or 1: no jump
+            # depends on the keys.
             to_order[out] = order[i] ^ ((order[i] ^ order[j]) & -np.int64(right))
             i += one - right
             j += right
             out += one
+            # From behind the right row goes last where keys are equal: it is written first.
             p, q = i_end - one, j_end - one
             key, other = keys[p, lane], keys[q, lane]
             left = np.uint64(other < key)
@@ -195,6 +216,7 @@ def _merge_two_of_lanes(
             for lane in range(lanes):
                 key, other = keys[i, last - lane], keys[j, last - lane]
                 right = np.uint64(other < key) | np.uint64(other - key < right)
+            # The borrow of the most significant lane is whether the other number is smaller.
             source = i ^ ((i ^ j) & (zero - right))
             for lane in range(lanes):
                 to_keys[out, lane] = keys[source, lane]

@@ -9,6 +9,11 @@
 
 Values are big-endian bits one after another, filled up to a byte. Source: ORC specification v1. Some writers put
 negative numbers here: values are of 64 bits, and wrap. Kernels raise nothing: -1 says that the bytes are no runs.
+
+    0A 27 10                           short-repeat: 10000 five times
+    5E 03 5C A1 AB 1E DE AD BE EF      direct: 23713, 43806, 57005, 48879
+    8E 09 2B 21 07 D0 1E 00 14 70 28 32 3C 46 50 5A FC E8     patched: 2030, 2000, 2020, 1000000, 2040 .. 2090
+    C6 09 02 02 22 42 42 46            delta: 2, 3, 5, 7, 11, 13, 17, 19, 23, 29
 """
 
 from __future__ import annotations
@@ -30,7 +35,12 @@ _REPEAT, _DIRECT, _PATCHED = 0, 1, 2
 
 
 def unsigned_runs(data: Bytes) -> Numbers | None:
-    """All values of a stream; None when the bytes are no runs. data: read-only."""
+    """All values of a stream; None when the bytes are no runs. data: read-only.
+
+    As int64, wrapped. Room is taken for all values that the heads claim, after each run was seen
+    to have its bytes: a delta run of four bytes gives 512 values, so it may be 1,000 times what
+    the stream takes.
+    """
     count = _count(data, _WIDTHS)
     if count < 0:
         return None
@@ -102,6 +112,8 @@ def _extent(data: Bytes, at: int, widths: Numbers) -> tuple[Any, Any]:
         _, end = _varint(data, end)
         if end >= 0:
             _, end = _varint(data, end)
+        # Base and first delta stand for the first two values. Without a width all deltas are the
+        # first one.
         values = max(count - 2, 0) if code else 0
         if end < 0:
             return 0, -1
@@ -132,6 +144,7 @@ def _patch(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: i
     entry_width = _entry_width(widths, patch_width + (second >> 5) + 1)
     base = _bits(data, (at + 2) * 8, base_bits)
     sign = np.uint64(1) << np.uint64(base_bits - 1)
+    # The highest bit is a sign and the rest a size, unlike anything else here.
     if base & sign:
         base = sign - base
     at += 2 + base_bits // 8
@@ -142,6 +155,8 @@ def _patch(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: i
     for number in range(second & 31):
         entry = _bits(data, at * 8 + number * entry_width, entry_width)
         patch = entry
+        # An entry has 64 bits at most, so with 64 bits of patch there is no gap. A gap that is
+        # too long for its bits is made of entries that patch nothing.
         if patch_width < 64:
             index += np.int64(entry >> np.uint64(patch_width))
             patch &= (np.uint64(1) << np.uint64(patch_width)) - np.uint64(1)
@@ -156,12 +171,16 @@ def _patch(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: i
 
 @kernel
 def _deltas(data: Bytes, at: int, count: int, widths: Numbers, out: Words, row: int) -> None:
+    """A delta run; at: behind the count. The first delta has a sign, which all others share:
+    they are sizes.
+    """
     code = np.int64(data[at - 2]) >> 1 & 31
     value, at = _varint(data, at)
     raw, at = _varint(data, at)
     falls = raw & np.uint64(1) == np.uint64(1)
     step = raw >> np.uint64(1)
     if falls:
+        # Zigzag: an odd number n stands for -(n >> 1) - 1.
         step = ~step
     out[row] = value
     for index in range(1, count):

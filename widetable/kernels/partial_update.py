@@ -30,7 +30,10 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 def last_marked(starts: Positions, floor: Positions, marked: Mask) -> Positions:
-    """The last marked row of each key behind its floor."""
+    """The last marked row of each key behind its floor.
+
+    marked bool[m], by position. The row at the floor itself does not count. Found from the end.
+    """
     found = np.empty(len(starts) - 1, np.int64)
     _last_marked(starts, floor, marked, found)
     return found
@@ -64,6 +67,13 @@ def sequence_winners(
     winner: the row whose sequence is stored in the end; value: the row whose values are, -1 after an accepted
     retraction. Rows that do not count or have no sequence are passed over; a row is accepted if its lanes are >= the
     stored ones. The removing row at the floor is stored without comparison, with no values.
+
+    counts bool[m]: rows that the group looks at; adds: rows that bring values (+I, +U), the
+    others retract; has_sequence: not all parts of the sequence are null; lanes uint64[m, L]: the
+    sequence, ascending.
+
+    The two differ where the last accepted row is a retraction, or the removing one: its sequence
+    stays, so that older adds are still refused, while its values are gone.
     """
     winner, value = (np.empty(len(starts) - 1, np.int64) for _ in range(2))
     _sequence_winners(starts, floor, counts, adds, has_sequence, lanes, winner, value)
@@ -111,6 +121,14 @@ def sequence_steps(
     """What each row does to the columns of one sequence group that functions fill (kernels.aggregate): an add that is
     refused comes late; a retraction counts behind the first add. composes: where there is no add, retractions are added
     up to one.
+
+    The module's example with a -U in place of the -D, and so without a removal (floor -1):
+
+        row, s      +I 5   +I 3   -U 6     +I null   +I 4
+        step        ADD    LATE   RETRACT  SKIP      LATE
+
+    A retraction ahead of the first add is SKIP: there is nothing that it could take back. Its
+    sequence is stored all the same, so it makes older adds late.
     """
     steps = np.zeros(len(counts), np.int8)
     _sequence_steps(starts, floor, counts, adds, has_sequence, lanes, composes, steps)
@@ -148,6 +166,8 @@ def _sequence_steps(
                 steps[position] = ADD if is_accepted else LATE
             elif has_add:
                 steps[position] = RETRACT
+        # Retractions alone, to be kept as one until they meet the base: what each takes back is
+        # added up, and the sum of them is written as the one retraction.
         if composes and not has_add:
             for position in range(int(first), int(starts[key + 1])):
                 if counts[position] and has_sequence[position]:
@@ -165,6 +185,15 @@ def last_removal(
 
     Group i has the lanes lane_starts[i] to lane_starts[i + 1] and the column i of `has_sequence`. After a removal every
     group stores what the delete carries, be it nothing.
+
+    Two groups, both removing, where the delete is accepted by the second only:
+
+        row       +I      -D      +I
+        s1, s2    5, 5    4, 6    4, null      result 1
+
+    The delete removes the row, and from then on group 1 stores 4, less than before. A removal
+    thus depends on all removing groups at once, which is why floors are found first, for all of
+    them, and winners then group by group.
     """
     found = np.empty(len(starts) - 1, np.int64)
     stored = np.empty(len(lane_starts) - 1, np.int64)

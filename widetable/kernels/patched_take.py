@@ -7,6 +7,8 @@ the rest, CPU ns per value): 8-byte values 0.8 against 1.0 for joining and takin
 are joined and taken, 5.
 
 Raises pyarrow.ArrowInvalid if strings of 32-bit offsets pass 2 GiB.
+
+    large 10 11 12 13 14      rest 90 91      positions 2, 3, 5, -1      result 12, 13, 90, null
 """
 
 from __future__ import annotations
@@ -31,7 +33,12 @@ _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 @dataclass(frozen=True)
 class PatchChoice:
-    """Which rows are taken. positions int64[n]: of the large array, then of the rest behind it; -1 is null."""
+    """Which rows are taken. positions int64[n]: of the large array, then of the rest behind it; -1 is null.
+
+    What is derived is worked out once, when a column asks for it first, and shared by all
+    columns that lie in the same pieces. The large array has a row at least unless no row is
+    taken: its row 0 is read where another comes from elsewhere.
+    """
 
     positions: Rows
     large_rows: int
@@ -73,7 +80,11 @@ class PatchChoice:
 
 
 def take_patched(large: ArrowArray, rest: ArrowArray | None, choice: PatchChoice) -> ArrowArray:
-    """The chosen rows as one array; a slice without a copy where they are consecutive. No rest: no row is from it."""
+    """The chosen rows as one array; a slice without a copy where they are consecutive. No rest: no row is from it.
+
+    large, rest: of one type, without missing rows of their own: -1 in `positions` makes the
+    nulls. What `gather.take` does otherwise goes for strings, booleans and nested types.
+    """
     if choice.is_slice:
         first = int(choice.positions[0]) if len(choice.positions) else 0
         return large.slice(first, len(choice.positions))

@@ -7,6 +7,11 @@
 
 In: the key lanes of k slices laid end to end (slice i is offsets[i] : offsets[i + 1]), each in key order. Nothing is
 raised; lengths are the caller's promise.
+
+The picture by `rows_before_cut`, with 1 for a, 2 for b and so on:
+
+    lanes 1 2 3 4 5 | 1 2 3 | 2 3 6 7      more: yes, yes, no      counts 2, 2, 1
+    the same, nothing more                                         counts 5, 3, 4
 """
 
 from __future__ import annotations
@@ -32,7 +37,11 @@ def _compare(lanes: Lanes, row: int, other: int) -> int:
 
 @kernel
 def first_disorder(lanes: Lanes, offsets: Positions) -> int:
-    """The first row whose key is smaller than the one before it in its slice, or -1."""
+    """The first row whose key is smaller than the one before it in its slice, or -1.
+
+    Equal keys are in order: a run may have several rows of one. Asked before rows are merged: a
+    damaged file must not give wrong rows.
+    """
     for run in range(len(offsets) - 1):
         for row in range(offsets[run] + 1, offsets[run + 1]):
             if _compare(lanes, row, row - 1) < 0:
@@ -45,6 +54,10 @@ def rows_before_cut(lanes: Lanes, offsets: Positions, more: npt.NDArray[np.bool_
 
     more[i]: the last row of slice i (which then is not empty) stands for what follows. The cut is the smallest last key
     of such slices; rows with smaller keys are counted. Without such a slice all rows are.
+
+    counts int64[k]. In each slice found by halves: a slice costs as many comparisons as its
+    length has bits. All zeros mean that the slice with the smallest last key holds one key only
+    as far as it is loaded.
     """
     counts = np.empty(len(offsets) - 1, np.int64)
     _rows_before_cut(lanes, offsets, more, counts)
@@ -53,7 +66,11 @@ def rows_before_cut(lanes: Lanes, offsets: Positions, more: npt.NDArray[np.bool_
 
 @kernel
 def rows_reached(lanes: Lanes, offsets: Positions) -> int:
-    """How many rows of the last slice are not behind the smallest last key of the others, none of which is empty."""
+    """How many rows of the last slice are not behind the smallest last key of the others, none of which is empty.
+
+    The last slice are the first keys of runs that are not open yet (0049), in order; a run has
+    to be opened before rows of its first key, or behind it, are merged.
+    """
     end = offsets[1] - 1
     for run in range(1, len(offsets) - 2):
         if _compare(lanes, offsets[run + 1] - 1, end) < 0:

@@ -24,12 +24,20 @@ from widetable.kernels.jit import kernel
 Lanes: TypeAlias = npt.NDArray[np.uint64]
 Rows: TypeAlias = npt.NDArray[np.int64]
 
-# Ties of fewer rows than this are sorted by insertion, larger ones by radix.
+# Ties of fewer rows than this are sorted by insertion, larger ones by radix, which costs 8 * 256 counts however few
+# rows there are.
 _SMALL = 48
 
 
 def sort_order(lanes: Lanes, sequence: npt.NDArray[np.int64]) -> Rows:
-    """Row numbers ordered by (lanes, sequence, row number)."""
+    """Row numbers ordered by (lanes, sequence, row number).
+
+        lanes      3 1 3 1     sequence   9 2 8 2     order   1 3 2 0
+
+    Beside the result it takes 32 bytes per row, and a copy of the lanes with one more where
+    sequence numbers do not ascend by position: where they do, to be stable is to be in their
+    order.
+    """
     rows = lanes.shape[0]
     order = np.arange(rows, dtype=np.int64)
     if rows < 2 or _first_unordered(lanes, sequence, 0, rows) < 0:
@@ -47,14 +55,21 @@ def sort_order(lanes: Lanes, sequence: npt.NDArray[np.int64]) -> Rows:
 
 
 def group_starts(lanes: Lanes, order: Rows) -> Rows:
-    """Where each group of equal lanes starts in `order`, and n at the end: g + 1 positions."""
+    """Where each group of equal lanes starts in `order`, and n at the end: g + 1 positions.
+
+    lanes of the key alone: rows that differ in their sequence number only are one group. order:
+    as `sort_order` or `merge_order` gave it by the same lanes. Without rows [0].
+    """
     starts = np.empty(len(order) + 1, np.int64)
     groups = _group_starts(lanes, order, starts)
     return starts[: groups + 1].copy()
 
 
 def sequence_lane(sequence: npt.NDArray[np.int64]) -> Lanes:
-    """What sorts as the numbers do."""
+    """What sorts as the numbers do.
+
+    (n, 1), the sign bit flipped: -1, 0, 1 become 7FFF.., 8000..00, 8000..01.
+    """
     return (sequence.view(np.uint64) ^ np.uint64(1 << 63)).reshape(-1, 1)
 
 
@@ -117,6 +132,9 @@ def _radix_sort(
     in_spare = False
     for digit in range(8):
         shift = np.uint64(8 * digit)
+        # All rows agree in this byte, so a pass would move nothing; which row is asked does not
+        # matter, nor whether `keys` or the spare holds the newer order. A lane of 20 significant
+        # bits takes three passes of eight.
         if counts[digit, np.int64((keys[0] >> shift) & low_byte)] == rows:
             continue
         total = 0
@@ -174,6 +192,9 @@ def _sort_by_lanes(
             if end - start < 2:
                 start += 1
                 continue
+            # Taken off the list; what still ties is put on it again below, for the next lane.
+            # Insertion compares all lanes that are left at once, so nothing of its range comes
+            # back.
             ends[start] = 0
             if end - start < small:
                 _insertion_sort(lanes, order, start, end, lane)

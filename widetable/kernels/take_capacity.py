@@ -2,6 +2,9 @@
 
 Older ones pass over it without a word (found on 25.0.1): 300 rows of 8 MiB get negative offsets, 600 of them wrong ones
 that look right. In: an array, rows of it, -1 for none. Raises pyarrow.ArrowInvalid, as Arrow 26 does.
+
+The limit is one array's: where several columns are taken each has its own. Views and 64-bit
+offsets have none.
 """
 
 from __future__ import annotations
@@ -22,7 +25,11 @@ _MOST_BYTES: Final = (1 << 31) - 1
 def check_capacity(
     column: ArrowColumn, indices: npt.NDArray[np.int64], arrow: int = _ARROW
 ) -> None:
-    """arrow: the major version that takes. Of nested values the texts of all their parts count together."""
+    """arrow: the major version that takes. Of nested values the texts of all their parts count together.
+
+    Most calls end before anything is added up, by a bound: every row chosen could have all bytes
+    of the column.
+    """
     if arrow >= _SAYS_SO or not len(indices) or not _has_text(column.type):
         return
     if column.get_total_buffer_size() * len(indices) <= _MOST_BYTES:
@@ -48,7 +55,11 @@ def _has_text(kind: pa.DataType) -> bool:
 
 
 def _text_bytes(array: ArrowArray) -> npt.NDArray[np.int64]:
-    """By row."""
+    """By row.
+
+    [["ab", "c"], null, ["d"]]      3 0 1
+    {a: "xy", b: "z"}               3
+    """
     kind, none = array.type, np.zeros(len(array), np.int64)
     if not len(array):
         return none
@@ -60,6 +71,7 @@ def _text_bytes(array: ArrowArray) -> npt.NDArray[np.int64]:
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         values = [array.values] if pa.types.is_list(kind) else [array.keys, array.items]
         parts = [_text_bytes(value) for value in values]
+        # The bytes before each item, so that a list has the difference of two of them.
         sums = np.append(0, np.cumsum(sum(parts[1:], parts[0])))
         return _between(sums[_offsets(array)])
     return none

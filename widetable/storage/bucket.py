@@ -49,7 +49,14 @@ class StoreBucket:
 
 
 def bucket_of(url: str) -> tuple[StoreBucket, str]:
-    """Of a URL of one of SCHEMES, and the path: the URL itself, as Paimon has it, where nothing is encoded."""
+    """Of a URL of one of SCHEMES, and the path: the URL itself, as Paimon has it, where nothing is encoded.
+
+        s3://b//w/                                 bucket b on s3; s3://b/w
+        S3://b/w                                   the same: the scheme in small letters
+        abfss://c@acc.dfs.core.windows.net/w       container c of the account acc on core.windows.net
+
+    The scheme is a part of the root: s3://b and s3a://b are two places.
+    """
     scheme, _, rest = url.partition("://")
     authority, _, key = rest.partition("/")
     names = [name for name in key.split("/") if name]
@@ -73,7 +80,11 @@ def bucket_of(url: str) -> tuple[StoreBucket, str]:
 
 
 def open_store(module: Any, bucket: StoreBucket, options: StorageOptions, *, retries: bool) -> Any:
-    """A store of `obstore.store`. What no option says is said by the environment, as the store's own tools take it."""
+    """A store of `obstore.store`. What no option says is said by the environment, as the store's own tools take it.
+
+    module: obstore.store. retries: the store tries again by itself. Makes no request. Plain http
+    is allowed where the endpoint says so, as a choice of the user's.
+    """
     given = options.of_store(bucket.store, bucket.account)
     more: dict[str, Any] = {} if retries else {"retry_config": dict(_NO_RETRIES)}
     config = _CONFIGS[bucket.store](bucket, given)
@@ -100,6 +111,10 @@ def _s3_credentials(given: dict[str, str]) -> Callable[[], dict[str, Any]]:
 
 
 def _s3(bucket: StoreBucket, given: dict[str, str]) -> dict[str, Any]:
+    """Keys are not here but in `_s3_credentials`. Without an endpoint it is Amazon's. Paths have
+    the bucket by default, as servers of one's own take them; `path.style.access` false puts
+    it in front of the host: http://b.store:9000.
+    """
     found: dict[str, Any] = {}
     region = given.get("region", given.get("endpoint.region"))
     if region is not None:
@@ -124,6 +139,9 @@ def _gcs(bucket: StoreBucket, given: dict[str, str]) -> dict[str, Any]:
 
 
 def _azure(bucket: StoreBucket, given: dict[str, str]) -> dict[str, Any]:
+    """An account outside of the public cloud (`*.blob.core.chinacloudapi.cn`) is asked at the
+    host of its URL. What is not given is left to the environment.
+    """
     endpoint = given.get("endpoint")
     if endpoint is None and bucket.host != _AZURE:
         endpoint = f"{bucket.account}.blob.{bucket.host}"

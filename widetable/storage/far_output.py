@@ -12,7 +12,12 @@ from typing import Any
 
 
 class FarOutput(io.RawIOBase):
-    """writer: the client's, with write and close."""
+    """writer: the client's, with write and close.
+
+    Closing completes the object with what was written so far, also after an error: whoever gave
+    up deletes it then, as its name is in no manifest. It is marked as closed before the client
+    is asked, so a close that failed is not tried again.
+    """
 
     def __init__(self, writer: Any, mapped: Callable[[], AbstractContextManager[None]]) -> None:
         super().__init__()

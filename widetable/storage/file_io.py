@@ -5,6 +5,18 @@ All paths are text with "/" between names. Parent directories are made as needed
 the path is not there (where that matters), InvalidError for text that can be no path (too long, a NUL, a lone
 surrogate), and StorageError when the storage refuses (disk full, permission, lost device). Not there is only what the
 storage says is not there: a look that failed says nothing.
+
+What the methods are for, by the life of a file:
+
+    data files       open_output, sync, then named by a manifest     names are new: nobody looks for them before
+    manifests        write_new                                       likewise
+    snapshots        publish                                         of several who want one name one gets True
+    hints, leases    replace, replace_if                             may be stale or torn: whoever reads them checks
+    copies           link                                            no bytes are read where the storage can do without
+
+Threads may call all methods together. A storage of a user's own has each of them
+(`given_storage` checks that), is picklable where tasks run in other processes, and need not be a
+class of this package.
 """
 
 from __future__ import annotations
@@ -84,9 +96,15 @@ class FileIO(Protocol):
         """Force a file written by `open_output`, and its directory entry, to the storage."""
         ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """Whether there is a file; False only where the storage says so. Where the storage has directories they
+        count, too.
+        """
+        ...
 
-    def size(self, path: str) -> int: ...
+    def size(self, path: str) -> int:
+        """Of a file, in bytes."""
+        ...
 
     def list(self, path: str) -> list[FileStatus]:
         """Entries of a directory by name, not recursive; empty when the directory is not there."""

@@ -51,6 +51,7 @@ def check_exclusive(
     """
     path = f"{beside.rpartition('/')[0]}/.{uuid.uuid4().hex}.tmp"
     try:
+        # A first put that is refused counts as well: nobody can have had a random name.
         is_exclusive = put_new(path, b"one") and not put_new(path, b"two")
     finally:
         delete(path)

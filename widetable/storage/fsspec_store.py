@@ -101,6 +101,8 @@ class FsspecFileIO:
         return found if size <= _SMALL_BYTES else found + self._range(path, _SMALL_BYTES, size)
 
     def open_input(self, path: str) -> pa.NativeFile:
+        # Remembered for as long as the file is open: bytes that are missing then are an error,
+        # not its end.
         size = self.size(path)
 
         def range_of(start: int, end: int) -> bytes:
@@ -133,6 +135,14 @@ class FsspecFileIO:
             raise taken_key(path)
 
     def publish(self, path: str, data: bytes) -> bool:
+        """A look, then the put; if that is refused or fails, another look tells by whom:
+
+            our bytes      True, though the client says that somebody has the name: its own first try
+            others         False where it was refused; where it failed, once more
+            nothing        once more, then an error
+
+        What was there at the first look is somebody else's, whatever it holds.
+        """
         self._check_writable(path)
         return not self.exists(path) and self._put_new(path, data)
 
@@ -178,6 +188,8 @@ class FsspecFileIO:
         key = self._key(path)
         try:
             found = self._asked(path, lambda files, key: files.ls(key, detail=True))
+            # A listing that names the directory itself may lack everything below it (adlfs): all
+            # keys below are asked for instead.
             if any(one["name"].rstrip("/") == key for one in found):
                 # An object of that name, or one in the place of a directory: adlfs says no other then.
                 found = [*self._below(path).values()]
@@ -256,6 +268,9 @@ class FsspecFileIO:
         return self._written(path, lambda files, key: files.open(key, "wb", block_size=_PART_BYTES))
 
     def _check_writable(self, path: str) -> None:
+        """Before anything is written: the path is in this bucket, the class puts on condition,
+        and the store has passed the probe.
+        """
         self._key(path)  # first: what is refused for its place says nothing of the store
         if not self._served.writes:
             raise self._no_condition("it looks whether somebody has the name, and then writes")
@@ -269,6 +284,10 @@ class FsspecFileIO:
         return self._root in _EXCLUSIVE.get(self._served.filesystem, ())
 
     def _put_new(self, path: str, data: bytes) -> bool:
+        """On condition, twice at most: the clients have tried again themselves. False: somebody
+        has the name, with other bytes. During the probe an error of a client that knows no
+        condition says that this file system writes no tables.
+        """
         for pause_seconds in (*_PAUSES_SECONDS, None):
             try:
                 self._written(path, lambda files, key: files.pipe_file(key, data, mode="create"))

@@ -34,7 +34,11 @@ class GivenStorage:
     options: StorageOptions | None = None
 
     def at(self, where: str | os.PathLike[str], *, fsync: bool = True) -> tuple[FileIO, str]:
-        """As `locate`. fsync: of a storage that nobody gave."""
+        """As `locate`. fsync: of a storage that nobody gave.
+
+        (the storage, the path on it). A FileIO of the user's own serves every path; what the
+        path is called is still read as `locate` reads it.
+        """
         if self.served is not None:
             root, bucket, path = place_on(self.served, where)
             return FsspecFileIO(self.served, root, bucket), path
@@ -48,7 +52,11 @@ class GivenStorage:
 
 
 def given_storage(file_io: Any, storage_options: Any) -> GivenStorage:
-    """Both, checked."""
+    """Both, checked.
+
+    A file system of a local disk, whoever made it, becomes LocalFileIO, which publishes by
+    links. None and None: what the path names.
+    """
     options = checked_storage_options(storage_options)
     if file_io is not None and options is not None:
         raise InvalidError(
@@ -66,6 +74,9 @@ def given_storage(file_io: Any, storage_options: Any) -> GivenStorage:
 
 
 def _checked_file_io(value: Any) -> FileIO:
+    """By the methods that it has, as a user's class need not be derived from FileIO. Stores of
+    obstore are refused by name: they look as if they could serve.
+    """
     if type(value).__module__.partition(".")[0] == "obstore":
         raise UnsupportedError(
             "file_io",

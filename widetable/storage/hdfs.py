@@ -14,6 +14,14 @@ Forced (`hsync`) is what the DataNodes have written to their disks. Erasure-code
 refused by the client.
 
 Source: format.md section 11. Raises as `file_io` says, UnsupportedError where hdfs-native is not installed.
+
+Who renamed it, in `_renamed`, when the answer to a rename is an error or none:
+
+    the temporary file can be deleted      it was not renamed, nor will be, by a call that comes late either
+        and the name is taken              somebody else was first: False
+        and it is not                      the error is raised
+    it is gone, and the name has our bytes     the rename was carried out: True
+    it is gone, and the name has not           the directory went away: the error is raised
 """
 
 from __future__ import annotations
@@ -99,6 +107,8 @@ class HdfsFileIO:
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
         temporary = self._temporary(target)
         with self._removed_after_errors(temporary):
+            # Through this process: HDFS has no copy of its own. Closed, and by that forced,
+            # before it gets its name.
             with self.open_input(source) as opened, self._created(temporary, target) as copy:
                 while piece := opened.read(_COPY_BYTES):
                     copy.write(piece)

@@ -4,6 +4,11 @@ In: a URL. Out: the client, which is made when it is first used. hdfs-native wai
 call and says nothing, and lets no interrupt through meanwhile: so each call is made in a thread, which is left behind
 when its time is over. Raises StorageError, UnsupportedError where hdfs-native is not installed, InvalidError for what
 is no URL or path of HDFS.
+
+    RPCError("org..PathIsNotEmptyDirectoryException", ..)      InvalidError: it is there
+    FileNotFoundError, or "is not a directory"                 NotFoundError
+    RPCError("org..SafeModeException", "Cannot ..", ..)        StorageError, "SafeModeException: Cannot ..": wait
+    no answer for two minutes                                  StorageError
 """
 
 from __future__ import annotations
@@ -60,7 +65,11 @@ def root_of(url: str) -> tuple[str, str]:
 
 
 class HdfsClient:
-    """Threads may share it."""
+    """Threads may share it.
+
+    new_file: options for `create`, which refuses what is there and makes directories. The client
+    itself is made at the first call, so that a process may fork before it.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -89,7 +98,12 @@ class HdfsClient:
         return key
 
     def answered(self, path: str, ask: Callable[[], T]) -> T:
-        """What the client says to it, in time. path: that errors name."""
+        """What the client says to it, in time. path: that errors name.
+
+        A call that is left behind may still be carried out. So whoever cannot live with that
+        finds out by a call of its own (`hdfs._renamed`). Interrupts come through, as only the
+        thread waits in the client.
+        """
         results: list[T] = []
         errors: list[BaseException] = []
         is_done = threading.Event()

@@ -4,6 +4,9 @@ Files of a table have names that are never used again, so what is kept cannot be
 now. For lookups only: what asks whether a file is there, or whole, must ask the store. Large files are read in ranges
 each time: a lookup cache soon has them (lsm/lookup_cost.py). The files read longest ago leave first. Thread-safe.
 Raises what opening the file raises.
+
+Bounds: files up to 8 MiB, 64 MiB of them in a process. Two threads that miss the same file may
+both fetch it; one is kept.
 """
 
 from __future__ import annotations
@@ -61,7 +64,11 @@ KEPT_FILES: Final = KeptFiles()
 
 
 class KeptInputs:
-    """An Inputs of another one."""
+    """An Inputs of another one.
+
+    For far files that are small; all others are opened as ever. What it opens is read from
+    memory, and seekable.
+    """
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs

@@ -15,7 +15,11 @@ _log = logging.getLogger("widetable")
 
 
 def delete_leftover(file_io: FileIO, path: str) -> None:
-    """Only when it is certain that no commit named the file: never after one whose outcome is not known."""
+    """Only when it is certain that no commit named the file: never after one whose outcome is not known.
+
+    Certain is what was refused, or never got as far as a commit. After a publish whose answer
+    got lost the snapshot may be there, and name the file.
+    """
     try:
         file_io.delete(path)
     except WidetableError as refusal:

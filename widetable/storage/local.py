@@ -3,6 +3,14 @@ when the target exists.
 
 POSIX rename is not exclusive, link is (format.md section 11). Temporary names are `.<random>.tmp`: no reader takes one
 for a snapshot, and the cleaning of orphans knows them.
+
+What is left if the process dies on its way through `publish`:
+
+    temporary file written          a `.tmp` file: an orphan, removed when it is old enough
+    linked, temporary name there    the file has both names; the snapshot is there, whole
+    linked, directory not forced    the same; after a loss of power it may be gone, and nobody was told that it is there
+
+Renames write over, so they serve `replace`: whoever reads has the old bytes or the new ones.
 """
 
 from __future__ import annotations
@@ -43,10 +51,16 @@ class LocalFileIO:
             return file.read()
 
     def open_input(self, path: str) -> pa.NativeFile:
+        """Mapped: bytes are read when they are touched, and a file that is unlinked meanwhile
+        stays readable.
+        """
         with _mapped_errors(path):
             return pa.memory_map(path)
 
     def open_output(self, path: str) -> pa.NativeFile:
+        """Looked for before, as Arrow would write over it: names are random, so nobody makes one
+        in between.
+        """
         with _mapped_errors(path):
             if _is_there(path):
                 raise FileExistsError(path)
@@ -91,6 +105,8 @@ class LocalFileIO:
         return True
 
     def _link(self, source: str, target: str, *, replace: bool) -> bool:
+        # A link is never made over another; a rename is. So with `replace` the bytes get a
+        # temporary name first.
         name = _temporary(target) if replace else target
         try:
             self._in_its_directory(name, lambda: os.link(source, name))
@@ -142,6 +158,7 @@ class LocalFileIO:
         return [path for path in paths if self.delete(path)]
 
     def delete_dir(self, path: str) -> bool:
+        """The link goes last: until then the directory can be found and removed again by it."""
         with _mapped_errors(path):
             was_there = _removed_tree(os.path.realpath(path))
             if os.path.islink(path):
@@ -164,6 +181,9 @@ class LocalFileIO:
         return True
 
     def move_dir(self, source: str, target: str) -> bool:
+        """Both parents are forced: after a loss of power it must not be gone from the one and
+        not in the other.
+        """
         with _mapped_errors(source):
             if _is_there(target) and not os.path.isdir(target):
                 return False
@@ -278,6 +298,9 @@ def _removed_tree(path: str) -> bool:
 
 
 def _is_there(path: str) -> bool:
+    """Not `os.path.exists`, which says False of a directory that may not be read, or a lost
+    device: that would be taken for a file that has expired.
+    """
     try:
         os.stat(path)
     except _ABSENT:

@@ -9,6 +9,17 @@ or the thread, which waits on.
 In: the path of an empty file, made when it is not there; its time of modification says when somebody last got the turn.
 Out: whether the turn is ours. Raises nothing: False at once where the directory is not there, or the storage has no
 locks.
+
+    caller                                          waiting thread
+    asks without waiting: somebody has it
+    starts the thread                               waits in the kernel (flock)
+    nobody got it for the time of its patience:
+    notes the file in _KEPT, goes on without        gets it in the end: the caller has given up, so it is
+                                                    given back at once, and the file is taken from _KEPT
+
+Who of both has the descriptor is decided under `_state`: the thread answers there, the caller
+gives up there. So either the caller hears that it has the turn and gives it back itself, or the
+thread does.
 """
 
 from __future__ import annotations
@@ -33,7 +44,12 @@ _KEPT: Final[dict[str, int]] = {}
 
 @contextlib.contextmanager
 def turn(path: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[bool]:
-    """Whether it is our turn while the block runs. Not to be asked for again inside of the block."""
+    """Whether it is our turn while the block runs. Not to be asked for again inside of the block.
+
+    patience_seconds: for how long it waits while nobody gets it; while others do, it waits on.
+    An interrupt while it waits gives the turn up. Within one process two threads are as two
+    processes: each opens the file for itself.
+    """
     lock = _Lock.on(path)
     if lock is None:
         yield False
@@ -52,7 +68,11 @@ def turn(path: str, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[bool
 
 
 def turn_of_name(name: str) -> AbstractContextManager[bool]:
-    """At a name on a storage that has no such files: at one of this user's temporary files, for the same name."""
+    """At a name on a storage that has no such files: at one of this user's temporary files, for the same name.
+
+    Another user's processes have files of their own, and so do other machines: they do not take
+    turns with these.
+    """
     folder = os.path.join(tempfile.gettempdir(), f"widetable-turns-{os.getuid()}")
     with contextlib.suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -66,6 +86,7 @@ class _Lock(SharedByThreads):
 
     def __init__(self, path: str, descriptor: int) -> None:
         self._path = path
+        # First: `_start_anew`, which is called next, closes what is open.
         self._descriptor: int | None = None
         super().__init__()
         self._descriptor = descriptor
@@ -92,6 +113,8 @@ class _Lock(SharedByThreads):
         """Whether it becomes ours while others get it, each within that time. Where no thread can be started nobody
         waits.
         """
+        # The queue moves as long as the time of the file does: each who gets the turn sets it
+        # (`note`).
         got_at = self._got_at()
         if _KEPT.get(self._path) == got_at or not self._start():
             return False
@@ -129,6 +152,9 @@ class _Lock(SharedByThreads):
         return True
 
     def give_up(self) -> None:
+        """Without the turn: the descriptor is closed here, or by the thread that still waits
+        with it.
+        """
         with self._state:
             self._is_given_up = True
             if self._is_waiting and not self._answered.is_set():
@@ -155,6 +181,9 @@ class _Lock(SharedByThreads):
             os.close(descriptor)
 
     def _wait(self) -> None:
+        """The thread. It ends when it has the lock, however long that takes; a daemon, so no
+        process waits for it.
+        """
         is_ours = self._locked(fcntl.LOCK_EX)
         with self._state:
             if is_ours:

@@ -1,6 +1,14 @@
 """Which FileIO serves a path or URL.
 
 A storage that cannot publish exclusively, or that this version does not serve, is refused by name.
+
+    s3://b//w/          ObjectStoreFileIO    s3://b/w             empty parts go
+    S3://b/w            the same             s3://b/w             the scheme in small letters
+    file:///tmp/a%20b/  LocalFileIO          /tmp/a b             decoded
+    warehouse           LocalFileIO          /current/directory/warehouse
+    oss://b/w           UnsupportedError     with the reason where one is known
+
+Makes no request: whether something is there is found out by who uses the storage.
 """
 
 from __future__ import annotations
@@ -50,6 +58,9 @@ def locate_beside(
 ) -> tuple[FileIO, str]:
     """As `locate`, from a table on the storage `known`: what lies in the same bucket is asked by the same options,
     or by the same file system that was given.
+
+    In another bucket the environment says who asks: options were given for the bucket that they
+    were given with.
     """
     beside = known.path_of(checked(where, "path")) if isinstance(known, FsspecFileIO) else None
     if beside is not None:

@@ -22,7 +22,11 @@ def is_better_replaced(platform: str, backend: str, chosen: str | None) -> bool:
 
 
 def prefer_system_pool() -> None:
-    """Let later buffers of this process come from the C library's allocator, where that is better."""
+    """Let later buffers of this process come from the C library's allocator, where that is better.
+
+    Called at the start of writes and compactions, not at import: a program that only imports the
+    package keeps its pool. Buffers that are there stay in the pool that they are from.
+    """
     chosen = os.environ.get("ARROW_DEFAULT_MEMORY_POOL")
     if is_better_replaced(sys.platform, pa.default_memory_pool().backend_name, chosen):
         pa.set_memory_pool(pa.system_memory_pool())

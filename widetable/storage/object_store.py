@@ -17,6 +17,13 @@ them (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …). They are in no error and no
 the environment: tasks elsewhere take that of their machines.
 
 Source: format.md section 11. Raises as `file_io` says, UnsupportedError where obstore is not installed.
+
+A put on condition whose answer gets lost, in `_put_if`:
+
+    first try      the store has put the object, the connection breaks      not certain from here on
+    second try     "somebody has the key"                                   read back: our bytes, so it was us
+
+The pauses between nine tries add up to 26 s at most, beside what the tries take.
 """
 
 from __future__ import annotations
@@ -53,7 +60,11 @@ _PAUSES_SECONDS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 
 
 class ObjectStoreFileIO:
-    """Of one bucket. root: its URL, such as `s3://bucket`. options: None: as the environment says. Picklable."""
+    """Of one bucket. root: its URL, such as `s3://bucket`. options: None: as the environment says. Picklable.
+
+    Threads may share it. Those of one bucket and the same options share a client
+    (`store_client`).
+    """
 
     def __init__(self, root: str, options: StorageOptions | None = None) -> None:
         bucket, self._root = bucket_of(root)
@@ -79,6 +90,8 @@ class ObjectStoreFileIO:
     def open_input(self, path: str) -> pa.NativeFile:
         obs, key = self._client.obs, self._key(path)
 
+        # The size comes with the tail, so opening is one request; Azure has no ranges from the
+        # end, and is asked for it.
         def tail(size: int) -> tuple[bytes, int]:
             start = max(0, self.size(path) - size) if self._has_no_tails else None
             of = {"suffix": size} if start is None else {"offset": start}
@@ -143,6 +156,10 @@ class ObjectStoreFileIO:
             return False
 
     def link(self, source: str, target: str, *, replace: bool = False) -> bool:
+        """A small one is read and put on condition: of two who link to one name one gets True. A
+        large one is copied by the store after a look, and of two both may; `replace` of any
+        size is a copy.
+        """
         if replace or self.size(source) > _SMALL_BYTES:
             if not replace and self.exists(target):
                 return False
@@ -261,6 +278,8 @@ class ObjectStoreFileIO:
             except StorageError as refusal:
                 may_pass = client.is_transient(refusal)
                 is_certain = is_certain and not may_pass
+                # Tried again while it may pass. Then raised where no try can have been carried
+                # out, or the object is not ours.
                 if may_pass and pause_seconds is not None:
                     time.sleep(random.uniform(0.5, 1) * pause_seconds)
                 elif is_certain or not self._is(path, data):

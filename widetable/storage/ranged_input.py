@@ -7,6 +7,13 @@
 What a reader announces (`RangedFile.expect`) comes in larger ranges, several at once (read_ahead). Of all else one
 range is kept, as readers go front to back; it is as long as what is asked for, and not less than `_AHEAD_BYTES`. Raises
 what these functions raise.
+
+An object of 5,120,000 bytes, nothing announced; what is asked for and which requests that makes:
+
+    opened                          the last 1,048,576
+    10 bytes at 0, 10 more          0 .. 1,048,576; the second is at hand
+    2,000,000 at 2,000,000          2,000,000 .. 4,000,000
+    the last 5                      at hand
 """
 
 from __future__ import annotations
@@ -72,6 +79,8 @@ class RangedInput(io.RawIOBase):
     def _bytes(self, start: int, size: int) -> memoryview:
         if start >= self.tail_start:
             return self._tail[start - self.tail_start :][:size]
+        # What was announced is not kept here as well: it is read once, and the range at hand
+        # serves the rest.
         found = self.ahead.read(start, start + size)
         if found is not None:
             return memoryview(found)

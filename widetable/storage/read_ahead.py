@@ -8,6 +8,15 @@
 A part is let go when as many of its announced bytes have been read, in whatever order; what is asked for a second time,
 or was never announced, is a request of its own. Memory: what is asked for, which the reader takes whole anyhow, and of
 all files of a process `_MOST_BYTES` more. Raises what fetching raises.
+
+By `parts_of`, with gaps up to 3 and parts up to 8 bytes:
+
+    ranges      0:4  6:16  40:43
+    joined      0:16       40:43
+    parts       0:8 (6 announced)   8:16 (8)   40:43 (3)
+
+The numbers are announced bytes: bytes of gaps are fetched and never asked for, and a part is
+done without them.
 """
 
 from __future__ import annotations
@@ -22,7 +31,7 @@ from typing import Final, NamedTuple
 from widetable.forked_child import SharedByThreads
 from widetable.worker_thread import in_threads
 
-# A gap of so many bytes costs less than another request.
+# A gap of so many bytes costs less than another request: about what a connection brings in the time of one (0055).
 _GAP_BYTES: Final = 1 << 20
 PART_BYTES: Final = 4 << 20
 _REQUESTS_AT_ONCE: Final = 8
@@ -84,7 +93,11 @@ ROOM: Final = Room(_MOST_BYTES)
 
 
 def parts_of(ranges: Sequence[Range], gap_bytes: int, most_bytes: int) -> list[tuple[Range, int]]:
-    """(what is fetched at once, bytes of the ranges in it), by position. Ranges overlap in damaged footers only."""
+    """(what is fetched at once, bytes of the ranges in it), by position. Ranges overlap in damaged footers only.
+
+    Parts are cut within what was joined, so a part may begin in the middle of a range; its
+    number are the bytes of all ranges that lie in it, counted twice where they overlap.
+    """
     spans: list[Range] = []
     for start, end in sorted(ranges):
         if spans and start - spans[-1].end <= gap_bytes:
@@ -105,7 +118,12 @@ def parts_of(ranges: Sequence[Range], gap_bytes: int, most_bytes: int) -> list[t
 
 
 class ReadAhead:
-    """Of one open file; one thread at a time. fetch: the bytes of a range."""
+    """Of one open file; one thread at a time. fetch: the bytes of a range.
+
+    A part: announced; taken (it has its room) and fetched ahead, or fetched as it is asked for;
+    gone. Parts that are fetched ahead stay until they are read, the file is closed, or another
+    announcement comes.
+    """
 
     def __init__(self, fetch: RangeOf, room: Room = ROOM) -> None:
         self._fetch = fetch
@@ -126,12 +144,19 @@ class ReadAhead:
         self._taken_bytes = 0
 
     def read(self, start: int, end: int) -> bytes | None:
-        """The bytes, as far as parts have all of them; else None."""
+        """The bytes, as far as parts have all of them; else None.
+
+        None: nothing announced covers it, or a part came shorter than it is. The caller asks for
+        the range itself then, and finds out what is wrong with the file, if anything.
+        """
         first = max(0, bisect_right(self._parts, start, key=_start) - 1)
         behind = bisect_left(self._parts, end, key=_start)
         asked = self._parts[first:behind]
         if not _cover(asked, start, end):
             return None
+        # One round of requests brings what is missing and, beside it, what comes next. When
+        # nothing is missing nothing is fetched: the window moves on in steps of what it held,
+        # not by single parts.
         missing = [part for part in asked if part.data is None]
         if missing:
             self._fetch_parts([*missing, *self._next_ones(behind)])
@@ -139,6 +164,9 @@ class ReadAhead:
             return None
         found = b"".join(_within(part, start, end) for part in asked)
         for part in asked:
+            # By bytes of the part, whether they were announced or lie in a gap: a reader that
+            # takes gaps, too, lets go early, and makes a request of its own for what it asks for
+            # then.
             part.unread -= _shared(Range(part.start, part.end), Range(start, end))
             if part.unread <= 0:
                 self._let_go(part)
@@ -155,7 +183,11 @@ class ReadAhead:
                 part.data = memoryview(data)
 
     def _next_ones(self, first: int) -> list[_FarPart]:
-        """Those from there on that there is room for."""
+        """Those from there on that there is room for.
+
+        In order, up to the first one that finds no room: a part behind it would be fetched
+        before it is its turn.
+        """
         chosen = []
         for part in islice(self._parts, first, None):
             if part.data is not None or part.unread <= 0:

@@ -1,6 +1,11 @@
 """`FileIO.replace_if` of a storage that puts nothing on a condition on what is there: a look, a removal, a publish.
 
 Raises what these raise.
+
+    one       reads held    deletes    publishes: True
+    another   reads held                                 deletes the new one    publishes: True
+
+Dying between removal and publish leaves nothing there, which for a lease is one that nobody has.
 """
 
 from __future__ import annotations

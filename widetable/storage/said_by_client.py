@@ -2,6 +2,11 @@
 
 Values that an error must not show are those that the user gave and those of the environment, as they stand or as URLs,
 XML and HTML write them; parameters of URLs and users in them go too, as signatures stand there.
+
+    said    Generic S3 error: 403: <Error><Code>AccessDenied</Code><Message>no</Message></Error>
+    told    Generic S3 error: 403: AccessDenied no
+    said    see https://u:p@host/x?sig=1 now
+    told    see https://host/x now
 """
 
 from __future__ import annotations
@@ -22,9 +27,15 @@ _SECRET_VARIABLE: Final = re.compile(
 
 
 def said_without_secrets(cause: BaseException, secrets: Iterable[str]) -> str:
-    """From then on the error says no more itself, nor do those that led to it: they are in tracebacks, too."""
+    """From then on the error says no more itself, nor do those that led to it: they are in tracebacks, too.
+
+    Values shorter than four characters are no secrets: they would stand in any text. The chain
+    is followed from the error to what caused it, each once, as chains may close.
+    """
     hidden = [*secrets, *_secrets_of_environment()]
     text = _short(_without(_text(cause), hidden))
+    # An OSError's errno decides how it is understood further up, so its arguments stay pairs
+    # (`_hide`).
     if not isinstance(cause, OSError) or cause.errno is None:
         cause.args = (text,)
     link: BaseException | None = cause
@@ -37,7 +48,11 @@ def said_without_secrets(cause: BaseException, secrets: Iterable[str]) -> str:
 
 
 def _hide(error: BaseException, secrets: Sequence[str]) -> None:
-    """Those that hold none are left alone: the first of a chain are the user's."""
+    """Those that hold none are left alone: the first of a chain are the user's.
+
+    Both what it says of itself and its arguments are looked at: tracebacks, logs and pickles
+    show the one or the other.
+    """
     shown = f"{_text(error)} {error.args!r}"
     if _without(shown, secrets) == shown:
         return

@@ -51,6 +51,8 @@ class ServedFilesystem:
     first. secrets: what it was made with that nobody may see. writes: its `pipe_file` says "create" to the store;
     fsspec's own, which pyarrow's would get, looks and then writes, and passes any probe. range_options: of `cat_file`
     for a range.
+
+    Pickled with the file system, whose own pickle has what it was made with, credentials too.
     """
 
     name: str
@@ -93,6 +95,12 @@ def served_filesystem(given: Any) -> ServedFilesystem | None:
 def place_on(served: ServedFilesystem, where: Any) -> tuple[str, str, str]:
     """Of a path or URL: (root, bucket, path), where the path begins with the root, and the root stands for the bucket.
     The root is a URL in any case: whoever sees the path knows that it is none of a disk.
+
+        of adlfs    c/w                                       abfs://c, c, abfs://c/w
+                    abfss://c@acc.dfs.core.windows.net/w/     abfss://c@acc.dfs.core.windows.net, c, ../w
+        of s3fs     s3a://b//w                                s3a://b, b, s3a://b/w
+
+    An account in the URL must be the one that the file system was made for.
     """
     text = checked(where, "path")
     scheme, separator, rest = text.partition("://")

@@ -91,6 +91,10 @@ class StorageOptions:
     def of_store(self, store: str, account: str = "") -> dict[str, str]:
         """Those of S3, GCS or AZURE, by the names that are told to users. account: whose they are, on Azure;
         what names it goes before what names none.
+
+            azure.account.key.acc.blob.core.windows.net = 1     fs.azure.account.key = 2
+            account acc                                         account.key 1
+            another                                             account.key 2
         """
         found: dict[str, str] = {}
         for key, value in sorted(self._given.items(), key=lambda item: item[0].count(".")):
@@ -129,6 +133,8 @@ def options_of_the_file() -> StorageOptions:
 def split_storage_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """(options of stores, all others), of options that an engine was given in one set. A key that begins as those of
     stores do is one of them, known or not, in whatever case it is.
+
+    Nothing is checked here; keys of stores are given in small letters.
     """
     prefixes = tuple(prefix for each in _PREFIXES.values() for prefix in each)
     ours = {key: value for key, value in options.items() if key.lower().startswith(prefixes)}
@@ -191,6 +197,7 @@ _CHOICES: Final = {
     "auth.type": ("SERVICE_ACCOUNT_JSON_KEYFILE", "APPLICATION_DEFAULT"),
     "account.auth.type": ("SharedKey", "OAuth", "SAS"),
 }
+# The first is nothing without the second, of the same store and account.
 _PAIRS: Final = (
     ("access-key", "secret-key"),
     ("secret-key", "access-key"),
@@ -198,6 +205,7 @@ _PAIRS: Final = (
     ("account.oauth2.client.id", "account.oauth2.client.secret"),
     ("account.oauth2.client.secret", "account.oauth2.client.id"),
 )
+# No secrets: texts of clients show them. So they may hold no credentials.
 _ADDRESSES: Final = ("endpoint", "storage.root.url", "account.oauth2.client.endpoint")
 _NO_SECRETS: Final = (
     *_ADDRESSES,
@@ -216,7 +224,11 @@ def _is_unicode(value: str) -> bool:
 
 
 def _parsed(key: str) -> tuple[str, str, str]:
-    """(store, name as told to users, account or none); ("", "", "") for a key that no store takes."""
+    """(store, name as told to users, account or none); ("", "", "") for a key that no store takes.
+
+    Of `fs.s3a.access.key` s3, access-key and none; of
+    `azure.account.key.Acc.blob.core.windows.net` azure, account.key, acc.
+    """
     for store, prefixes in _PREFIXES.items():
         for prefix in prefixes:
             if not key.lower().startswith(prefix):

@@ -2,6 +2,10 @@
 
 One client for all tables of a bucket that have the same options: its connections stay. Raises StorageError,
 UnsupportedError where obstore is not installed.
+
+Two stores of one bucket: `store` tries again by itself, for what may be done twice; `store_once`
+does not, for puts on condition. They are opened when they are used: a process that only makes
+the object may still fork.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from widetable.storage.flat_keys import no_object, taken_key
 from widetable.storage.said_by_client import said_without_secrets
 from widetable.storage.storage_options import StorageOptions
 
-# Of an answer that a retry will not change.
+# Of an answer that a retry will not change: any 4xx but 408 (too slow) and 429 (too many requests).
 _FINAL_STATUS: Final = re.compile(r"status code: 4(?!08|29)\d\d")
 
 
@@ -114,7 +118,11 @@ def store_client(bucket: StoreBucket, options: StorageOptions) -> StoreClient:
 
 
 def check_not_forked(root: str, what: str) -> None:
-    """Called before each use of a client whose threads a forked child does not have. what: it is a client of."""
+    """Called before each use of a client whose threads a forked child does not have. what: it is a client of.
+
+    The first process that asks is noted, per kind of client. A child that asks first, where its
+    parent never did, is that process.
+    """
     if _USERS.setdefault(what, os.getpid()) != os.getpid():
         raise StorageError(
             root,
