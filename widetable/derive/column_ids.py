@@ -1,5 +1,10 @@
 """Which columns something is made of, and which fields they have. Names do not say it: a column, or a field within one,
 may be dropped and added again, or take the name of another one, and no snapshot tells of that. Pure.
+
+    k BIGINT, r ROW<x BIGINT, y ARRAY<ROW<z BIGINT>>>
+    {"k": 0, "r": [1, [["x", 2], ["y", [3, [["z", 4]]]]]], "gone": None}
+
+It is part of fingerprints on disk: never change its form.
 """
 
 from __future__ import annotations

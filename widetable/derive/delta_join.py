@@ -10,6 +10,18 @@ that changed since the last round, and the rows of a piece of them.
 Raises InvalidError and UnsupportedError for a definition that does not fit the tables, InvalidError for a join key with
 too many rows, NotFoundError for a source that is gone, and what lookups, scans and commits raise. A round that another
 joiner was faster with raises nothing.
+
+Why the joined table is read before the sources are pinned:
+
+    slow    pins a = 10                                  reads o = 6 (n = 4)    commits 5 of a = 10: back in time
+    fast                 pins a = 12, commits 4 (o = 6)
+
+    slow    reads o = 5 (n = 3)    pins a = 10                                  commits 4: refused, it is taken
+    fast                                        reads o = 5, pins a = 12, commits 4
+
+Killed before the commit, a round leaves files that nothing names. Killed behind it, consumers
+still hold the snapshots of the round before, which is more than need be; the next round moves
+them on, even if it has nothing else to do.
 """
 
 from __future__ import annotations
@@ -86,6 +98,7 @@ _GAVE_WAY: Final = JoinRound(gave_way=True)
 class Joining(NamedTuple):
     """ids: of the columns, read before any row. base: the joined table's newest snapshot, read before anything else.
     number: of the last round in it. done: what that round did, as far as it still holds; None: begin from nothing.
+    tables: left, right, joined.
     """
 
     plan: JoinedPlan
@@ -101,7 +114,12 @@ class Joining(NamedTuple):
 
 
 def join_round(out: OpenTable) -> JoinRound | None:
-    """Bring a joined table to the newest snapshots of its sources. None for a table that holds no join."""
+    """Bring a joined table to the newest snapshots of its sources. None for a table that holds no join.
+
+    Where these are the snapshots of the last round it takes no lease, and writes nothing but
+    what a round that was killed left undone. The lease spares work; what keeps two joiners
+    apart is the number of the round.
+    """
     definition = definition_of(out.schema)
     if definition is None:
         return None
@@ -117,7 +135,12 @@ def join_round(out: OpenTable) -> JoinRound | None:
 
 
 def joining_of(out: OpenTable, definition: JoinDefinition) -> Joining:
-    """What a round begins with."""
+    """What a round begins with.
+    Only metadata is read; the audit asks for it, too.
+
+    The ids of the columns are taken before any row: an alteration in between shows as a
+    fingerprint that does not fit in the next round, which then begins from nothing.
+    """
     base = out._committer.snapshots.latest()
     left = neighbour(out, definition.left, f"option {join_options.LEFT.key!r}")
     right = neighbour(out, definition.right, f"option {join_options.RIGHT.key!r}")
@@ -133,6 +156,11 @@ def joining_of(out: OpenTable, definition: JoinDefinition) -> Joining:
 
 
 def _round(joining: Joining) -> JoinRound:
+    """Holds o, then (a0, b0), then (a, b): all five are looked up in, and none may expire
+    meanwhile.
+
+    The fingerprint is of the pinned snapshots, not of the newest ones at its end.
+    """
     left, right, out = joining.tables
     with contextlib.ExitStack() as stack:
         try:
@@ -195,7 +223,11 @@ def _pinned(
 
 
 def _held_progress(joining: Joining, stack: contextlib.ExitStack) -> JoinProgress | None:
-    """What the last round did, where the snapshots that it was made of are kept."""
+    """What the last round did, where the snapshots that it was made of are kept.
+
+    From here on the stack holds them. Else None: rows before the change cannot be looked up, so
+    all rows are compared.
+    """
     left, right, out = joining.tables
     done = joining.done
     try:
@@ -235,6 +267,15 @@ class _Written:
 def _committed(
     joining: Joining, messages: list[CommitMessage], progress: JoinProgress, written: _Written
 ) -> JoinRound:
+    """All files in one commit, also none: (a, b) moves on.
+
+        ConflictError                         somebody wrote keys of it since o: give way
+        InvalidError, the number has moved    another joiner was faster, with another digest: give way
+        InvalidError, it has not              the commit itself is wrong: raised
+        not committed                         just this round is in already, by another joiner
+
+    Other errors leave the files: a commit of which one is not told may be in.
+    """
     out = joining.tables[-1]
     by = Identity.of(JOIN_USER, progress.identifier, progress.digest)
     properties = {

@@ -9,6 +9,10 @@
 
 What cannot be looked at, because a snapshot has expired or a table has gone or was altered, is named among what was
 skipped. Raises what audits raise (operations/audit).
+
+Each law is looked at as of the snapshots that its last round names, held by leases meanwhile,
+so writers and maintainers go on; what they have yet to do is no finding. Memory: batches of
+rows, and what is looked up for them.
 """
 
 from __future__ import annotations
@@ -88,6 +92,11 @@ def _skipped(findings: Findings, law: str) -> Iterator[None]:
 
 
 def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> None:
+    """All rows of the base are looked up in the index, then both are counted: so a row too many
+    is found, not named.
+
+    By what the last round claims, whoever has written since: just that is to be found.
+    """
     index = find_index(base, option)
     latest = None if index is None else index._committer.snapshots.latest()
     source_id = None if index is None else index_progress(index, base, option, latest).claimed_id
@@ -118,6 +127,9 @@ def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> No
 
 
 def _audit_widened(fact: OpenTable, option: WidenOption, findings: Findings) -> None:
+    """As of the commit that ended the last round: what it left out, others had written between
+    f and it.
+    """
     dim = neighbour(fact, option.table, f"option {option.key!r}")
     if fact.schema.typed_options.get(BARRIER_INTERVAL) is not None:
         _audit_widened_at_barrier(fact, dim, option, findings)

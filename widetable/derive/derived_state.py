@@ -1,6 +1,8 @@
 """How far what is made of a table has got: `Table.inspect`, with its indexes, widened columns and join.
 
-Raises what inspections raise.
+How far is counted in snapshots of the sources: 0 is up to date, None never made, or nobody
+knows. What cannot be made, because its option does not fit any more, say, has its error, and so
+a warning. Raises what inspections raise.
 """
 
 from __future__ import annotations

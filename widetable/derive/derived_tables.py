@@ -5,6 +5,11 @@
 
 So a dim that was altered, or a join key with too many rows, costs nobody else anything. Raises what reading the table's
 schema raises; errors of what is made of it are given back.
+
+    ConflictError                       somebody was faster: again in the next round, no error
+    NotFoundError, the first in a row   perhaps a snapshot that expired while it was read: again at once, noted
+    StorageError                        again at once: the maintainer pauses for all, and makes room
+    any other                           a warning; the pause grows with each failure in a row
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ from widetable.operations.maintenance_rule import wait_millis
 from widetable.operations.open_table import OpenTable
 from widetable.schema import TableSchema
 
+# Options may be altered without a new snapshot.
 _LOOK_AGAIN_SECONDS: Final = 10.0
 # A fault of ours stops the others as little as one of theirs.
 _SURVIVED: Final = Exception
@@ -68,7 +74,10 @@ class DerivedTables:
         self._failed: dict[str, _Failed] = {}
 
     def bring_up_to_date(self, latest_id: int | None) -> Derived:
-        """All that is due."""
+        """All that is due.
+        latest_id: the table's newest snapshot, None without one. The errors are those of all
+        that has failed and not succeeded since, also of what is left alone for now.
+        """
         # An empty table is looked at, too: a join begins with one.
         is_old = time.monotonic() - self._looked_at_seconds > _LOOK_AGAIN_SECONDS
         if latest_id == self._nothing_at and not is_old:

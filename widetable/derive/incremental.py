@@ -12,6 +12,10 @@ and one of tables under barriers:
 
 In: start exclusive, end inclusive. Raises InvalidError for a range that runs backwards (but diff) or a mode that is
 none, NotFoundError for snapshots, tags and times that are not there.
+
+    ends     an int is an id, 0 before the first; a text a tag, also one that looks like an id; a datetime the
+             newest snapshot then, 0 where none is as old
+    diff     holds both snapshots by leases while it is read, but for what a tag keeps
 """
 
 from __future__ import annotations
@@ -95,6 +99,8 @@ def scan_changes(
 ) -> ChangeScan:
     """As `changes`, but read when it is asked for, like a scan: frames of pandas, polars and DuckDB, Arrow's C stream,
     `count`, `head`, `limit`, batches when iterated. Raises what `changes` raises; what is wrong with the range, now.
+
+    With `diff` a snapshot that is not there shows when rows are asked for.
     """
     reads = _reads(table, start, end, columns, mode, commit_columns=commit_columns)
     reads.read()
@@ -161,6 +167,7 @@ def _reads_of(
     *,
     commit_columns: bool,
 ) -> ChangeReads:
+    # Of no columns, batches have the kinds alone, and as many rows.
     read = partial(batches_of_snapshots, table, ids, mode=mode)
     return ChangeReads(
         span,

@@ -4,6 +4,10 @@
 
 The index may be behind the base, never the rows behind the index: both are read as of s. Raises NotFoundError for
 columns without an index and for an index that was never fed, and what lookups raise.
+
+    reader      newest of the index: 4, fits 9                            holds 4: gone      looks again: 5, fits 12
+    feeder                                          5 fits 12
+    expiry                                                    takes 4, 9
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from widetable.operations.neighbour import name_of
 from widetable.operations.open_table import OpenTable
 from widetable.operations.table_at import view_at
 
+# Each failure takes a feeder and an expiry between two requests.
 _TRIES: Final = 5
 
 
@@ -41,7 +46,12 @@ class HeldIndex(NamedTuple):
 def hold_index(
     base: OpenTable, index: OpenTable, option: IndexOption, *, renews: bool = True
 ) -> HeldIndex | None:
-    """None for a base without snapshots. The index may be fed, and both expire, in between."""
+    """None for a base without snapshots. The index may be fed, and both expire, in between.
+
+    The leases are the caller's to release; of an attempt that fails none is left. renews: until
+    they are released, else for as long as a lease is taken. Raises NotFoundError for an index
+    that fits nothing.
+    """
     for tries_left in reversed(range(_TRIES)):
         latest = index._committer.snapshots.latest()
         source_id = source_of(index, base, option, latest)
@@ -63,7 +73,11 @@ def hold_index(
 
 
 class IndexView(AbstractContextManager["IndexView"]):
-    """One moment of a base and an index of it, kept from expiry until `close`. Not for several threads at once."""
+    """One moment of a base and an index of it, kept from expiry until `close`. Not for several threads at once.
+
+    columns: of the base's rows, None for all. snapshot_id: of the base; index_snapshot_id: of
+    the index.
+    """
 
     def __init__(self, base: OpenTable, option: IndexOption, columns: Sequence[str] | None) -> None:
         index = find_index(base, option)

@@ -10,6 +10,9 @@ compactions has committed to it since it was read, as far as their snapshots are
 
 Raises InvalidError for an index of another table that had the name of the base, what reading snapshots raises, and
 StorageError.
+
+    index    4 round 7: "<base>.12.3.<..>"    5 compaction    6 a client's append
+    as of 5: it fits snapshot 12 of the base    as of 6: it claims to, and nobody knows; the next round makes it anew
 """
 
 from __future__ import annotations

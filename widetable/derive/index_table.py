@@ -10,6 +10,13 @@ each round says which one the index fits since (index_progress; property `wideta
 one that cannot know what the index holds, overwrites all of it.
 
 Raises what reading the base and writing the index raises.
+
+    base's row 1 moves to Rome      index: -D (Oslo, 1), +I (Rome, 1)      one commit, which says: fits s
+    ── killed here ──               the consumer of the index still stands at s0, and keeps (s0, s] in vain
+    next look at the base           finds that the index fits s, moves the consumer, and is done
+
+The snapshot that the index fits stays in the base for as long as the consumer stands there, so
+that a lookup finds both.
 """
 
 from __future__ import annotations
@@ -62,7 +69,11 @@ class IndexRound(NamedTuple):
 
 
 def find_index(base: OpenTable, option: IndexOption) -> OpenTable | None:
-    """The index; None where nobody has made it. Raises InvalidError for a table that is not this index."""
+    """The index; None where nobody has made it. Raises InvalidError for a table that is not this index.
+
+    It is this one by its option, and by its columns as the base has them now: with a column
+    whose type was changed since, it is refused as well.
+    """
     schema = base.schema
     index = OpenTable(path_of(base, option.table), base._file_io)
     if not SchemaStore(base._file_io, TablePaths(index.path)).ids():
@@ -92,7 +103,10 @@ def buckets_of_derived(base: TableSchema) -> int:
 
 
 def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
-    """The index, which is made if it is not there."""
+    """The index, which is made if it is not there.
+    Of several that make it one publishes schema 0, by an exclusive create; all look again at
+    what is there then.
+    """
     schema = base.schema
     columns = index_columns(option, schema)
     options = {
@@ -113,7 +127,11 @@ def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
 
 
 def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:
-    """Bring the index to the newest snapshot of the base. None: it is there, or somebody else is at it."""
+    """Bring the index to the newest snapshot of the base. None: it is there, or somebody else is at it.
+
+    The lease spares work. Two feeders at once are safe: the round has one number, and of two
+    commits of it one is in.
+    """
     if base._committer.snapshots.latest_id() is None:
         return None
     index = made_index(base, option)
@@ -146,7 +164,12 @@ def _keep_snapshots(base: OpenTable, option: IndexOption, source_id: int | None)
 def _fed(
     base: OpenTable, index: OpenTable, option: IndexOption, progress: IndexProgress, latest_id: int
 ) -> int | None:
-    """How many rows were written; None: somebody else was first."""
+    """How many rows were written; None: somebody else was first.
+
+    By difference where the index is known to fit a snapshot that is kept, else by overwriting
+    it with all rows. A NotFoundError although that snapshot is there is of something else, and
+    raised.
+    """
     last_id = progress.source_id
     digest = digest_of(base, base.schema, option, progress.read_id, latest_id)
     by = Identity(user_of(base), progress.number + 1, digest)
@@ -199,7 +222,10 @@ def _committed_files(
 def _index_rows(
     base: OpenTable, option: IndexOption, columns: list[str], after_id: int | None, until_id: int
 ) -> Iterator[pa.RecordBatch]:
-    """-D for what is not in the index any more, +I for what is new there."""
+    """-D for what is not in the index any more, +I for what is new there.
+    A row whose indexed columns became null only goes. All columns are the key, so there is no
+    update. after_id: None for all rows of the base, as +I.
+    """
     for before, after in changed_rows(base, after_id, until_id, columns):
         same = equal_rows(before, after)
         for rows, kind in ((before, "-D"), (after, "+I")):

@@ -8,6 +8,13 @@
 Rows are looked up, so what a round reads grows with what differs, not with the tables. By key, a left row that changes
 costs one row, however many others have its join key. Memory: the keys that differ, and the rows of a piece of them.
 Raises InvalidError for a join key with too many rows, and what lookups and scans raise.
+
+By key, joined on the left table's column c:
+
+    left     k=1 c=7    k=2 c=7            since: k=1 is new, and 7 is `b` now, not `a`
+    right    c=7 `b`
+    joined   k=2 `a`                       pieces: k=1 of the left's changes, +I `b`
+                                                   k=2 of the right's, +U `b`; k=1 is not looked at again
 """
 
 from __future__ import annotations
@@ -34,6 +41,9 @@ _KEYS_AT_ONCE: Final = 1 << 20
 class JoinDifference:
     """Keeps files open until `close`. tables: left, right, joined; ids: their snapshots, 0 for one that has none.
     indexes: of left and right at these snapshots, where rows are found by them.
+
+    The caller holds all snapshots, and closes the indexes. Nothing is looked up before `pieces`
+    is iterated; the pieces are for one thread.
     """
 
     def __init__(
@@ -71,6 +81,10 @@ class JoinDifference:
     def pieces(self, since: tuple[int, int] | None) -> Iterator[pa.Table]:
         """Rows with their kinds, each key of the joined table in one piece only. since: the snapshots that it holds the
         join of; None: all rows of all three tables are compared.
+
+        One piece only, because a commit's records of one key must not depend on which piece
+        came first. The old rows are those of the joined table's snapshot, whatever pieces have
+        written meanwhile.
         """
         if not self._plan.by_key:
             keys = self._all_join_keys() if since is None else self._changed_join_keys(since)
@@ -80,6 +94,13 @@ class JoinDifference:
     # By key: the left table's rows lead, each is one row or none.
 
     def _of_changed_rows(self, since: tuple[int, int]) -> Iterator[pa.Table]:
+        """First the left rows that differ, with the right rows of now; then those that only the
+        right side makes differ.
+
+        So the second part leaves out what the first has written. It looks left rows up by join
+        key in pieces, whose size follows what the keys before had: one dimension row may have a
+        million facts.
+        """
         key = list(self._plan.left_key)
         changed = []
         for before, after in self._left.changes(since[0]):
@@ -98,6 +119,9 @@ class JoinDifference:
                 yield self._difference(self._out.present_rows(rows.select(key)), rows)
 
     def _of_all_rows(self) -> Iterator[pa.Table]:
+        """The left table against the joined one, batch by batch; then what the joined table has
+        besides, which goes.
+        """
         key = list(self._plan.left_key)
         for rows in self._left.all_rows(self._plan.left_columns):
             yield self._difference(self._out.present_rows(rows.select(key)), rows)
@@ -114,6 +138,7 @@ class JoinDifference:
     # Many to many: join keys lead, each has any number of rows.
 
     def _changed_join_keys(self, since: tuple[int, int]) -> Iterator[pa.Table]:
+        """Of rows before and after: a row that changes its join key touches two."""
         on = self._plan.definition
         for side, since_id, names in (
             (self._left, since[0], on.left_on),
@@ -147,7 +172,11 @@ class JoinDifference:
 
 
 def _distinct(parts: Iterable[pa.Table], names: Iterable[str]) -> pa.Table:
-    """All keys, each once, in key order, by these names."""
+    """All keys, each once, in key order, by these names.
+
+    Made distinct again when as many have come as were known: each key is sorted a few times,
+    not once for each part, and memory stays within some twice the distinct keys.
+    """
     known: list[pa.Table] = []
     waiting = 0
     for part in parts:

@@ -11,6 +11,11 @@ What `on` names of the dim decides how its rows are found, and how many a left r
 
 Raises InvalidError for arguments of a wrong type, names that clash, key columns whose types do not become the dim's as
 writes take them, and an `on` that is none of the three; NotFoundError for columns that are not there.
+
+    dim: partitioned by p, primary key p, a, b, c, bucket key a
+    on c, b, a, p           whole key        asked for as p, a, b, c, whatever the order of `on`
+    on a, p                 prefix           also a, b, p; not b, p, which say no bucket
+    on a, b, c              whole key, with partitions=, which gives p
 """
 
 from __future__ import annotations
@@ -221,6 +226,9 @@ def _check_clash(
 
 
 def _kind_column(left: pa.Schema, retractions: Any, same_name: SameName) -> str | None:
+    """The column of row kinds, None without. A -U cannot be joined again with what its +I was
+    joined with, so such rows are refused, or passed on with nulls.
+    """
     chosen = _one_of(retractions, "retractions", (REFUSE, KEY_ONLY))
     wanted = same_name(ROW_KIND_COLUMN)
     name: str | None = next((n for n in left.names if same_name(n) == wanted), None)

@@ -10,6 +10,11 @@ it is where anybody but the join and compactions has committed since. Consumers 
 nothing.
 
 Raises what reading snapshots raises, StorageError.
+
+    OUT    5 round n = 3: "8.2.4.<..>"    6 compaction    7 round n = 4: "9.2.6.<..>"    8 compaction
+
+At 8 the last round is 4, made from 6: of 7 and 8 one is its own and one a compaction, so OUT is
+the join of A@9 and B@2. An append of another client as 8 would make that unknown.
 """
 
 from __future__ import annotations
@@ -35,7 +40,10 @@ ColumnIds: TypeAlias = tuple[dict[str, FieldIds], ...]
 
 
 class JoinProgress(NamedTuple):
-    """What the last round says of itself. identifier: its number."""
+    """What the last round says of itself. identifier: its number.
+    left_id, right_id: the snapshots that were joined, 0 for none; read_id: the joined table's
+    own that the difference was made against, 0 for none.
+    """
 
     identifier: int
     left_id: int
@@ -77,7 +85,11 @@ def last_round(out: OpenTable, base: Snapshot | None) -> tuple[int, JoinProgress
 def fingerprint(
     plan: JoinedPlan, ids: ColumnIds, left: Snapshot | None, right: Snapshot | None
 ) -> str:
-    """Equal only for the same join, in the same columns, of the same snapshots."""
+    """Equal only for the same join, in the same columns, of the same snapshots.
+
+    Ids alone do not name a snapshot: a table that was dropped and made again counts from 1.
+    `join.max-matches` is left out: it changes which joins are refused, not what one gives.
+    """
     options = plan.definition.options()
     del options[join_options.MAX_MATCHES.key]
     snapshots = [
@@ -96,7 +108,11 @@ def is_sound(
     tables: tuple[OpenTable, OpenTable, OpenTable],
     base: Snapshot,
 ) -> bool:
-    """Whether the rows of the joined table at `base` are still those of that round. tables: left, right, joined."""
+    """Whether the rows of the joined table at `base` are still those of that round. tables: left, right, joined.
+
+    Unlike for an index, each snapshot since must be there to be looked at: an expired one
+    counts as unsound.
+    """
     left, right, out = tables
     try:
         found = fingerprint(
@@ -111,7 +127,10 @@ def is_sound(
 
 
 def keep_snapshots(tables: tuple[OpenTable, OpenTable, OpenTable], ids: tuple[int, ...]) -> None:
-    """Let consumers hold these snapshots and all later ones, for the next round."""
+    """Let consumers hold these snapshots and all later ones, for the next round.
+    ids: of left, right, joined; 0 is left out. Only moved where they are elsewhere: an idle
+    round writes nothing.
+    """
     consumer_id = consumer_of(tables[-1])
     for table, id in zip(tables, ids, strict=True):
         if id and table._consumers.next_snapshot(consumer_id) != id:

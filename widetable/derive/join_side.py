@@ -31,6 +31,9 @@ _FIRST_KEYS = 256
 class JoinSide:
     """Keeps files open until `close`. snapshot_id: 0 while the table has none. on: the join key's columns. index: at
     that snapshot, where rows are found by one.
+
+    columns: that rows have, those of the primary key among them. way: how `matches` finds rows.
+    The index is closed by who opened it, and the caller holds the snapshot.
     """
 
     def __init__(
@@ -60,7 +63,9 @@ class JoinSide:
         return self._until_id == 0
 
     def changes(self, since_id: int) -> Iterator[ChangedRows]:
-        """Rows that differ from those of a snapshot before, in the chosen columns; each key once."""
+        """Rows that differ from those of a snapshot before, in the chosen columns; each key once.
+        since_id: 0 for a table that had none: all rows, against nulls.
+        """
         if self.is_empty:
             return
         for before, after in changed_rows(
@@ -86,6 +91,10 @@ class JoinSide:
     def matches(self, keys: pa.Table) -> tuple[Numbers, pa.Table]:
         """All rows that have one of the join keys, and ascending numbers that say which. keys: distinct, with the
         columns that the join calls them by.
+
+        By a whole primary key there is one row at most; by a prefix or an index any number up
+        to `join.max-matches`, beyond which the error names the key. The rows are in the order
+        of the keys given.
         """
         own = keys.rename_columns(list(self._on))
         if self._way is KeyWay.KEY:
@@ -116,7 +125,10 @@ def present(rows: pa.Table, key: Sequence[str]) -> pa.Table:
 
 
 def pieces_of_keys(keys: pa.Table, budget: RowBudget) -> Iterator[pa.Table]:
-    """Cut so that what is found for a piece fits into memory, as far as the budget has seen it."""
+    """Cut so that what is found for a piece fits into memory, as far as the budget has seen it.
+
+    The caller tells the budget what each piece had before it asks for the next.
+    """
     start = 0
     while start < keys.num_rows:
         count = budget.rows

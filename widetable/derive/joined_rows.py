@@ -2,6 +2,9 @@
 
 In: rows of both sides as lookups give them. Out: joined rows, in the order of the left ones. Raises InvalidError for a
 join key with more rows than a join may have.
+
+    keys x y z        left x 1, x 2, z 3        right x 7, x 8, y 9
+    all matches       x 1 7, x 1 8, x 2 7, x 2 8
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from widetable.errors import InvalidError
 
 
 def one_match(plan: JoinedPlan, left: pa.Table, right: pa.Table) -> pa.Table:
-    """right: for each left row the row of its join key, all null where there is none."""
+    """right: for each left row the row of its join key, all null where there is none.
+    Left rows x 1 and y 2, right rows 7 and null: joined x 7, and for a left join y null.
+    """
     if not plan.is_left:
         has_match = right.column(plan.definition.right_on[0]).is_valid()
         left, right = left.filter(has_match), right.filter(has_match)
@@ -29,7 +34,11 @@ def all_matches(
     left: tuple[Numbers, pa.Table],
     right: tuple[Numbers, pa.Table],
 ) -> pa.Table:
-    """keys: distinct join keys. left, right: rows that have one of them, and ascending numbers that say which."""
+    """keys: distinct join keys. left, right: rows that have one of them, and ascending numbers that say which.
+
+    Each left row is repeated for the right rows of its key, which lie together as the numbers
+    ascend. How many rows that makes is checked before any is made.
+    """
     firsts = np.searchsorted(right[0], np.arange(keys.num_rows + 1))
     counts = np.diff(firsts)
     of_left = counts[left[0]]

@@ -47,7 +47,11 @@ PENDING: Final = "pending"
 
 @dataclass(frozen=True)
 class LookupJoin:
-    """A plan and the tables that it asks. Picklable. identity, index_identity: of those that it was made for."""
+    """A plan and the tables that it asks. Picklable. identity, index_identity: of those that it was made for.
+
+    index: opened, or made, with the plan; it may never have been fed. late: None where no row
+    waits.
+    """
 
     table: OpenTable
     plan: JoinPlan
@@ -57,14 +61,19 @@ class LookupJoin:
     late: LateTable | None = None
 
     def pin(self, batch: PinnedBatch) -> LookupPin:
-        """What the micro-batch joins, now and whenever it comes again."""
+        """What the micro-batch joins, now and whenever it comes again.
+        May be asked by all tasks at once: the first pin that is published counts. Raises
+        NotFoundError for one whose snapshots have gone.
+        """
         table = self.table
         longest_millis = table.schema.typed_options.get(retention.LOOKUP_PIN_RETENTION)
         others, choose = self._others(), self._newest_of_all
         return pin_batch(table._file_io, table._paths, batch, choose, longest_millis, others=others)
 
     def claim(self, batch: PinnedBatch, pin: LookupPin, token: str) -> bool:
-        """Whether nobody has done so with this token, of 32 hex digits, for the rows that wait in this batch."""
+        """Whether nobody has done so with this token, of 32 hex digits, for the rows that wait in this batch.
+        Claims lie among the holds of the pending table, and go with them.
+        """
         (pending,) = (other for other in self._others() if other.role == PENDING)
         (snapshot,) = (other for other in pin.others if other.role == PENDING)
         now_millis = SystemClock().now_nanos() // 1_000_000
@@ -91,7 +100,11 @@ class LookupJoin:
         return Moment(pin, (*moment.leases, held[1]))
 
     def newest(self, clock: Clock | None = None, *, renews: bool = False) -> Moment:
-        """What is the newest now. renews: until it is released."""
+        """What is the newest now. renews: until it is released.
+
+        Held by leases, which the caller releases. By an index it is not the dim's newest
+        snapshot, but the newest one that the index fits.
+        """
         table, index = self.table, self.plan.index
         if index is None or self.index is None:
             return newest_moment(

@@ -16,6 +16,11 @@ The key tells the rows of a batch apart and is no null: else InvalidError. Two r
 seen in one piece of a task, and elsewhere unless they are equal in all columns: then they count as one that came again.
 A row whose columns of the join have a null can never match: it is a miss at once. Raises what joins, reads and commits
 raise.
+
+    n = 2      batch 5: row x has no match, kept as (join, x, 5)    6: none either, it stays    7: given out
+
+    batch 6              has a match for x: deletes it ── killed, x was not given out ──
+    batch 6, a replay    x is there at P(6): given out; its deletion is left out, as one is in
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ from widetable.write.write_batch import ROW_KIND_COLUMN
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
-# So much is written at once.
+# So much is written at once: a commit to the pending table for each.
 _PIECE_ROWS: Final = 1 << 16
 _PIECE_BYTES: Final = 64 << 20
 
@@ -118,6 +123,9 @@ class LateJoin:
             self._write()
 
     def _write(self) -> None:
+        """Commit what is noted, deletions first. Fewer rows written than noted means that some
+        were there already: of this batch's own an earlier try, or a second row of the same key.
+        """
         notes, self._notes, self._rows, self._bytes = self._notes, [], 0, 0
         for kind in ("-D", "+I"):
             of_kind = [each for each in notes if each.column(ROW_KIND_COLUMN)[0].as_py() == kind]

@@ -55,6 +55,9 @@ def late_table(
 ) -> LateTable | None:
     """None where no row waits. beside: the storage of the dim. is_synced: whether a table that is made syncs its
     files.
+
+    Several processes may make it at once: one publishes its schema, and each sees to a first
+    snapshot, of one identity, so that one is committed.
     """
     batches = whole_number(retry_batches, "retry_batches", least=0)
     given = [n for n, v in (("pending", pending), ("pending_key", pending_key)) if v is not None]

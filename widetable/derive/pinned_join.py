@@ -10,6 +10,12 @@ A snapshot has the columns of its time. They are found by what a table keeps of 
 that was renamed is found, one that the snapshot does not have yet is null, one that it has no more is an error. Raises
 NotFoundError for that and for a snapshot that has expired, InvalidError for left rows that make no keys, and what
 lookups raise.
+
+    column of the dim    planned (schema 3)    snapshot of schema 2    snapshot of schema 5
+    id 4                 `city`                `town`: read as city    `city`
+    id 6, added in 3     `zip`                 not there: null         not there any more: NotFoundError
+
+Masks and numbers run over all left rows that are gathered, one batch of them behind the other.
 """
 
 from __future__ import annotations
@@ -44,12 +50,13 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 LeaveOut: TypeAlias = Callable[[pa.RecordBatch, _Mask], _Mask]
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 
-# One lookup of 100,000 keys takes much less than ten of 10,000.
+# Left rows that are looked up at once. One lookup of 100,000 keys takes much less than ten of 10,000.
 _MOST_ROWS: Final = 131_072
 _FIRST_ROWS: Final = 16_384
 # Nobody knows how many rows a key has, before the first ones come.
 _MOST_KEYS: Final = 16_384
 _FIRST_KEYS: Final = 256
+# Of left rows that are gathered, and what the rows that are found for them should take.
 _BYTES: Final = 64 << 20
 
 
@@ -70,14 +77,21 @@ class KeptJoin(NamedTuple):
 
 
 def keep_join(join: LookupJoin) -> KeptJoin:
-    """Nothing yet."""
+    """Nothing yet.
+    Many joins one after the other may have it, none at the same time; the caller closes it.
+    """
     rows = (_FIRST_KEYS, _MOST_KEYS) if join.plan.has_many else (_FIRST_ROWS, _MOST_ROWS)
     index = None if join.index is None else KeptLookups(join.index)
     return KeptJoin(KeptLookups(join.table), index, RowBudget(_BYTES, *rows))
 
 
 class PinnedJoin:
-    """A join with one moment, which the caller holds. kept: of others before it, with the same columns."""
+    """A join with one moment, which the caller holds. kept: of others before it, with the same columns.
+
+    Without it the files that it opens stay open until they are collected. Raises InvalidError
+    for a table that was dropped and made again. A pin without a snapshot (id 0) is that of an
+    empty table: nothing is found.
+    """
 
     def __init__(
         self,
@@ -99,11 +113,18 @@ class PinnedJoin:
     ) -> Iterator[pa.RecordBatch]:
         """The rows of the batches with the dim's columns, in batches of the sizes that came, or less; where a row may
         have many matches, of bounded size.
+
+        leave_out: is asked once for each left row, batch by batch, before any of its batch
+        comes out; it may only leave out those without a match. Batches without rows are passed
+        over.
         """
         for gathered in self._gathered(batches):
             yield from self._join(gathered, leave_out)
 
     def _gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+        """Left rows for one lookup: many small batches together, a large one in slices. The
+        budget may change with each lookup, so it is asked for each slice.
+        """
         gathered: list[pa.RecordBatch] = []
         rows = size_bytes = 0
         for batch in batches:
@@ -252,7 +273,13 @@ class PinnedJoin:
         ]
 
     def _in_partitions(self, keys: pa.Table, partitions: Sequence[bytes]) -> pa.Table:
-        """Of each key the row in the first of these that has one."""
+        """Of each key the row in the first of these that has one.
+        partitions: one at least, newest first.
+
+        Each partition is asked for the keys that were not found before it: with keys 1, 2, 3 of
+        which the newest has 2, the second one is asked for 1 and 3, and its rows take their
+        places.
+        """
         found = None
         for partition in partitions:
             left = np.arange(keys.num_rows) if found is None else np.flatnonzero(~self._hits(found))
@@ -288,6 +315,9 @@ class _AskedColumns:
     """Names in the snapshot. keys, columns: in the plan's order, None for a column that it does not have yet; no keys
     where an index is asked. mark: a
     key column that tells what was found, None where that does not matter. names: all that are looked up.
+
+    It does not matter for a left join by a whole key: a key that is not found has nulls either
+    way.
     """
 
     keys: list[str]
@@ -337,6 +367,12 @@ def _spread(
 ) -> Iterator[tuple[_Numbers, _Numbers]]:
     """Which left rows, one for each match, and where in the found rows these are. kept: a row without a match is there
     once, with the place -1.
+
+        left rows p, q, r    firsts 1, 0, 0    counts 2, 0, 1
+        left join            p p q r           places 1, 2, -1, 0
+        inner join           p p r             places 1, 2, 0
+
+    In pieces of about BATCH_BYTES; a left row with many matches may be in several.
     """
     counts = np.maximum(found.counts, kept)
     ends = np.cumsum(counts)

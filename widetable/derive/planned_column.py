@@ -3,6 +3,9 @@ pinned now. Columns, and fields within them, are the same by id, whatever they a
 
 In: values with the type that the column has in the snapshot's schema. Out: values of the planned type. Raises
 NotFoundError for a field that is not there any more, InvalidError for a value that the planned type does not hold.
+
+    planned ROW<x, y>, ids 2 and 3       found ROW<z>, id 2, older than the plan     z as x, y null
+                                         found ROW<z>, id 2, later                   NotFoundError: y was dropped
 """
 
 from __future__ import annotations

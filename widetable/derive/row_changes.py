@@ -8,6 +8,9 @@ range that is asked for again gives the same. s0 = None: all rows of s, from not
 asks holds them. Memory: the touched keys of a bucket, or of a rescaled partition, and the rows of a piece of them.
 
 Raises NotFoundError for snapshots that have expired, and what lookups and scans raise.
+
+    s0 = 3: k 1 a, k 2 b        4 writes k 2 c        5 deletes k 1        6 writes k 2 b and k 3 d
+    (3, 6]: touched 1, 2, 3     before a, b, null     after null, b, d     k 2 is equal: who asks leaves it out
 """
 
 from __future__ import annotations
@@ -40,7 +43,10 @@ class ChangedRows(NamedTuple):
 def changed_rows(
     table: OpenTable, after_id: int | None, until_id: int, columns: Sequence[str]
 ) -> Iterator[ChangedRows]:
-    """Piece by piece, each key once. columns: those of the primary key among them."""
+    """Piece by piece, each key once. columns: those of the primary key among them.
+
+    They have their names of today. after_id: None for nothing before; until_id: not before it.
+    """
     if after_id is None:
         yield from _from_nothing(table, until_id, columns)
         return

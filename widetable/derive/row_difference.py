@@ -25,7 +25,12 @@ from widetable.write.write_batch import ROW_KIND_COLUMN
 def row_difference(
     old: pa.Table, new: pa.Table, key: Sequence[str], *, with_before: bool = False
 ) -> pa.Table:
-    """with_before: ahead of each +U its old row as -U, for a changelog that holds what is written."""
+    """with_before: ahead of each +U its old row as -U, for a changelog that holds what is written.
+
+    With it the example above gives -D a 1, -U c 3, +I d 5, +U c 4: kind by kind, the -U and +U
+    of one key in their order, as a writer keeps records of one key in the order in which they
+    come.
+    """
     of_old, of_new = key_numbers([old, new], key)
     place = np.full(old.num_rows + new.num_rows, -1, np.int64)
     place[of_old] = np.arange(old.num_rows)

@@ -6,8 +6,14 @@
     key only in the earlier state           -D its row
 
 In: two chosen states, both with the columns of today. Out: batches, bucket by bucket; within a bucket first what the
-later state has, then what it has no more, each by key. A key that moved to another bucket is -D here and +I there, in
-any order. Memory: a batch of rows and what is looked up for it. Raises what scans and lookups raise.
+later state has, then what it has no more, each by key. A key that moved to another bucket (the
+table was rescaled) is looked up where it is in the other state, so it shows only if its row
+differs, in its later bucket. Memory: a batch of rows and what is looked up for it. Raises what
+scans and lookups raise.
+
+Each bucket is read once from either side: forwards for +I, -U and +U, backwards for -D, where
+keys that are still there are only looked up. So no side is held in memory, and a key is
+reported by one of the two passes.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def untouched_rows(
     table: OpenTable, rows: pa.Table, read_id: int, but_user: str, until_id: int | None = None
 ) -> pa.Table:
     """The rows whose keys nobody wrote after `read_id`, up to another snapshot, by default the newest. but_user: whose
-    commits do not count.
+    commits do not count. Reads manifests of the range, and keys of files that may hold one of
+    them; both snapshots and those between are to be kept.
     """
     committer, state = table._committer, table._state()
     until_id = until_id or committer.snapshots.latest_id() or read_id
@@ -64,6 +65,15 @@ def append_untouched(
 ) -> int | None:
     """Write what nobody touched, and commit it; again without what was touched meanwhile. How many rows that were;
     None: the commit was in already.
+
+        ours      rows of k 1, 2, 3 at s = 5         leaves out k 2, writes files         commit refused
+        others                                 6: k 2                                7: k 3
+
+    and again without k 2 and k 3, from new files.
+
+    What is left out is not lost: who made the rows asks for them again in the next round.
+    Raises ConflictError where somebody was faster each time. by: of one commit; properties are
+    committed even where no row is left.
     """
     for tries_left in reversed(range(_TRIES)):
         left = untouched_rows(table, rows, read_id, by.user)

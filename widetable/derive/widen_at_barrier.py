@@ -14,6 +14,14 @@ back, so it is left as it is. Its columns are right again if it is written once 
 
 Raises NotFoundError for a dim that is not there and barriers that have expired, InvalidError for one that does not fit
 or is under other barriers, ConflictError where others were faster, and what reading and writing raises.
+
+Two wideners of a fact, c_city by cust, and c_zip by c_city (so the second waits for the first);
+the other writer is at 60, the dims have all barriers:
+
+    come to        cust      0    20   20   40   60
+                   c_city    0    0    20   20   60
+    takes next     cust      60   40   40   60   -
+                   c_city    -    20   -    40   -
 """
 
 from __future__ import annotations
@@ -65,7 +73,9 @@ _TRIES: Final = 8
 
 
 def let_wideners_leave(fact: OpenTable) -> None:
-    """A table under barriers waits no more for those whose options it has not any more."""
+    """A table under barriers waits no more for those whose options it has not any more.
+    Raises ConflictError and NotFoundError where somebody else was faster.
+    """
     if fact.schema.typed_options.get(BARRIER_INTERVAL) is None:
         return
     options = widen_options(fact.schema.options)
@@ -92,7 +102,9 @@ class _BarrierRound(NamedTuple):
 
 
 def widen_to_barrier(fact: OpenTable, option: WidenOption) -> WidenRound | None:
-    """Bring the columns to the next barrier. None: there is none yet, or another widener is at it or was faster."""
+    """Bring the columns to the next barrier. None: there is none yet, or another widener is at it or was faster.
+    Nor is there one where it has only joined now: barriers from then on wait for it.
+    """
     dim = neighbour(fact, option.table, f"option {option.key!r}")
     widening = widening_of(fact, dim, option)
     check_one_interval(option, name_of(fact), fact.schema.typed_options, dim.schema)
@@ -119,6 +131,10 @@ def next_widened(
 ) -> int | None:
     """The barrier that a widener takes next, of a fact in this state. Pure. dim: the barriers that it has. A widener
     that gives the foreign key is waited for, others are not: they would wait for each other.
+
+    least: what it has completed is done, and its labels never go back, so a round that was
+    killed after its first pieces goes on at their barrier or a later one. The option's widener
+    is a member of the state.
     """
     own, interval = state.members[option.writer_of(fact)], state.interval
     wideners = widen_options(schema.options)
@@ -131,7 +147,11 @@ def next_widened(
 
 
 def _next_round(of: Widening) -> _BarrierRound | None:
-    """Joins the fact where that does not wait for it."""
+    """Joins the fact where that does not wait for it.
+
+    The fact's newest snapshot is read before its barriers: what the last round says is then no
+    newer than the state that it is used with, and a round in between takes the number.
+    """
     fact, dim, option, _ = of
     base = fact._committer.snapshots.latest()
     revision = active_revision(fact)
@@ -182,7 +202,14 @@ def _differing(of: _BarrierRound) -> Iterator[pa.Table]:
 def _committed(
     of: _BarrierRound, piece: pa.Table, by: Identity, properties: dict[str, str], is_last: bool
 ) -> int | None:
-    """How many rows; None: the commit was in already."""
+    """How many rows; None: the commit was in already.
+
+        widener    leaves out k 1, which 8 deleted              commit: 9 deletes, too: refused       again, without k 2
+        others                                     9: deletes k 2
+
+    Only the last piece completes the barrier: until then none is shown that has a part of the
+    round.
+    """
     (fact, _, option, _), span = of.numbered.widening, (of.after, of.barrier)
     step = BarrierStep(
         Act.WRITE_ALL if is_last else Act.WRITE,

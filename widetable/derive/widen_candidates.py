@@ -6,6 +6,14 @@
 
 Without a snapshot before, without an index, or where so many are asked for that one scan is cheaper: all facts of f.
 Candidates too many cost time only. Raises what lookups and scans raise.
+
+    1,000,000 facts    touched 200    changed dim rows 3, followed by the index to 40,000 facts    40,200 keys looked up
+                       touched 200    changed dim rows 3, no index                                 all scanned
+                       touched 130,000, more than an eighth                                        all scanned
+
+An index that is ahead of f will do: facts that it leads to besides are compared for nothing,
+and a fact that has left it since was written after f, so that it is not to be widened in this
+round anyway.
 """
 
 from __future__ import annotations
@@ -71,7 +79,9 @@ def _keys(
     of_fact: tuple[int, int],
     of_dim: tuple[int, int],
 ) -> pa.Table | None:
-    """Keys of candidates; None: scan all."""
+    """Keys of candidates; None: scan all.
+    of_fact, of_dim: (after, until). Memory: all keys that were touched.
+    """
     try:
         touched = _touched(fact, *of_fact)
         changed = _changed_keys(dim, option, *of_dim)
@@ -92,6 +102,9 @@ def _keys(
 
 
 def _touched(fact: OpenTable, after_id: int, until_id: int) -> pa.Table:
+    """By whomever: what a round of ours wrote before it was killed may be of a dim row that is
+    since what it was.
+    """
     committer, state = fact._committer, fact._state()
     return keys_in(fact, touched_files(state, committer.live_files, after_id, until_id))
 
@@ -130,6 +143,10 @@ def followed_by_index(
 ) -> pa.Table | None:
     """Keys of the facts that refer to these rows of the dim, by an index that has come to that snapshot, or further;
     None: there is none.
+
+    changed: one column, the dim's key; it is cast to the foreign key's type, as writes cast.
+    fact_id: rows that were written up to it are in the index. The index and its base are held
+    while it is asked.
     """
     fitting = [
         each for each in index_options(fact.schema.options) if each.columns == (option.column,)

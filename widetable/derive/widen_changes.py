@@ -6,6 +6,11 @@
 
 All facts where P is None, where records have expired, and where one scan is cheaper than lookups. Candidates too many
 cost time only. Raises what lookups and scans raise.
+
+    dim     1: id 7 = a @10    2: id 7 = b @20    3: id 7 = c @30
+    fact    1: k 1, cust 7 @10    2: k 2, cust 7 @20    3: k 1, cust 8 @30
+    P = 10, T = 20    touched k 2    the dim's row 7 has a record @20: followed k 2 by the index; k 1 leads to 8 by now,
+                      but its record came after T, so it is asked of, too: as of T it leads to 7
 """
 
 from __future__ import annotations
@@ -46,7 +51,11 @@ from widetable.read.barrier_view import BarrierView, BarrierViews
 
 
 class DoneBarrier(NamedTuple):
-    """The barrier that the columns are those of, and the newest snapshot of the fact that its round knew."""
+    """The barrier that the columns are those of, and the newest snapshot of the fact that its round knew.
+
+    The second tells what came late: another client's append, which gets the label of the first
+    barrier that is not complete, may have come while the round was under way.
+    """
 
     barrier: int
     snapshot_id: int
@@ -83,7 +92,11 @@ def asked_facts(
     done: DoneBarrier | None,
     columns: Sequence[str],
 ) -> Iterator[pa.Table]:
-    """Each once, piece by piece. columns: those of the key and the foreign key among them."""
+    """Each once, piece by piece. columns: those of the key and the foreign key among them.
+
+    Rows as of the fact's view, whatever came later. done: None for the first round, and where
+    nobody knows the one before: then all facts.
+    """
     table, wanted = fact.table, list(dict.fromkeys(columns))
     keys = None if done is None else _keys(fact, dim, option, done)
     if keys is None:
@@ -106,6 +119,10 @@ def not_deleted(table: OpenTable, rows: pa.Table, barrier: int) -> tuple[pa.Tabl
     """The rows that no record of a later barrier has deleted, and the snapshot up to which that is known; None where
     records delete no rows. A retraction need not delete: it may take something off a sum, or come too late. It did
     where the row is not there at the snapshot that it came with.
+
+    Each commit is looked at by itself: a row that one deletes and a later one writes anew is
+    deleted all the same, as what it had before is not the new row's. Given as
+    `read_snapshot_id`, the snapshot lets the commit ask about those that follow.
     """
     if not table.schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP):
         return rows, None
@@ -160,7 +177,9 @@ def _keys(
 
 
 def _followed(fact: ReadBarrier, option: WidenOption, changed: pa.Table, last_id: int) -> pa.Table:
-    """Keys of the facts that refer to these rows of the dim. last_id: of the records up to the barrier."""
+    """Keys of the facts that refer to these rows of the dim. last_id: of the records up to the barrier.
+    An index must have seen these; without such a one a scan as of the barrier looks for them.
+    """
     table = fact.table
     by_index = followed_by_index(table, option, changed, last_id)
     if by_index is not None:  # but of facts that later records have taken elsewhere

@@ -2,6 +2,10 @@
 
 In: the round and its rows. Out: a `WidenRound`, or None where a commit was in already: another widener was faster.
 Raises what reading and committing raises.
+
+    round 5 of three pieces: commits 5 * 2^20, + 1, + 2 of `widen/<fk>`, two of them "part", the last one "end"
+
+A piece is committed when the one after it has been read, so memory is that of two pieces.
 """
 
 from __future__ import annotations
@@ -45,7 +49,12 @@ CommitPiece = Callable[[pa.Table, Identity, dict[str, str], bool], int | None]
 def commit_pieces(
     of: NumberedRound, tables: Iterator[pa.Table], ends_with: Mapping[str, str], commit: CommitPiece
 ) -> WidenRound | None:
-    """ends_with: properties of the last commit."""
+    """ends_with: properties of the last commit.
+
+    With None, what this round had committed before stays. The count that the last commit notes
+    has its own rows as they were found, before keys that others wrote are left out: properties
+    are given with the commit.
+    """
     began_seconds = time.monotonic()
     rows = commits = 0
     for piece, is_last in pieces(of.widening.fact, tables):

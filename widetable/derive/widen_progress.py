@@ -12,6 +12,13 @@ Consumers keep what the next round needs, and say nothing (decision 0029).
 
 A round that another widener overtook finds its first number taken, so what is older never overwrites what is newer.
 Raises what reading snapshots raises, StorageError.
+
+    round 3    part.7.4.5.3.<of (5, 3)>      two of these, then the widener is killed
+    after it   number 3, the columns are those of (5, 3)         the next one is round 4, and compares (8, 4) with them
+    round 4    part.8.4.5.3.<..>, .., end.8.4.5.3.<of (8, 4)>    the columns are those of (8, 4)
+
+Round 4 finds what round 3 has written of (7, 4) as it finds other values: equal to what the dim
+has now, or not.
 """
 
 from __future__ import annotations
@@ -28,6 +35,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.operations.neighbour import name_of
 from widetable.operations.open_table import OpenTable
 
+# Commits of one round at most, so that rounds have numbers of their own: never change.
 PIECES: Final = 1 << 20
 _FIELDS: Final = 6
 _FINGERPRINT_DIGITS: Final = 32

@@ -35,6 +35,9 @@ def differing(
 ) -> Iterator[pa.Table]:
     """What is to be written, empty first: the last piece may have no rows. candidates: `asked_columns` and the foreign
     key. dim: gives the widened columns. number: of the round.
+
+    A foreign key that is null, or leads to no row of the dim, has nulls: they are compared and
+    written like values. All columns are nullable here, whatever the table says.
     """
     carried = carried_columns(schema, option)
     names = [*carried, *option.columns, option.sequence]
@@ -49,7 +52,11 @@ def differing(
 
 
 def pieces(fact: OpenTable, tables: Iterator[pa.Table]) -> Iterator[tuple[pa.Table, bool]]:
-    """Joined and cut to what one commit takes, one at least; with whether it is the last."""
+    """Joined and cut to what one commit takes, one at least; with whether it is the last.
+
+    A piece is kept back until the next one is there: only then it is known that it was not the
+    last.
+    """
     before = None
     for piece in _pieces(fact.schema.typed_options.get(opt.WIDEN_PIECE_ROWS), tables):
         if before is not None:
@@ -60,6 +67,7 @@ def pieces(fact: OpenTable, tables: Iterator[pa.Table]) -> Iterator[tuple[pa.Tab
 
 
 def _pieces(most: int, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Tables of 2 and 5 rows, at most 3 in a piece: pieces of 3, 3 and 1 rows."""
     waiting: list[pa.Table] = []
     count = 0
     for table in tables:
@@ -75,6 +83,8 @@ def _pieces(most: int, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 def _numbers(number: int, before: pa.ChunkedArray) -> pa.ChunkedArray:
     """That of the round; higher for rows with a higher one, which somebody wrote while they were not widened, or a
     widener that nobody remembers (decision 0005): theirs would win for good.
+
+    In round 5 rows that have null, 3 and 7 get 5, 5 and 8.
     """
     return pc.max_element_wise(pa.scalar(number, pa.int64()), pc.add(before, 1))
 

@@ -33,6 +33,11 @@ def widened_columns(
 ) -> tuple[list[pa.Field], dict[str, str]]:
     """(columns to add at the end, options to add). name: `db.name` of the fact. options: that may widen it; typed: all
     that it has.
+
+        fields id, cust    widen.cust = db.dim(city as c_city)
+        columns c_city STRING, _widen_cust BIGINT    option fields._widen_cust.sequence-group = c_city
+
+    An option that the caller gives stays as it is given.
     """
     added: list[pa.Field] = []
     groups: dict[str, str] = {}
@@ -57,7 +62,10 @@ def check_one_interval(
 
 
 def check_acyclic(name: str, widen: WidenOption, schema_of: SchemaOf) -> None:
-    """Follows the dims of dims."""
+    """Follows the dims of dims.
+    A circle would never come to rest: each round of one is news for the next. Raises
+    InvalidError that names the whole way.
+    """
     waiting: list[tuple[str, ...]] = [(widen.table,)]
     seen: set[str] = set()
     while waiting:

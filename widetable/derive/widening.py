@@ -18,6 +18,13 @@ is made up for by the next one, and nobody reads a change twice (docs/decisions/
 
 Raises NotFoundError for a dim that is not there, InvalidError for one that does not fit, ConflictError where others
 were faster again and again, and what reading and writing raises.
+
+Why a key that was written after f is left out: at f fact 1 is there, at f + 1 somebody deletes
+it. The widener's record of it, with a later sequence number, would make a row of it again, of
+nothing but the widened columns.
+
+A round that is killed between two pieces has written some rows of (f, d). The next one compares
+again from (f0, d0), and finds these equal unless the dim has changed again.
 """
 
 from __future__ import annotations
@@ -54,7 +61,11 @@ FACT, DIM = "widen.fact", "widen.dim"
 
 
 def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
-    """Bring the columns to the newest snapshots. None: they are there, or another widener is at it or was faster."""
+    """Bring the columns to the newest snapshots. None: they are there, or another widener is at it or was faster.
+
+    What the last round says is read as of the same snapshot f that this one compares, so the
+    number that it takes is free only as long as no other round has committed since.
+    """
     dim = neighbour(fact, option.table, f"option {option.key!r}")
     widening = widening_of(fact, dim, option)
     base, dim_id = fact._committer.snapshots.latest(), dim._committer.snapshots.latest_id()
@@ -80,6 +91,9 @@ def widen_round(fact: OpenTable, option: WidenOption) -> WidenRound | None:
 
 
 def _is_idle(fact: OpenTable, option: WidenOption, done: Pair, pair: Pair) -> bool:
+    """Whether nothing is news to the widener. Its own commits are none, or each round would be
+    the reason of another.
+    """
     committer = fact._committer
     return done.dim_id == pair.dim_id and not touched_files(
         fact._state(), committer.live_files, done.fact_id, pair.fact_id, user_of(option)

@@ -21,6 +21,9 @@ class ArrowRows(ABC):
     """Rows, or changes, that are read when they are asked for. Whatever takes Arrow's C stream takes them:
     `pyarrow.table`, polars, DuckDB by the variable's name; an error on the way is theirs then, with ours in its text.
     Iterating gives record batches.
+
+    Nothing is read before a method asks for rows, and each asks anew: keep what `to_arrow`
+    gives where rows are wanted twice.
     """
 
     __module__ = "widetable"
@@ -62,7 +65,10 @@ class ArrowRows(ABC):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self, **how: Any) -> Any:
-        """All rows as a pandas frame. how: of `pyarrow.Table.to_pandas`."""
+        """All rows as a pandas frame. how: of `pyarrow.Table.to_pandas`.
+
+        Raises UnsupportedError where pandas is not installed.
+        """
         _library("pandas")
         return self.to_arrow().to_pandas(**how)
 
@@ -73,6 +79,10 @@ class ArrowRows(ABC):
     def to_duckdb(self, connection: Any = None) -> Any:
         """A DuckDB relation that reads the rows whenever it is executed, in bounded memory. connection: by default
         DuckDB's own.
+
+        Filters and columns that DuckDB chooses are not passed on: give them to the scan. Raises
+        InvalidError for what is no connection, UnsupportedError without DuckDB and for rows
+        without columns.
         """
         duckdb = _library("duckdb") if connection is None else connection
         if not hasattr(duckdb, "from_arrow"):

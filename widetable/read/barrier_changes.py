@@ -10,6 +10,14 @@ so where they are behind (`commit/barrier_cut.py`), those of other clients as th
 position all later ones are, so it is found by bisection. Source: rule R13 of docs/consistency.md. Raises NotFoundError
 for a barrier that is not complete or not exact, whose changes are not out, which has no position, or which has expired;
 InvalidError where the producer was altered in between.
+
+    snapshot   1,2 join   3 wa@10   4 wb@10   5 wa@20   6 compaction, cut 10   7 wb@20   8 wb@30
+    frontier   0          0         10        10        10                     20        20
+    moved      0          0         0         0         10                     10        10
+    waiting    -          10        10        10        20                     20        20
+
+    lookup     position of 10: 6            changes up to 10: snapshots 2 to 6; up to 20: refused, as its files wait
+    none       changes up to 10: 3 and 4    after 10, up to 20: 5 and 7         (without the compaction: 5 and 6)
 """
 
 from __future__ import annotations
@@ -30,12 +38,19 @@ _SHOWN: Final = 3
 
 
 def is_past(state: BarrierState, barrier: int) -> bool:
-    """Whether a snapshot of that state is at the position of a barrier or behind it."""
+    """Whether a snapshot of that state is at the position of a barrier or behind it.
+    It stays so: the frontier does not go back, and files that come later have labels above it.
+    """
     return state.frontier >= barrier and (state.waiting is None or state.waiting > barrier)
 
 
 class BarrierChanges:
-    """Of one table, by the snapshots that `views` knows."""
+    """Of one table, by the snapshots that `views` knows.
+
+    A look at one moment: what is committed or expires later is not seen
+    (`operations/barrier_scan.behind_expiry` looks again). A call bisects over the snapshots;
+    `commits` and `available` look at each of a range.
+    """
 
     def __init__(self, state: TableState, views: BarrierViews) -> None:
         self._state = state
@@ -53,7 +68,11 @@ class BarrierChanges:
         return self._views.ids[-1] if self._views.ids else 0
 
     def snapshot_ids(self, start: int, end: int) -> list[int]:
-        """Whose changes are those after the barrier `start` (0: all) up to `end`, in their order."""
+        """Whose changes are those after the barrier `start` (0: all) up to `end`, in their order.
+
+        Both are complete and exact barriers. Snapshots without changes may be among them, such
+        as those in which a writer joins.
+        """
         self._views.check(end)
         if start:
             self._views.check(start)
@@ -71,6 +90,8 @@ class BarrierChanges:
         """
         ids, state = self._views.ids, self._views.state
         self._check_kept(start)
+        # No record before the first of these has a label above start; no record of `end` comes after the first
+        # snapshot that is complete up to it. In between come labels of all kinds, in any order.
         first, last = bisect_right(ids, start, key=lambda id: state(id).highest), len(ids)
         if end is not None:
             last = bisect_left(ids, end, key=lambda id: state(id).frontier) + 1
@@ -88,7 +109,11 @@ class BarrierChanges:
             self._check_kept(start)
 
     def position(self, barrier: int) -> int:
-        """The first kept snapshot whose rows above level 0 are those as of the barrier."""
+        """The first kept snapshot whose rows above level 0 are those as of the barrier.
+
+        Raises NotFoundError where none is past it yet, and where the first one that is has gone
+        on beyond it.
+        """
         ids = self._views.ids
         at = bisect_left(ids, True, key=lambda id: self._has_moved(id, barrier))
         if at == len(ids):
@@ -109,7 +134,14 @@ class BarrierChanges:
         return ids[at]
 
     def available(self, after: int) -> Iterator[tuple[int, int]]:
-        """Spans (first, last) of barriers after one that changes can stop at, ascending, as they came."""
+        """Spans (first, last) of barriers after one that changes can stop at, ascending, as they came.
+
+        Whether one of them is exact is not asked here. With changes of appends all up to the
+        frontier will do: (10, 20) in the example above. With those of compactions a snapshot
+        gives the barriers from what has moved up to before what waits: snapshot 6 gives (10,
+        10). Two spans leave out the barriers between them, over which a compaction went at
+        once.
+        """
         interval = self._views.interval
         if self._producer != BY_COMPACTION:
             # What comes after one that is before the oldest kept records may have expired.
@@ -140,7 +172,12 @@ class BarrierChanges:
         return Available(spans, self._views.exact.between(after, self._views.newest().frontier))
 
     def first_needed(self, barrier: int) -> int:
-        """The first snapshot that must be kept for changes after a barrier to be there, as far as it still is."""
+        """The first snapshot that must be kept for changes after a barrier to be there, as far as it still is.
+
+        6 for barrier 10 in the example above with `lookup`, whose changes after 10 begin behind
+        that position; with changes of appends 4, the last snapshot that has no record of a
+        later barrier.
+        """
         ids = self._views.ids
         if self._producer == BY_COMPACTION:
             at = bisect_left(ids, True, key=lambda id: self._has_moved(id, barrier))
@@ -161,6 +198,7 @@ class BarrierChanges:
             raise self._expired(start)
 
     def _before_all(self, start: int) -> int:
+        """The snapshot behind which all changes come: the first one if it has no records, else 0."""
         if not self.has_all:
             raise self._expired(start)
         ids = self._views.ids

@@ -18,6 +18,15 @@ snapshot that is complete up to the barrier nothing of it comes. Source: rules R
 Raises NotFoundError for a barrier that is not complete, which says who is missing, for one that is not exact
 (`exact_barriers`), and for one that has expired;
 InvalidError for a table without barriers and a number that is none; what reading lists raises.
+
+Compactions between base and end move rows of the base and of extras into other files. These are
+not read: an extra is the file that the append added, which the snapshot of the append still
+names. So a view needs all snapshots from `first_id` on; it does not hold them itself.
+
+Cost: a bisection loads log2(n) snapshots; extras one list of manifests for each append of
+theirs, so a view is as dear as the barrier's writers are apart. That is what the cut is for:
+with one writer an hour behind, the newest snapshot without later records is an hour old, and a
+compaction that was cut at the barrier is not.
 """
 
 from __future__ import annotations
@@ -68,7 +77,11 @@ class BarrierView:
         return self.base.id if self.base is not None and is_whole else None
 
     def files(self, of_base: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-        """What is read: of some live files of the base those that are, and all extras."""
+        """What is read: of some live files of the base those that are, and all extras.
+
+        of_base: those that a plan has left of it. Extras are not pruned by its partitions and
+        buckets yet, so the plan asks for each bucket again.
+        """
         return [*(e for e in of_base if e.identity not in self.hidden), *self.extras]
 
 
@@ -84,10 +97,15 @@ class BarrierViews:
         path: str,
         visible: Callable[[int], int] = lambda newest: newest,
     ) -> None:
-        """ids: of the snapshots that are kept. visible: the last revision that counts, of that of the newest one."""
+        """ids: of the snapshots that are kept. visible: the last revision that counts, of that of the newest one.
+
+        Reads snapshots at once: `self.ids` are those of one revision, each of which says, or
+        follows from one that says, how far the writers are. Raises NotFoundError for those that
+        expire meanwhile.
+        """
         self.interval = interval_of(schema, path)
         self._level0 = level0
-        # Bisections of one moment look at the same snapshots.
+        # Bisections of one moment look at the same snapshots: each halves the same range.
         self._load_any = lru_cache(maxsize=256)(level0.load)
         self._live_files = live_files
         self._path = path
@@ -99,7 +117,14 @@ class BarrierViews:
         return self.state(self.ids[-1]) if self.ids else BarrierState.new(self.interval)
 
     def view(self, barrier: int) -> BarrierView:
-        """Where the rows as of a barrier are."""
+        """Where the rows as of a barrier are.
+
+        by snapshot                      by cut                    taken
+        no extras                        not looked for            by snapshot: other clients can read it
+        some extras                      fewer extras              by cut
+        some extras                      as many, more, none       by snapshot
+        base has expired                 there is one              by cut
+        """
         self.check(barrier)
         try:
             found = self.by_snapshot(barrier)
@@ -118,12 +143,20 @@ class BarrierViews:
         return self._upon_base(barrier, self._end(barrier))
 
     def ahead(self, barrier: int, files: Sequence[ManifestEntry]) -> BarrierView:
-        """Where the rows as of a barrier are that the newest snapshot with these files is complete up to."""
+        """Where the rows as of a barrier are that the newest snapshot with these files is complete up to.
+
+        Not checked: the caller knows that. Of snapshots themselves such a barrier is not
+        complete yet: files are those that writers have staged, or none, where the rows are
+        wanted of all writers but one (a widener).
+        """
         return self._upon_base(barrier, self.ids[-1], files)
 
     def by_cut(self, barrier: int) -> BarrierView | None:
         """By the newest kept snapshot without one above level 0; None where there is none, or it is not known to which
         barrier a file at level 0 belongs.
+
+        A file whose commit has expired has a label that is only an upper bound. Up to the
+        barrier that is enough: it is read. Above it, it may belong to the barrier or not.
         """
         found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).moved)
         if not found:
@@ -157,7 +190,9 @@ class BarrierViews:
         return BarrierView(barrier, base, self._load(end), (*extras, *files), first_id)
 
     def _end(self, barrier: int) -> int:
-        """The first snapshot that is complete up to a barrier."""
+        """The first snapshot that is complete up to a barrier.
+        Raises IndexError for one that none is complete to: whoever asks has checked.
+        """
         return self.ids[bisect_left(self.ids, barrier, key=lambda id: self.state(id).frontier)]
 
     def _extras_between(self, first: int, last: int, barrier: int) -> tuple[ManifestEntry, ...]:
@@ -165,6 +200,9 @@ class BarrierViews:
         return tuple(entry for id in ids for entry in self._extras(id, barrier))
 
     def _base(self, barrier: int) -> Snapshot | None:
+        """The newest kept snapshot without a record of a later barrier; None where the table
+        begins with one.
+        """
         found = bisect_right(self.ids, barrier, key=lambda id: self.state(id).highest)
         if found:
             return self._load(self.ids[found - 1])
@@ -178,7 +216,11 @@ class BarrierViews:
         )
 
     def _unknown(self, ids: range) -> int:
-        """How many of the first snapshots are other clients', behind ones of ours that have expired."""
+        """How many of the first snapshots are other clients', behind ones of ours that have expired.
+
+        They say nothing of barriers, and what they follow on is gone. The newest one is never
+        counted: it is asked, and raises NotFoundError where nobody knows anything.
+        """
         for at, id in enumerate(ids[:-1]):
             with contextlib.suppress(NotFoundError):
                 self.state(id)
@@ -186,7 +228,13 @@ class BarrierViews:
         return max(len(ids) - 1, 0)
 
     def _of_revision(self, ids: range, visible: Callable[[int], int]) -> range:
-        """The snapshots of the last revision that counts."""
+        """The snapshots of the last revision that counts.
+
+            revision    0 0 0 4 4 4 7 7       7 counts: the last two       7 is noted and not active: those of 4
+
+        A revision begins with the snapshot that takes the table back, and takes frontiers back
+        with it, so what bisections compare ascends within these alone.
+        """
         newest = self.state(ids[-1]).revision if ids else 0
         if not newest:
             return ids
@@ -200,6 +248,9 @@ class BarrierViews:
         return -(-highest // self.interval) * self.interval
 
     def _extras(self, id: int, barrier: int) -> Sequence[ManifestEntry]:
+        """What one snapshot adds of the barrier or earlier ones; nothing for compactions, which
+        have no label.
+        """
         label = self.label(id)
         if label is None or label > barrier:
             return ()
@@ -253,6 +304,9 @@ class BarrierViews:
         )
 
     def _check_revision(self, barrier: int) -> None:
+        """A revision keeps the rows as of the barrier that it went back to; those before are of
+        the time before it.
+        """
         first = self.state(self.ids[0])
         if first.revision and barrier < first.frontier:
             raise NotFoundError(

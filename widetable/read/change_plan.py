@@ -13,6 +13,13 @@ The changelog of `lookup` and `full-compaction` comes with the compaction that m
 at a lower level are yet to be emitted. An OVERWRITE emits no changes, as in Paimon. Source: Paimon
 `DataTableStreamScan`, `ChangelogFollowUpScanner`, `DeltaFollowUpScanner`; semantics.md section 9. Raises
 UnsupportedError for files that this version cannot place, NotFoundError for an expired snapshot, DamagedError.
+
+A stream begins with the rows and goes on with the changes, and must miss and double none
+between the two:
+
+    snapshot 5, producer lookup      level 5: a=1      level 0: a=2, not compacted yet
+    rows that are given              a=1
+    changes of snapshot 6            -U a=1, +U a=2      its compaction; after the rows a=2 they would be wrong
 """
 
 from __future__ import annotations
@@ -36,6 +43,8 @@ from widetable.schema import TableSchema
 @dataclass(frozen=True)
 class ChangeSplit:
     """Files of one bucket whose keys overlap.
+    No other split of the snapshot has one of their keys, so splits may be read apart, and a
+    stream may end a batch between two of them.
 
     files: rows of one key come file by file, in this order. by_sequence: instead by `sequence.field` and sequence
     number: the records of a commit, whose files only say when a writer's memory was full and how many tasks it had.
@@ -50,7 +59,10 @@ class ChangeSplit:
 def plan_changes(
     live_files: LiveFiles, snapshot: Snapshot, schema: TableSchema, producer: str
 ) -> tuple[ChangeSplit, ...]:
-    """The changes of one snapshot. schema: the one that rows are read with."""
+    """The changes of one snapshot. schema: the one that rows are read with.
+    producer: of the snapshot's own schema, or `none` where the records of appends are asked
+    for.
+    """
     entries = _entries(live_files, snapshot, producer)
     splits = []
     for bucket, files in _in_order(entries, schema):
@@ -64,7 +76,12 @@ def plan_changes(
 def plan_rows(
     live_files: LiveFiles, snapshot: Snapshot, schema: TableSchema, producer: str
 ) -> tuple[Split, ...]:
-    """The rows at `snapshot` that the changes after it follow on. schema: the one that rows are read with."""
+    """The rows at `snapshot` that the changes after it follow on. schema: the one that rows are read with.
+    producer: of the changes that come next.
+
+    One split for each section of a bucket, not for each bucket as in scans: a first read of a
+    large table is cut finer.
+    """
     return tuple(
         Split(snapshot.id, bucket, section.files, needs_merge(section.files))
         for bucket, files in _in_order(live_files.live_entries(snapshot), schema)
@@ -105,7 +122,10 @@ def _entries(live_files: LiveFiles, snapshot: Snapshot, producer: str) -> Sequen
 def _overlapping(
     files: Sequence[DataFileMeta], schema: TableSchema
 ) -> list[tuple[DataFileMeta, ...]]:
-    """The files as groups that are disjoint in keys, by key; within a group they keep their order."""
+    """The files as groups that are disjoint in keys, by key; within a group they keep their order.
+
+    f1 has the keys 1 to 4, f2 6 to 9, f3 3 to 5: the groups are (f1, f3) and (f2).
+    """
     if len(files) == 1:
         return [tuple(files)]
     types = key_types(schema)

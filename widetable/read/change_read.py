@@ -65,6 +65,12 @@ class ChangeRead:
                 yield _shaped(batch, batch.column(VALUE_KIND), schema)
 
     def _in_order(self, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
+        """Row batches, all files of the split interleaved by key.
+
+        One file is in order already. Of several, those of a commit are ordered by
+        `sequence.field`, which is read for that and goes again in `_shaped`; all share one
+        budget of memory.
+        """
         files, schema = self.split.files, self.table.schema
         is_cut = len(files) > 1
         columns = self.columns

@@ -6,6 +6,10 @@ splits. Which changes a snapshot emits follows from the changelog producer of th
 change of that option changes nothing of what is past.
 Raises NotFoundError when a snapshot has expired or the table is gone, InvalidError when the table was dropped and made
 again, UnsupportedError when a column is not any more what it was at the start, and what reading lists raises.
+
+    option at the snapshot      mode auto         delta             changelog
+    none                        its appends       its appends       InvalidError
+    input, lookup, ..           its changelog     its appends       its changelog
 """
 
 from __future__ import annotations
@@ -35,13 +39,17 @@ from widetable.write.table_state import TableState
 
 StreamRead: TypeAlias = ChangeRead | InsertRead
 
+# Plans of snapshots that are kept: a batch is planned, counted and read, at different times.
 _KEPT_STEPS: Final = 256
 # Which changes: those of the producer, else of the appends; the records of the appends; those of the producer.
 MODES: Final = ("auto", "delta", "changelog")
 
 
 class ChangeSource:
-    """Not thread-safe: one reader owns it."""
+    """Not thread-safe: one reader owns it.
+    columns: that are read; arrow_schema: of the batches, `_row_kind` last; identity: of the
+    table, which offsets carry. It holds no files open, and no snapshot from expiry.
+    """
 
     def __init__(
         self,
@@ -90,7 +98,11 @@ class ChangeSource:
         return replace(behind, watermark=snapshot.watermark, barrier=_barrier(snapshot))
 
     def first_at(self, time_millis: int) -> int | None:
-        """The first snapshot that is kept and was committed at that time or later; None when all are older."""
+        """The first snapshot that is kept and was committed at that time or later; None when all are older.
+
+        The one behind the newest that is older: times of snapshots ascend (decision 0017).
+        Where none is older, the oldest that is left.
+        """
         first, last = self.kept()
         if first is None or last is None:
             return None
@@ -128,6 +140,12 @@ class ChangeSource:
             yield from read.to_batches(use_threads=True)
 
     def _look_up(self, snapshot_id: int, is_full: bool) -> Step:
+        """Plans one snapshot, and says why it is not there if it is not.
+
+        Whether it is still the same table is asked last, after an error too. Asked first, a
+        table that is dropped and made again in between would be planned as if it were the one
+        that the reader began with.
+        """
         try:
             snapshot = self._snapshots.load(snapshot_id)
             self._check_columns(self.table.schema_of(snapshot.schema_id))
@@ -163,7 +181,13 @@ class ChangeSource:
         return self.table.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
 
     def _check_columns(self, newer: TableSchema) -> None:
-        """Raises UnsupportedError when the table's columns have changed so that this reader must start anew."""
+        """Raises UnsupportedError when the table's columns have changed so that this reader must start anew.
+
+        newer: any schema of a snapshot. An older one is never refused: its files are read as
+        the columns are now. Of a later one the files cannot be read with a type that the column
+        has no more, and no null may be given for a NOT NULL column that was dropped. Columns
+        that were added are not this reader's.
+        """
         if newer.id in self._checked_schemas:
             return
         for name in self.columns:
@@ -184,5 +208,6 @@ class ChangeSource:
 
 
 def _barrier(snapshot: Snapshot) -> int | None:
+    """Whatever a snapshot says; None for what is no number: the property may be another client's."""
     text = snapshot.properties.get(BARRIER)
     return int(text) if text is not None and text.lstrip("-").isdigit() else None

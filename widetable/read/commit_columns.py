@@ -6,6 +6,10 @@
 
 In: batches with `_row_kind` last, of one snapshot each. Out: the same with these columns last. Source of `standard`:
 Spark's change data columns. Raises InvalidError where the table has a column of such a name.
+
+    k  _row_kind        k  _change_type      _commit_version  _commit_timestamp
+    1  -U          ->   1  update_preimage   7                1970-01-01 00:00:01
+    1  +U               1  update_postimage  7                1970-01-01 00:00:01      snapshot 7, committed at 1000 ms
 """
 
 from __future__ import annotations

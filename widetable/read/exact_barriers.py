@@ -4,6 +4,14 @@ A derived job that is behind does not take every barrier of its sources. Where i
 complete up to 50 when the others are, and has that job's rows as of 40: 50 is not exact. Roots are exact at every
 complete barrier; who joins counts from where it joins. Source: rule R11 of docs/consistency.md. Raises NotFoundError,
 and what reading snapshots raises.
+
+    snapshot                1     2     3
+    root r has completed    40    60    60          the table is complete up to 40, then 60
+    job j has completed     40    40    60
+    newest exact one up to  60: 60    50: 40    40: 40    30: none that is kept
+
+That nobody has written for a barrier does not make it inexact: a job that completes it without
+rows came to it.
 """
 
 from __future__ import annotations
@@ -37,7 +45,11 @@ class ExactBarriers:
         return not self._ids or not _derived(self._state(self._ids[-1]))
 
     def at_most(self, barrier: int) -> int:
-        """The newest exact one that is not after a complete barrier; 0 without one that is kept."""
+        """The newest exact one that is not after a complete barrier; 0 without one that is kept.
+
+        Each job names the newest barrier that it came to; the lowest of these is tried next, as
+        the other jobs may have passed over that one. It goes down in each step, so it ends.
+        """
         while barrier > 0:
             end = self._end(barrier)
             jobs = _derived(self._state(end))
@@ -81,6 +93,10 @@ class ExactBarriers:
     def _came_to(self, job: str, end: int, barrier: int) -> int:
         """The newest barrier up to the given one that the job had completed; 0 for none that is known. It is a member
         as of the snapshot `end`, and was before as long as it is one there.
+
+        Goes back snapshot by snapshot from where the table was complete: a job that is not far
+        ahead of the others is found in a few steps. One that left and joined again counts from
+        there.
         """
         for id in range(end, self._ids[0] - 1, -1):
             member = self._state(id).members.get(job)

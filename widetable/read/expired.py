@@ -4,6 +4,10 @@
     a file is missing, and the snapshot as well               NotFoundError: both have expired
 
 In: the errors of reading. Raises nothing else by itself but StorageError, and DamagedError for metadata.
+
+Only asked when something is missing, so that reads cost nothing more. Expiry takes snapshot
+files first and then their data files (decision 0009), so where it took the file, the snapshot
+that is looked for behind it is gone as well.
 """
 
 from __future__ import annotations
@@ -37,7 +41,11 @@ def expired(file_io: FileIO, paths: TablePaths, snapshot_id: int) -> NotFoundErr
 
 @contextlib.contextmanager
 def files_of(table: TableState, snapshot_id: int) -> Iterator[None]:
-    """For the time in which live files of a snapshot are read, which a tag keeps as well."""
+    """For the time in which live files of a snapshot are read, which a tag keeps as well.
+
+    A NotFoundError goes on as it is where the snapshot is gone, or does not name the file; else
+    it is a DamagedError.
+    """
     try:
         yield
     except NotFoundError as cause:

@@ -5,6 +5,16 @@ Literals and options are its columns; the schema's metadata holds the tokens of 
 prefix order (call, field_ref, literal, options, end), where a literal's or options' value is the
 index of its column. The pairs repeat keys, so they are read through Arrow's C data interface.
 What is not understood becomes `Opaque`: it prunes nothing, and the rows are right all the same.
+
+    (field("a") == 5) & field("b").isin([1, 2])
+
+    call and_kleene
+        call equal      field_ref a   literal 0               end equal       column 0: 5
+        call is_in      field_ref b   options 1               end is_in       column 1: {value_set: [1, 2], ..}
+    end and_kleene
+
+The form is not a promise of Arrow's; a test holds it against each pyarrow in use (decision
+0026).
 """
 
 from __future__ import annotations
@@ -28,6 +38,8 @@ from widetable.types import DataField, arrow_type
 def parse_expression(expression: pc.Expression, schema: TableSchema) -> tuple[Node, frozenset[str]]:
     """A tree that is true wherever the expression is, and the columns that the expression reads.
 
+    Where the form is not understood at all, these are all columns: a scan then reads each of
+    them.
     Raises InvalidError for columns that `schema` lacks.
     """
     try:
@@ -131,7 +143,13 @@ class _CSchema(ctypes.Structure):
 
 
 def _metadata_pairs(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Key-value metadata with its repeated keys, which `schema.metadata` would fold."""
+    """Key-value metadata with its repeated keys, which `schema.metadata` would fold.
+
+        int32 pairs | int32 length, bytes of a key | int32 length, bytes of its value | ..
+
+    In the machine's byte order, without a terminator. The memory is the capsule's, so all of it
+    is copied before the capsule goes at the end of this function.
+    """
     capsule = schema.__arrow_c_schema__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype = ctypes.c_void_p
@@ -170,6 +188,11 @@ def _bound_columns(expression: pc.Expression, schema: TableSchema) -> tuple[str,
 
 
 def _node(token: _Token, schema: TableSchema) -> Node:
+    """The part of the tree that a token stands for; Opaque for one that no rule takes, the rest
+    stays.
+
+    So of `(a == 5) & (b + 1 == 7)` the first half prunes.
+    """
     rule = _RULES.get(token.name) if token.kind == "call" else None
     try:
         if rule is not None:
@@ -212,12 +235,14 @@ def _compare(op: str) -> Callable[[_Token, TableSchema], Node]:
 
 
 def _comparison(op: str, left: _Token, right: _Token, schema: TableSchema) -> Node:
+    """A column and a literal; else it is not understood. Compared with null it is null, as in SQL."""
     column = _column(left, schema)
     if right.value is None:
         raise _NotUnderstood(right.kind)
     if not right.value.is_valid:
         return Truth(None)
-    # A literal that the column's type cannot hold exactly is left to Arrow.
+    # A literal that does not cast to the column's type is left to Arrow. Some casts round, and say nothing: of
+    # a float to FLOAT and DECIMAL, of a timestamp to DATE.
     value = scalar_comparable(column.type, right.value.cast(arrow_type(column.type)))
     if column.type.root in FLOATS and value == NAN:
         raise _NotUnderstood("NaN, which Arrow takes for different from itself")
@@ -231,6 +256,7 @@ def _may_be_false(node: Compare | In) -> Node:
 
 
 def _is_in(token: _Token, schema: TableSchema) -> Node:
+    """Unlike SQL's IN, Arrow's finds a null in a list that has one."""
     column = _column(token.arguments[0], schema)
     values = token.options["value_set"].values.cast(arrow_type(column.type))
     known = In(
@@ -248,6 +274,9 @@ def _is_null(token: _Token, schema: TableSchema) -> Node:
 
 
 def _starts_with(token: _Token, schema: TableSchema) -> Node:
+    """A Like that prunes by its prefix; it has no pattern, as the expression itself decides
+    about rows.
+    """
     column = _column(token.arguments[0], schema)
     if column.type.root not in ("CHAR", "VARCHAR") or token.options["ignore_case"].as_py():
         raise _NotUnderstood("starts_with")

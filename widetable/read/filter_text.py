@@ -7,6 +7,9 @@
 Spelled as in Spark: names in backticks where needed, text in single or double quotes, a quote in
 text doubled or after a backslash. One side of a comparison is a column, the other a literal.
 Raises InvalidError naming the column, or the filter when it is no condition of this kind.
+
+sqlglot only parses. Its nodes are turned into ours one by one, and a kind of node that is not
+in the tables at the end is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from widetable.read.predicate import And, Compare, In, IsNull, Like, Node, Not, 
 from widetable.schema import TableSchema
 from widetable.types import DataField
 
-# What walks a condition goes as deep as its stack; a chain of AND or OR is no nesting.
+# What walks a condition goes as deep as its stack; a chain of AND or OR is no nesting: it is one node of many parts.
 _MOST_NESTED: Final = 50
 
 
@@ -83,6 +86,9 @@ class _Reader:
         raise _invalid(self._text, f"{e.sql(dialect='spark')!r}")
 
     def _column(self, e: Any) -> DataField:
+        """By its name as it is written, case and all; `a.b` is a column of that name, not a
+        field in `a`.
+        """
         if not isinstance(e, exp.Column):
             self._refuse(e)
         name = ".".join(part.name for part in e.parts)
@@ -116,6 +122,7 @@ class _Reader:
         return value.copy_negate() if isinstance(value, Decimal) else -value
 
     def plain(self, e: exp.Literal) -> Any:
+        """5 is an int, 5.0 a Decimal, 5e0 a float; 'text' stays text whatever the column is."""
         if e.is_string:
             return e.this
         text = str(e.this)
@@ -124,6 +131,7 @@ class _Reader:
         )
 
     def cast(self, e: exp.Cast) -> Any:
+        """DATE '..', TIME '..' and TIMESTAMP '..', which sqlglot reads as casts of texts."""
         text = self._value(e.this)
         kind = str(e.to.this.value).upper()
         if not isinstance(text, str):
@@ -179,6 +187,9 @@ class _Reader:
         return Or((found, Truth(None))) if len(known) < len(values) else found
 
     def test(self, e: exp.Is) -> Node:
+        """IS NULL, and IS TRUE or FALSE of a comparison, which are never null. IS NOT is a NOT
+        around them.
+        """
         wanted = _bare(e.expression)
         if isinstance(wanted, exp.Null):
             return IsNull(self._column(_bare(e.this)))
@@ -221,7 +232,15 @@ def _bare(e: Any) -> Any:
 
 
 def _like_pattern(text: str, escape: str) -> tuple[str, bytes]:
-    """(pattern with backslash as its escape, the UTF-8 before the first wildcard)."""
+    r"""(pattern with backslash as its escape, the UTF-8 before the first wildcard).
+
+        ab%c_                   ab%c_       prefix ab
+        50!%% ESCAPE '!'        50\%%       prefix 50%
+        a\_b                    a\_b        prefix a_b, all of it
+        x\y ESCAPE '!'          x\\y        prefix x\y
+
+    An escape at the very end stands for itself.
+    """
     pattern, prefix, open_prefix, index = "", "", True, 0
     while index < len(text):
         char = text[index]

@@ -1,6 +1,9 @@
 """From what a caller gives as a filter, text or a pyarrow expression, to a `Predicate`.
 
 Raises InvalidError naming the column or the filter.
+
+    text                 its tree, and the expression that is made of it
+    an expression        itself, and a tree of what could be read of it, which is to be no narrower
 """
 
 from __future__ import annotations

@@ -9,6 +9,18 @@ but where SQL's comparisons differ from the order of files:
                                                numbers and equal to itself, as in Spark
 
 No I/O. Raises InvalidError naming the column when a literal is not of the column's type.
+
+    BIGINT          5, 5.0                        5
+                    5.5                           Fraction(11, 2)
+    DECIMAL(10, 2)  1.5                           150
+                    1.005                         Fraction(201, 2)
+    TIMESTAMP(3)    '2020-01-01'                  1577836800000
+                    '2020-01-01 10:00:00.0005'    Fraction(3155745600001, 2)
+    DATE            '2020-01-01'                  18262
+    STRING          'é'                           its UTF-8, two bytes
+
+A Fraction equals no value of its column, and lies between two of them in every comparison, so
+no literal of a grid type is rounded.
 """
 
 from __future__ import annotations
@@ -142,11 +154,15 @@ def _integer(t: DataType, value: Any) -> Comparable:
 
 
 def _decimal(t: DataType, value: Any) -> Comparable:
+    """A float is taken for the shortest decimal that it prints as: 0.1 is a tenth, not the
+    double next to it.
+    """
     exact = Decimal(repr(value)) if isinstance(value, float) else value
     return _on_grid(_number(exact) * 10 ** (t.scale or 0))
 
 
 def _floating(t: DataType, value: Any) -> Comparable:
+    """The double nearest to the number. Raises OverflowError for one beyond all doubles."""
     if isinstance(value, float) and not math.isfinite(value):
         return float_comparable(value)
     return float_comparable(float(_number(value)))
@@ -185,6 +201,9 @@ def _time(t: DataType, value: Any) -> Comparable:
 
 
 def _timestamp(t: DataType, value: Any) -> Comparable:
+    """In the type's unit. A TIMESTAMP has no zone, so a literal with one has no place among its
+    values.
+    """
     nanos, zoned = _epoch_nanos(value)
     if zoned and t.root == "TIMESTAMP":
         raise _refuse(value)
@@ -192,7 +211,11 @@ def _timestamp(t: DataType, value: Any) -> Comparable:
 
 
 def _epoch_nanos(value: Any) -> tuple[int, bool]:
-    """(nanoseconds since 1970 UTC, whether a zone was given)."""
+    """(nanoseconds since 1970 UTC, whether a zone was given).
+
+    A date alone is its midnight. Digits behind the second are added by themselves: a datetime
+    of Python has six of them, a text may have nine.
+    """
     nanos = 0
     if isinstance(value, str):
         match = _TIMESTAMP.match(value.strip())

@@ -4,6 +4,16 @@ In: the files of a bucket (those that the filter leaves), the columns asked for,
 record batches of those columns in key order. Key ranges on row groups leave out what the filter
 rejects by key; all other conditions are applied to rows: before nothing is merged, or after the
 merge. Memory: a few batches per overlapping run.
+
+    section of the bucket                         how it is read
+    the split needs no merge                      its files one after the other, kinds not looked at
+    one run by itself                             the same without the rows that retract
+    one run, whose retractions may make rows      merged: `aggregation` has a key that only retracts
+    several runs                                  merged, key range by key range
+
+A condition on a value before the merge would bring old rows back: with k = 1, v = 5 at level 5
+and k = 1, v = 7 at level 0 the filter `v = 5` would drop the newer record, and give the older
+one. A condition on the key drops all records of a key or none.
 """
 
 from __future__ import annotations
@@ -43,6 +53,9 @@ def read_bucket(
 
     merge: False when they are right as they stand, kinds included (format.md T1, T2).
     use_threads: let Arrow decode the columns of a file on several cores.
+
+    Batches have these columns in their order; none is empty. Files are opened when their
+    section is reached, and closed when it is read, or the iterator is closed.
     """
     needed = tuple(dict.fromkeys([*columns, *(sorted(predicate.columns) if predicate else ())]))
     bucket_read = _BucketRead(table, bucket, needed, predicate, use_threads=use_threads)
@@ -113,7 +126,11 @@ class _BucketRead:
                 yield from opened.batches(batch_bytes, groups, use_threads=self._use_threads)
 
     def merged(self, runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-        """Rows of overlapping runs, merged; retracted keys left out."""
+        """Rows of overlapping runs, merged; retracted keys left out.
+
+        An engine may need more columns than are asked for, such as those that order a sequence
+        group. The runs share one budget of memory.
+        """
         schema, engine = self._table.schema, self._table.engine
         loaded = engine.needed_columns(schema, self._needed)
         inputs = [self.raw(run.files, loaded, BATCH_BYTES // len(runs)) for run in runs]
@@ -128,7 +145,10 @@ class _BucketRead:
         )
 
     def _wanted_groups(self, opened: DataFile) -> list[int] | None:
-        """Row groups whose key range the filter may keep; None for all."""
+        """Row groups whose key range the filter may keep; None for all.
+
+        Safe in a merge too: all records of a key that is left out are left out, in every run.
+        """
         predicate = self._predicate
         if predicate is None or predicate.columns.isdisjoint(key.name for key in self._keys):
             return None

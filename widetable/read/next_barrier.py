@@ -5,6 +5,10 @@
 
 So jobs that are behind by different amounts still meet at the same barriers, without talking: one that is at 20 and may
 take 30 to 70 takes 40, 60, 70. Source: rules R8 and R12 of docs/consistency.md.
+
+    source A has 10 to 40 and 60 to 90, source B 30 to 70     in common: 30 to 40 and 60 to 70
+        as the first one 70, else 40: 4 = 0b100 ends with more zeros than 3, 6 and 7
+    A has 10 to 70, of which only 10, 30 and 60 are exact     60; of 10, 30 and 50 the newest, 50: all are odd
 """
 
 from __future__ import annotations
@@ -35,7 +39,11 @@ class Available:
 
 
 def next_barrier(sources: Sequence[Available], interval: int, *, is_first: bool) -> int | None:
-    """None where they have none in common."""
+    """None where they have none in common.
+    sources: one at least; interval: of all of them. is_first: the job has taken none yet. The
+    answer follows from the arguments alone, so who looks again at the same sources takes the
+    same.
+    """
     spans = sources[0].spans
     for source in sources[1:]:
         spans = _common(spans, source.spans)

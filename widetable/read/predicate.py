@@ -3,6 +3,15 @@
 Logic is SQL's: a comparison with null is null, and rows for which the filter is null are left out.
 NaN is larger than every number and equal to itself. Pruning asks "may this be true, may this be
 false for some row within these bounds?" and errs towards yes. Pure: no I/O.
+
+    k of a file's rows      1 to 9        5 only       6 to 9       only nulls
+    k = 5                   true, false   true         false        neither: it is null for all
+    NOT k = 5               true, false   false        true         neither
+
+Both questions are needed, though only "true" prunes: NOT exchanges the two, and what may be
+true need not be true of all rows. The text of a filter is applied by the expression that is
+made of its tree (`to_expression`), one of Arrow decides by itself; its tree is then only used
+to prune, and must not be false or null where the expression is true.
 """
 
 from __future__ import annotations
@@ -49,7 +58,10 @@ class Not:
 
 @dataclass(frozen=True)
 class Compare:
-    """column op value; op is one of = <> < <= > >=."""
+    """column op value; op is one of = <> < <= > >=.
+    value: need not be one that the column can have: a Fraction between two steps of its grid,
+    or a number outside of its range.
+    """
 
     column: DataField
     op: str
@@ -58,7 +70,9 @@ class Compare:
 
 @dataclass(frozen=True)
 class In:
-    """column equals one of the values."""
+    """column equals one of the values.
+    None of them is null; without values it is false.
+    """
 
     column: DataField
     values: tuple[Comparable, ...]
@@ -101,7 +115,9 @@ class Bound(NamedTuple):
     """What is known of a column's values in some rows. lower, upper: comparables, None when not
     known.
 
-    exact: all values equal lower. nulls, values: whether there may be nulls, non-nulls.
+    exact: all values equal lower. nulls, values: whether there may be nulls, non-nulls. Bounds
+    may be wider than the values are, never narrower. A partition has an exact one, or
+    `values=False` where its value is null; the keys of a file have no nulls.
     """
 
     lower: Comparable | None = None
@@ -115,7 +131,10 @@ UNKNOWN: Final = Bound()
 
 
 class Outcomes(NamedTuple):
-    """Whether a node may be true, may be false, for a row within the bounds."""
+    """Whether a node may be true, may be false, for a row within the bounds.
+    Neither: it is null for all rows there, which are left out as if it were false, but stay
+    left out below a NOT.
+    """
 
     true: bool
     false: bool
@@ -128,7 +147,8 @@ _ANY: Final = Outcomes(True, True)
 class Predicate:
     """A filter, ready to prune and to be applied.
 
-    tree: for pruning. expression: what decides about a row; columns: what it reads.
+    tree: for pruning. expression: what decides about a row; columns: what it reads, which a
+    scan adds to the columns that it is asked for. Made by `filters.parse`.
     """
 
     tree: Node
@@ -199,6 +219,9 @@ def outcomes(node: Node, bounds: Mapping[str, Bound]) -> Outcomes:
 
 
 def _and_outcomes(node: And, bounds: Mapping[str, Bound]) -> Outcomes:
+    """Each part is judged by itself: `k < 3 AND k > 5` may be true for keys from 1 to 9,
+    although no key is.
+    """
     parts = [outcomes(part, bounds) for part in node.parts]
     return Outcomes(all(part.true for part in parts), any(part.false for part in parts))
 
@@ -247,6 +270,10 @@ def _null_outcomes(node: IsNull, bounds: Mapping[str, Bound]) -> Outcomes:
 
 
 def _like_outcomes(node: Like, bounds: Mapping[str, Bound]) -> Outcomes:
+    """A match lies between the bounds, so its first bytes, the prefix, lie between theirs:
+    prefix `ab`, values from `aax` to `abz`: `aa` <= `ab` <= `ab`. Texts compare as UTF-8 bytes,
+    as files are sorted.
+    """
     bound = bounds.get(node.column.name, UNKNOWN)
     if not bound.values:
         return Outcomes(False, False)
@@ -291,11 +318,19 @@ _BETWEEN_STEPS: Final = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
 
 
 def _unless_null(name: str, value: pc.Expression | bool) -> pc.Expression:
+    """value, but null where the column is: a NOT around it must not let those rows in."""
     kept = value if isinstance(value, pc.Expression) else pc.scalar(value)
     return pc.if_else(pc.field(name).is_valid(), kept, pc.scalar(_NULL))
 
 
 def _compare_expression(node: Compare) -> pc.Expression:
+    """A literal that the type cannot hold never reaches Arrow, which would refuse it or compare
+    as floats:
+
+    k < 5.5, k <= 5.5    k <= 5        5.5 lies between the steps 5 and 6
+    k = 5.5              false, null where k is
+    k <> 1e30            true, null where k is: it is above all that a BIGINT holds
+    """
     name, op, value = node.column.name, node.op, node.value
     if node.column.type.root in FLOATS:
         return _float_expression(name, op, value)
@@ -325,6 +360,9 @@ def _float_expression(name: str, op: str, value: Comparable) -> pc.Expression:
 
 
 def _in_expression(node: In) -> pc.Expression:
+    """Values that the column cannot have are left out. Floats one by one: Arrow's is_in tells
+    -0.0 from 0.0.
+    """
     t = node.column.type
     if t.root in FLOATS:
         return to_expression(Or(tuple(Compare(node.column, "=", value) for value in node.values)))
@@ -333,6 +371,8 @@ def _in_expression(node: In) -> pc.Expression:
 
 
 def _joined(operation: Callable[[Any, Any], Any], whole: bool) -> Callable[[Any], pc.Expression]:
+    """whole: of no parts at all. AND and OR are Kleene's in Arrow's expressions, as in SQL."""
+
     def join(node: Any) -> pc.Expression:
         found = [to_expression(part) for part in node.parts] or [pc.scalar(whole)]
         while len(found) > 1:  # halves, and not a chain: Arrow goes as deep as the expression

@@ -27,11 +27,17 @@ from widetable.read.split import Split, SplitRead
 from widetable.worker_thread import in_threads
 from widetable.write.table_state import TableState
 
+# Splits that are read at once, each with batches of its own in memory.
 _THREADS: Final = 2
 
 
 class TableScan(ArrowRows):
-    """Made by `Table.scan`; its rows are those of one snapshot, fixed when it is first read."""
+    """Made by `Table.scan`; its rows are those of one snapshot, fixed when it is first read.
+
+    It may be read any number of times, each time from the files. The snapshot is chosen when
+    the scan is made, and which files hold it is looked up once. It keeps nothing from expiry: a
+    scan that is read long after it was made may raise NotFoundError.
+    """
 
     __module__ = "widetable"
 
@@ -47,7 +53,11 @@ class TableScan(ArrowRows):
         limit: int | None = None,
         barrier: BarrierView | None = None,
     ) -> None:
-        """barrier: which files of later snapshots belong to it; its base is the snapshot."""
+        """barrier: which files of later snapshots belong to it; its base is the snapshot.
+
+        snapshot: None for a table without one. rescaled: whether partitions may have different
+        numbers of buckets (`scan_plan.plan`). limit: None for all rows.
+        """
         schema = table.schema
         self._table = table
         self._live_files = live_files
@@ -112,7 +122,11 @@ class TableScan(ArrowRows):
         return None if self._barrier is None else self._barrier.barrier
 
     def limit(self, rows: int) -> TableScan:
-        """The same scan up to so many rows. `splits` and `split_reads` do not know of it."""
+        """The same scan up to so many rows. `splits` and `split_reads` do not know of it.
+
+        Which rows these are is the same each time: the first ones by partition, bucket and key.
+        Of two limits the lower one counts.
+        """
         rows = whole_number(rows, "rows", least=0)
         return self._other(self._columns, rows if self._limit is None else min(rows, self._limit))
 
@@ -132,7 +146,11 @@ class TableScan(ArrowRows):
         )
 
     def split_reads(self) -> list[SplitRead]:
-        """One reader per split, to be read anywhere; together they give the rows of the scan."""
+        """One reader per split, to be read anywhere; together they give the rows of the scan.
+
+        They can be pickled, and read in any order and more than once. None gives rows of
+        another's keys.
+        """
         return [
             SplitRead(self._table, split, self._columns, self._predicate) for split in self._splits
         ]
@@ -144,7 +162,11 @@ class TableScan(ArrowRows):
         yield from limited(batches, self._limit)
 
     def count(self) -> int:
-        """How many rows there are. Files that need no merge and no filter are not read."""
+        """How many rows there are. Files that need no merge and no filter are not read.
+
+        Others are read by their key and what the filter wants alone. With a limit it stops once
+        that many were counted.
+        """
         found = 0
         for read in self._other((), None).split_reads():
             if self._limit is not None and found >= self._limit:
@@ -156,7 +178,11 @@ class TableScan(ArrowRows):
         return found if self._limit is None else min(found, self._limit)
 
     def to_arrow(self) -> pa.Table:
-        """All rows. Splits are read by two threads."""
+        """All rows. Splits are read by two threads.
+
+        In the same order as `to_batches`, all of them in memory. With a limit one thread reads,
+        so that nothing beyond it is read.
+        """
         reads = self.split_reads()
         if self._limit is not None:
             batches = list(self.to_batches())

@@ -6,6 +6,14 @@ bucket key column) and by key range of the files. All three hold before the
 merge: they only leave out rows whose key or partition the filter rejects whatever their other
 columns become. Raises UnsupportedError for files that this version cannot place (external paths,
 dynamic buckets).
+
+    1  manifests    by their partition statistics and ranges of buckets: these are not even read
+    2  entries      by partition and bucket, where the filter names them by equality
+    3  buckets      by the partition's values, and by its own number of buckets
+    4  files        by their key range; of a key that is left, no record is in a file that goes
+
+Whether a bucket must be merged is asked before step 4, of all of its files: what is left of two
+runs may look like one, but a file that was ruled out may say that the kinds of the rest matter.
 """
 
 from __future__ import annotations
@@ -36,7 +44,8 @@ from widetable.schema import TableSchema
 from widetable.types import DataField, DataType
 from widetable.write.places import with_buckets
 
-# A filter that names more keys than this is not turned into buckets.
+# A filter that names more keys than this is not turned into buckets: the lists of several columns
+# multiply, each combination is hashed, and so many lie in most buckets anyway.
 _MAX_KEYS: Final = 4096
 Bounds = Mapping[str, Bound]
 
@@ -52,6 +61,10 @@ def plan(
 ) -> list[Split]:
     """The splits of a snapshot. rescaled: the number of buckets may differ between partitions, so
     that buckets are chosen per partition, from the entries. view: of a barrier, whose base is the snapshot.
+
+    snapshot: None for a table without one, which has no splits, and for a view without a base:
+    then all of its files are extras, and the first snapshot is there. Reads manifests, no data
+    file.
     """
     pruner = _Pruner(schema, predicate)
     buckets = None if rescaled else pruner.buckets(schema.num_buckets)
@@ -70,6 +83,7 @@ def plan(
         files = tuple(entry.file for entry in members)
         wanted = pruner.files(bucket.partition, files)
         if wanted:
+            # Rows of an append table have no key, so nothing is merged there.
             merges = bool(schema.primary_keys) and needs_merge(files)
             splits.append(Split(snapshot.id if snapshot else 1, bucket, wanted, merges))
     order = bucket_order(schema)
@@ -79,7 +93,8 @@ def plan(
 def placed(entries: Sequence[ManifestEntry]) -> dict[BucketId, list[ManifestEntry]]:
     """The entries by bucket; rows whose bucket is postponed are not there yet.
 
-    Raises UnsupportedError for a file that this version cannot place.
+    Such rows (bucket -2) wait until the client that wrote them gives them a bucket; no client
+    reads them before. Raises UnsupportedError for a file that this version cannot place.
     """
     for entry in entries:
         _check(entry)
@@ -97,7 +112,11 @@ def _check(entry: ManifestEntry) -> None:
 
 
 def bucket_order(schema: TableSchema) -> Callable[[BucketId], Any]:
-    """Sorts buckets by the values of their partitions, null first, then by their numbers."""
+    """Sorts buckets by the values of their partitions, null first, then by their numbers.
+
+    By value, and not by the bytes of the BinaryRow, in which numbers are little-endian. Each
+    partition is decoded once, for as long as the function lives.
+    """
     types = _partition_types(schema)
     order = row_order(types)
     memo: dict[bytes, tuple[Any, ...]] = {}
@@ -117,7 +136,8 @@ def _partition_types(schema: TableSchema) -> list[DataType]:
 
 class _Pruner:
     """What one filter says about partitions, buckets and key ranges. Without a filter everything is
-    wanted.
+    wanted. What it found out about a partition, and for a number of buckets, is kept for the
+    plan: a partition comes once for each of its buckets.
     """
 
     def __init__(self, schema: TableSchema, predicate: Predicate | None) -> None:
@@ -171,6 +191,10 @@ class _Pruner:
     def _choices(self, fields: Sequence[DataField]) -> list[tuple[Comparable, ...]] | None:
         """The value rows that these columns may have in a kept row, None when they are not all
         fixed, or too many.
+
+            k = 3 AND j IN (1, 2)        (3, 1) and (3, 2), of which with 4 buckets 0 and 2 are read
+            k = 3 AND j = 4.5            none: an integer is never 4.5, so no bucket is read
+            k = 3 OR j = 4               None: not all rows that are kept have a k of 3
         """
         if self._predicate is None:
             return None
@@ -186,7 +210,11 @@ class _Pruner:
         return list(itertools.product(*per_column))
 
     def may_hold(self, meta: ManifestFileMeta) -> bool:
-        """Whether a manifest may have an entry of a wanted partition, by its partition stats."""
+        """Whether a manifest may have an entry of a wanted partition, by its partition stats.
+
+        These bound each partition column by itself. Where its writer did not count nulls, there
+        may be some.
+        """
         if self._predicate is None:
             return True
         stats, types = meta.partition_stats, self._partition_types
@@ -215,7 +243,11 @@ class _Pruner:
         return buckets is None or bucket.number in buckets
 
     def files(self, partition: bytes, files: tuple[DataFileMeta, ...]) -> tuple[DataFileMeta, ...]:
-        """The files whose key range may have kept keys."""
+        """The files whose key range may have kept keys.
+
+        A filter over both partition and key columns (`dt = 1 OR k = 2`) is asked with the
+        bounds of both.
+        """
         if self._predicate is None or not self._key_in_filter:
             return files
         outer = self._bounds_of(partition)
@@ -251,6 +283,9 @@ def key_bounds(
 ) -> dict[str, Bound]:
     """Bounds of key columns from the first and last key of sorted rows: a column is bounded as long
     as all before it are the same. Floats that are equal may have two places: -0.0 lies before 0.0.
+
+        (k, j) from (1, 5) to (1, 9)      k = 1, 5 <= j <= 9
+        (k, j) from (1, 5) to (2, 3)      1 <= k <= 2, j not known: (1, 100) lies between
     """
     bounds = {}
     for column, low, high in zip(fields, lower, upper, strict=True):

@@ -3,6 +3,13 @@
 A split needs no merge when its files are one sorted run without deletes (format.md T1, T2): a
 single file, or several files of one level >= 1, whose writers counted no delete. Then kinds are not
 looked at, as in Paimon's clients. Raises what `merge_read` raises; a missing file is reported as `expired` says.
+
+    files of the bucket                               merge     raw files
+    one, of any level, no deletes                     no        that one
+    several of level 5, no deletes                    no        these: their key ranges are apart
+    one of level 0 and one of level 5                 yes       -
+    one with deletes that its writer counted          yes       -: a scan must leave these rows out
+    one with rows that a deletion vector takes out    no        -: they go while it is read
 """
 
 from __future__ import annotations
@@ -24,6 +31,9 @@ from widetable.write.table_state import TableState
 class Split:
     """snapshot_id: whose files they are. files: without those that the filter rules out. needs_merge: of the whole
     bucket.
+
+    As of a barrier, snapshot_id is the base's, and files of later snapshots are among the
+    files; it only says which snapshot is looked at when a file is missing.
     """
 
     snapshot_id: int
@@ -38,7 +48,11 @@ class Split:
 
     @property
     def has_exact_rows(self) -> bool:
-        """Whether it has just these rows: nothing is merged, and no row deletes."""
+        """Whether it has just these rows: nothing is merged, and no row deletes.
+
+        Stricter than `needs_merge`: a writer that did not count its deletes (None) may have
+        written some.
+        """
         return not self.needs_merge and all(
             file.delete_row_count == 0 and file.deleted is None for file in self.files
         )
@@ -72,7 +86,11 @@ class RawFile:
 
 @dataclass(frozen=True)
 class SplitRead:
-    """Reads one split: the columns asked for, filtered. Nothing is opened before `to_batches`."""
+    """Reads one split: the columns asked for, filtered. Nothing is opened before `to_batches`.
+
+    Picklable: a task elsewhere reads it with its own connection to the storage. It keeps no
+    snapshot from expiry; who plans and reads later holds a lease.
+    """
 
     table: TableState
     split: Split

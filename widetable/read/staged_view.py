@@ -6,6 +6,14 @@
 A barrier of which something is staged counts only where each derived writer comes to it exactly; who is ahead of it
 does not say whether it did, so then the barriers of snapshots count alone. Source: rule R17 of docs/consistency.md,
 read committed. Raises what `barrier_view` raises.
+
+Notes are read first, then the snapshots, or a commit could be shown without the one before it:
+
+    a writer     publishes 20               notes 30
+    a reader              looks: it is at 10          reads the notes: 30          rows of 30 without those of 20
+
+The other way round 20 is in the snapshots by the time that a note of 30 is there; and if 30 was
+published too, its note is void, as the writer has come to 30 (`staged_commit.in_force`).
 """
 
 from __future__ import annotations
@@ -32,7 +40,12 @@ class StagedBarriers:
         return staged_frontier(self.state, {w: one.barrier for w, one in self._staged.items()})
 
     def shows(self, barrier: int) -> bool:
-        """Whether it can be read at that barrier."""
+        """Whether it can be read at that barrier.
+
+        Up to what snapshots are complete to they alone decide. Above, each derived writer must
+        have come to just this one: one that is ahead of it may have passed it over, and no
+        snapshot says so yet.
+        """
         if barrier <= self.state.frontier:
             return self.views.exact.at_most(barrier) == barrier
         derived = [w for w, member in self.state.members.items() if member.kind == DERIVED]
@@ -51,7 +64,13 @@ class StagedBarriers:
 
 
 def staged_frontier(state: BarrierState, barriers: dict[str, int]) -> int:
-    """barriers: that members are about to complete."""
+    """barriers: that members are about to complete.
+
+    Up to which barrier the table would then be complete:
+
+    root at 40, job at 40; the root is about to complete 60     40: the job is waited for
+    root at 60, job at 40; the job is about to complete 60      60
+    """
     if not state.members:
         return state.frontier
     came = (barriers.get(w, member.frontier) for w, member in state.members.items())
@@ -60,7 +79,8 @@ def staged_frontier(state: BarrierState, barriers: dict[str, int]) -> int:
 
 def newest_staged(tables: Collection[StagedBarriers], committed: int) -> int:
     """The newest barrier of all of them; committed: that of their snapshots alone, 0 for none, which is this one where
-    nothing is staged.
+    nothing is staged. Only one is tried, that of the table that is least far: where it cannot
+    be shown, what is committed is shown, and not something in between.
     """
     barrier = min(table.frontier for table in tables)
     if barrier > committed and all(table.shows(barrier) for table in tables):

@@ -14,6 +14,18 @@ other:
 A consumer that has made progress goes on there, whatever the mode (as in Paimon). An `Offset` says where a stream is,
 which may be inside a snapshot: limits cut between splits, which are in a fixed order. Raises InvalidError for what is
 no mode, no offset, or a mode without what it needs, and for an offset that the table cannot have (`check_offset`).
+
+Batches of at most 25 rows of a stream that begins with the rows of snapshot 7, in splits of 10
+rows each; snapshot 8 changes nothing, 9 has splits of 5 and 100 rows, 10 one of a single row:
+
+    from               to                 splits
+    7 full, 0          7 full, 2          two of the rows
+    7 full, 2          9, 1               the third of the rows, the first of snapshot 9
+    9, 1               10, 0              the one of 100 rows, as it is the first of its batch
+    10, 0              11, 0              one; 11 is yet to come
+
+So an offset, with the snapshots themselves, says what a batch holds; a batch that comes again
+has the same splits, which `pieces_between` finds from its two ends.
 """
 
 from __future__ import annotations
@@ -74,7 +86,11 @@ class Start:
 
 
 def start_of(mode: str, snapshot_id: int | None, timestamp_millis: int | None) -> Start:
-    """Check a choice."""
+    """Check a choice.
+
+    Says which mode `default` is. A mode has just what it needs: a timestamp besides
+    `from-snapshot` is refused, not left aside.
+    """
     if snapshot_id is not None:
         snapshot_id = whole_number(snapshot_id, "snapshot id", least=1, most=LARGEST - 1)
     if text(mode, "scan mode") not in SCAN_MODES:
@@ -126,7 +142,9 @@ class Offset:
 
 
 def offset_from_json(body: Mapping[str, Any]) -> Offset:
-    """The offset of a checkpoint."""
+    """The offset of a checkpoint.
+    What has more names than its version knows is of a later version, and refused.
+    """
     version = body.get("version")
     if not _REQUIRED <= body.keys() <= _NAMES.get(version, set()):
         raise _invalid(
@@ -150,7 +168,8 @@ def check_offset(offset: Offset, table: str, newest: int | None, path: str) -> N
     """Raises InvalidError for an offset of another life of the table, and for one past what is there.
 
     table: its identity; newest: its newest snapshot. What such a stream has read is gone: going on would pass over what
-    is there now.
+    is there now. The offset right behind the newest snapshot is that of a stream which has read
+    all; one further on may only be of a start that is awaited.
     """
     subject = f"offset of a stream at snapshot {offset.next_snapshot} of {path}"
     if offset.table not in (None, table):
@@ -184,7 +203,13 @@ def first_offset(
     """Where a new stream is.
 
     consumer_next: the progress of its consumer. first_at_time: for `from-timestamp`, the first snapshot of that time or
-    later, None when there is none yet.
+    later, None when there is none yet. With snapshots 3 to 9:
+
+        default                               9, full
+        latest                                10
+        from-timestamp, a time to come        10
+        from-snapshot-full 20                 20, full, awaited
+        any, its consumer at 4                4, never full: it has had its first read
     """
     after_last = 1 if kept.last is None else kept.last + 1
     if consumer_next is not None:
@@ -239,7 +264,11 @@ class Advance(NamedTuple):
 def advance(
     offset: Offset, step_of: Callable[[int, bool], Step], last: int | None, limits: Limits
 ) -> Advance:
-    """How far one batch goes. step_of(snapshot id, is_full): looked up as far as needed; last: the newest snapshot."""
+    """How far one batch goes. step_of(snapshot id, is_full): looked up as far as needed; last: the newest snapshot.
+
+    Snapshots without splits cost no limit: a stream passes all compactions of a table without a
+    producer at once.
+    """
     used = _Used(limits)
     while last is not None and offset.next_snapshot <= last:
         step = step_of(offset.next_snapshot, offset.is_full)
@@ -274,7 +303,11 @@ class Piece(NamedTuple):
 
 
 def pieces_between(start: Offset, end: Offset, step_of: Callable[[int, bool], Step]) -> list[Piece]:
-    """What lies between two offsets of one stream."""
+    """What lies between two offsets of one stream.
+
+    In order; nothing for two that are equal. The rows of a snapshot come before changes of the
+    same number, so offsets are compared by (number, not full).
+    """
     found = []
     at = start
     while (at.next_snapshot, not at.is_full) < (end.next_snapshot, not end.is_full):
