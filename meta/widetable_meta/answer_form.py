@@ -1,5 +1,9 @@
 """What the service answers as JSON, besides the values of the engine (`widetable.Job`, `widetable.TableProgress`, ..),
 which have the fields that their classes have. Barriers and times are epoch milliseconds.
+
+In: values of calls. Out: their schema in /openapi.json, where the docstrings here are
+descriptions; the client reads answers by the same classes. A field that is added is no harm to
+older clients, one that goes or changes is.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def value_of(adapter: TypeAdapter[T], body: Any) -> T:
-    """body: of JSON."""
+    """body: of JSON. Fields that this version does not know are passed over."""
     try:
         return adapter.validate_python(body)
     except ValidationError as refusal:

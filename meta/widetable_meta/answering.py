@@ -1,5 +1,10 @@
 """Answers in JSON that every client can read: plain ASCII, so that a name of lone surrogates is no fault; and what is
 raised, as an answer.
+
+    WidetableError           the status of its kind (`error_form`), its parts
+    a request of no form     400, InvalidError naming the first place: body.sinks, query.limit
+    no such path, method     404, 405, ..., as NotFoundError or InvalidError
+    anything else            500, without a word of what it was: that is in the log of the service
 """
 
 from __future__ import annotations

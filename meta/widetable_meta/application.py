@@ -1,4 +1,12 @@
-"""One instance of the service: what it answers, and the threads beside it. Raises in `start` what storages raise."""
+"""One instance of the service: what it answers, and the threads beside it. Raises in `start` what storages raise.
+
+    request ─► MeasuredRequests ─► WholeBody ─► ToTheLeader ─► routes: /v1 (`rest`), / (`page`), /metrics
+
+In this order: each request is counted, also one that is refused; a body is whole before it may
+be passed on to the leader, which needs all of it. Beside it run a thread that looks who leads,
+one that does the leader's work, and one that closes sessions; requests that look at tables run
+in the server's thread pool.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +28,12 @@ from widetable_meta.request_body import WholeBody
 from widetable_meta.rest import VERSION, rest_router
 
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+# For the leader's work to stop, of the seconds in which a service ends.
 _END_SECONDS: Final = 3.0
 
 
 class Instance:
-    """url: under which the others reach it."""
+    """url: under which the others reach it. Made, started and ended once, by `serving`."""
 
     def __init__(self, warehouse: str, url: str) -> None:
         file_io, root = locate(warehouse)

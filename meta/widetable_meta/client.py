@@ -2,6 +2,10 @@
 
 It takes several URIs, and asks the next one when one is gone. Answers are the same values as of `widetable.Topology`.
 Raises the six kinds of error: those of the calls as they are embedded, StorageError where no instance answers.
+
+Arguments are checked here, as they would be embedded, before anybody is asked. What changes
+something and is not safe to do twice (drop, leave, revise) is asked again only where it surely
+was not done; the rest, also register and renew, is asked again of the next instance.
 """
 
 from __future__ import annotations
@@ -206,7 +210,9 @@ def _limit(given: int | None) -> dict[str, int]:
 
 
 def _check_all(limit: int | None, barriers: int) -> None:
-    """Of an answer that was to be of all: it is cut."""
+    """Of an answer that was to be of all: it is cut. The service gives 10,000 barriers at most;
+    one answer of just so many may be cut or not, so it is refused rather than taken for all.
+    """
     if limit is None and barriers >= MOST_BARRIERS:
         raise InvalidError(
             "limit",

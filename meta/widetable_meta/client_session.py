@@ -3,6 +3,11 @@
 A thread renews it. It lives in the instance that has opened it: when that goes, or the client sleeps for longer than a
 session lasts, it has ended. Then the rows of its barrier may expire, which reading them tells by an error, never by
 other rows.
+
+It is renewed four times within what it lasts, so three answers may be missing. A renewal that
+fails is tried again with the next; until the time is up that the service said last, it is taken
+for open. The clocks of the two hosts should agree within seconds: the pauses are reckoned from
+that time, half a second at least in all.
 """
 
 from __future__ import annotations
@@ -28,6 +33,10 @@ _log = logging.getLogger("widetable")
 class ClientSession:
     """Made by `MetaClient.session`; a context manager. `Table.scan(barrier=)` reads its barrier, any client its
     snapshots.
+
+    Close it: its thread has the object, so one that is only forgotten is renewed for as long as
+    the process lives. A scan by barrier goes by the revision that is active then, which may be a
+    later one than `revision`.
     """
 
     def __init__(self, calls: ServiceCalls, opened: ServiceAnswer) -> None:

@@ -4,6 +4,19 @@
 
 A job stands before the first layer that it writes into. Within a column, what is made of what stands above goes above.
 All in pixels. Raises nothing.
+
+clicks writes a, j1 makes b of a, j2 makes c of a and b:
+
+    column    0        1      2       3      4       5
+              clicks   a      j1      b      j2      c
+    x         12       174    414     576    816     978       width 1,202
+
+k1 makes p of z, k2 makes q of y:      y   k2   q
+                                       z   k1   p         by names k1 and p would be above, and lines would cross
+
+Rows are chosen from left to right, once: a job stands at the mean of its sources, a table where
+the first job that writes it stands. So there may be crossings left; there is no search for the
+fewest.
 """
 
 from __future__ import annotations
@@ -173,7 +186,9 @@ def _key(item: str | Job) -> str | tuple[str, str]:
 
 
 def _ordered(columns: Mapping[int, list[str | Job]]) -> dict[int, list[str | Job]]:
-    """Each column by where what feeds it stands."""
+    """Each column by where what feeds it stands. place: of a table, from 0 for the top to nearly
+    1, and of the first job that writes into it, under "into " and the name of the table.
+    """
     place: dict[str, float] = {}
     ordered: dict[int, list[str | Job]] = {}
     for at in sorted(columns):

@@ -4,6 +4,11 @@
      "subject": .., "found": .., "expected": .., "action": ..}
 
 A client may call again, here or elsewhere, what was answered with Retry-After: nothing has been done.
+
+    ConflictError       409    the same kind with the same four parts, raised by the client
+    NotNowError         503    Retry-After: 1; to the client it is a StorageError
+    StorageError        503    without: something may have been done
+    no JSON of ours     -      StorageError at the client: something stands between
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ STATUSES: Final[Mapping[type[WidetableError], HTTPStatus]] = {
 RETRY_AFTER: Final = "Retry-After"
 RETRY_AFTER_SECONDS: Final = 1
 _KINDS: Final = {kind.__name__: kind for kind in STATUSES}
+# Of a part: an error may quote what somebody has sent.
 _LONGEST_TEXT: Final = 2000
 _PARTS: Final = ("subject", "found", "expected", "action")
 
@@ -42,7 +48,7 @@ class NotNowError(StorageError):
 
 
 def kind_of(error: WidetableError) -> type[WidetableError]:
-    """Which of the six it is."""
+    """Which of the six it is: a class of ours below one of them is answered as that one."""
     return next(kind for kind in STATUSES if isinstance(error, kind))
 
 

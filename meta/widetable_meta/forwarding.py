@@ -4,6 +4,13 @@ A request that was passed on says so, and is not passed on again: an instance th
 Only paths below /v1/ are passed on, as they stand; sessions stay where they were opened. Where there is no leader, or
 it cannot be reached, the answer is a StorageError with Retry-After: nothing has been done. Where it went while it was
 at it, the answer is 502 without: nobody knows.
+
+    b is asked, a leads        b ─► a                        a's answer
+    a is gone                  b ─► a: no connection         b looks, leads itself: it answers; or c leads: b ─► c
+    a leads no more            b ─► a, passed on already     a refuses: 503 with Retry-After
+    a dies at it               b ─► a, connection breaks     502
+
+A request so goes through two instances at most, whatever each believes of the others.
 """
 
 from __future__ import annotations
@@ -51,7 +58,10 @@ class ToTheLeader:
             await answer(scope, receive, send)
 
     def _passed_on(self, scope: Scope) -> Response | None:
-        """The leader's answer; None where this instance leads by now."""
+        """The leader's answer; None where this instance leads by now. In a thread, as it waits
+        for another host. The lease is read for each such request: who leads may have changed
+        since the last look of the thread.
+        """
         try:
             self._leadership.look()
         except WidetableError as error:
@@ -73,6 +83,9 @@ class ToTheLeader:
 
 
 def _is_for_the_leader(scope: Scope) -> bool:
+    """By method and path alone: what only looks, and sessions, which are their instance's, are
+    answered here.
+    """
     if scope["type"] != "http" or scope["method"] in _LOOKS:
         return False
     path: bytes = scope["raw_path"]
@@ -80,6 +93,10 @@ def _is_for_the_leader(scope: Scope) -> bool:
 
 
 def _asked(url: str, scope: Scope) -> Response:
+    """The request as it stands: path and query in the bytes that came, so that a quoted slash in
+    a name stays one. Of its headers the content type alone goes along, of the answer's that and
+    Retry-After.
+    """
     query = scope["query_string"].decode("ascii", "replace")
     with requests.Session() as session:
         session.trust_env = False  # no proxy stands between instances

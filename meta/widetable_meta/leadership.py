@@ -4,6 +4,10 @@ barrier that tables have in common from expiry.
 One thread looks at the lease every second. Another one does the leader's work, at most a fifth of the time; the tables
 in a process of its own, so that requests do not wait. What fails is logged and done again. Two that lead for a moment
 do no harm: both write the same. Raises StorageError in `look`.
+
+    _look_on    each second                            takes a lease that is free, learns who has it
+    _keep_up    rebuild, keep; then a pause of         only while this one leads; a follower looks each second
+                max(3 s, five times what it took)      whether it does
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from widetable.connector import ServiceLease
 
 LOOK_SECONDS: Final = 1.0
 UPKEEP_SECONDS: Final = 3.0
+# Pauses are so many times as long as the work before them: a large warehouse does not keep a
+# core busy.
 _SHARE: Final = 5
 _POLL_SECONDS: Final = 0.05
 # A fault of ours too: the thread goes on.
@@ -51,7 +57,10 @@ class Leadership:
         return self._leader[0]
 
     def look(self) -> None:
-        """At once: takes over from a leader that is gone."""
+        """At once: takes over from a leader that is gone. Where the lease cannot be read, nobody
+        is known to lead: what is to be passed on is refused, and this one stops doing the
+        leader's work, until a look succeeds.
+        """
         if self._ended.is_set():
             return
         try:

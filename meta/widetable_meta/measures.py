@@ -6,6 +6,10 @@
     widetable_table_missing_writers{table}, widetable_common_barrier_seconds
 
 Raises what reading the tables raises.
+
+Requests are counted in memory, by instance; tables are looked at anew by each scrape, in all
+instances alike. The route is that of the program (`/v1/jobs/{job}`), not the path that was
+asked, so no caller makes new series; a request without one is `none`, an unknown method `other`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 They are pinned by read leases of this process, so they end with it, and none outlives it; another instance does not
 know them. One that is not renewed for LASTS_SECONDS is closed by a thread. Raises what `Catalog.session` raises,
 NotFoundError for an id that is not open here, NotNowError where too many are open and once the service ends.
+
+A session is opened outside of the lock, as that takes a look at each table. So there is counted
+what is being opened, and whether the service ends is asked twice: before, and when it is put
+among the others.
+
+    open: room, opening 1      end: closes all      open: put is refused, closes its own      nothing is left
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from widetable_meta.error_form import NotNowError
 
 LASTS_SECONDS: Final = 60.0
 MOST_SESSIONS: Final = 1000
+# How much longer than it should a session lasts that nobody renews.
 _LOOK_SECONDS: Final = 0.5
 # Of what is closed by a thread, which goes on.
 _SURVIVED: Final = Exception
@@ -67,7 +74,7 @@ class OpenSessions:
         self._ended = threading.Event()
 
     def open(self, wanted: Wanted) -> OpenSession:
-        """A new one."""
+        """A new one, which lasts from when it is there, however long opening took."""
         with self._lock:
             self._check_room()
             self._opening += 1

@@ -2,6 +2,10 @@
 
 It is made here, on every request, from what tables say: no script, nothing is fetched, and a policy in its head forbids
 both. Every text of others is escaped by the template (`page.html`). Raises what reading tables raises.
+
+A page looks at all tables several times, and once more for each barrier at which delays are
+shown; what it lists is bounded, so a page of many sessions or revisions stays short. Its looks
+are of different moments: a job that begins in between may be in one list and not in the other.
 """
 
 from __future__ import annotations
@@ -98,7 +102,9 @@ class Page:
     def _delays(
         self, tables: Sequence[TableProgress], jobs: Sequence[Job]
     ) -> Mapping[str, JobDelay]:
-        """Of each job at the newest barrier that its tables have in common."""
+        """Of each job at the newest barrier that its tables have in common. Parts that nothing
+        connects are at different ones, of which the newest eight are looked up.
+        """
         common = {one.table: one.common_barrier for one in tables}
         wanted = {common.get(job.tables[0]) for job in jobs if job.sources}
         barriers = sorted(barrier for barrier in wanted if barrier is not None)

@@ -1,6 +1,10 @@
 """Takes the body of a request as a whole before anybody looks at it, up to MOST_BYTES: what is longer is refused.
 
 ASGI: https://asgi.readthedocs.io/en/latest/specs/www.html
+
+So memory is bounded by MOST_BYTES, with a chunk, for each of the requests that the server lets
+in at once. A length that a header says is not believed; what comes is counted. A caller that
+goes away before its end gets no answer, and nothing is done.
 """
 
 from __future__ import annotations
@@ -43,6 +47,8 @@ class WholeBody:
         scope[BODY] = bytes(body)
         is_read = False
 
+        # For the routes, which ask for the body as if nobody had: once, then for what comes
+        # after it.
         async def again() -> Message:
             nonlocal is_read
             if is_read:

@@ -1,6 +1,7 @@
 """What the service takes as JSON. Fields that it does not know, and values of other types, are refused.
 
-Names are looked at where they are used, by the rules of the engine; here they are kept from being long.
+Names are looked at where they are used, by the rules of the engine; here they are kept from
+being long.
 """
 
 from __future__ import annotations

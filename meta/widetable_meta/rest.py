@@ -3,6 +3,11 @@
 
 Jobs run in other processes than this one: they renew their registration by it. Raises what these calls raise, which
 `answering` makes an answer of.
+
+Which requests reach these functions says `forwarding`: those that change something, but for
+sessions, only in the instance that leads. The docstrings of the functions are what /openapi.json
+says of them. Names of jobs may have slashes, so `{job:path}`; `/running` and `/renew` behind it
+are told from a name by the order of the routes and the method.
 """
 
 from __future__ import annotations

@@ -3,6 +3,16 @@
 Asked again, for `patience_seconds` in all, is what surely has not been done: no connection was made, or the answer says
 Retry-After. What may have been done is asked again only where twice is as good as once. Raises the six kinds of error
 as the service answers them; StorageError where none answers.
+
+    answer                        is_undone   is_gone   asked again
+    no connection was made        yes         yes       always
+    broken, or too slow           no          yes       where twice is as good as once
+    502                           no          yes       the same: the leader went in between
+    an error with Retry-After     yes         no        always
+    another error                 no          no        never: it is the answer
+
+One after the other without a pause, then 0.2 s, and again, while patience lasts; at least once
+each. A call of a session has one instance, and is not asked again.
 """
 
 from __future__ import annotations
@@ -42,7 +52,9 @@ class _Refusal(NamedTuple):
 
 
 class ServiceCalls:
-    """Several threads may use it. uris: those of instances of one warehouse, as `service_urls` gives them."""
+    """Several threads may use it, each with connections of its own. uris: those of instances of
+    one warehouse, as `service_urls` gives them; the one that answered last is asked first.
+    """
 
     def __init__(self, uris: Sequence[str], patience_seconds: float) -> None:
         self._uris = list(uris)

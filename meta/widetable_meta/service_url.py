@@ -1,4 +1,11 @@
-"""URLs under which instances of the service are reached, as `http://host:9096`. Raises InvalidError."""
+"""URLs under which instances of the service are reached, as `http://host:9096`. Raises InvalidError.
+
+What is given, and what it is read as:
+
+    http://h:9096/      http://h:9096
+    https://h/base/     https://h/base       behind a proxy that serves it below a path
+    h:9096, http://h:x, http://h?q           refused
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,12 @@
 
 What is being answered is finished, sessions are closed, the lease is given back. Raises StorageError for a port that
 cannot be had, InvalidError for a host that is none, and what the first look at the warehouse raises.
+
+    listen      a port that is taken is an error before anything is begun; from here on connections wait
+    start       first look at the lease, threads
+    said(url)   who waits for it may connect: a request that comes before the server runs is answered then
+    run         until a signal
+    end         sessions, lease; also where one of the steps has failed
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ from widetable_meta.application import Instance
 from widetable_meta.service_url import service_url
 
 _LARGEST_PORT: Final = 65_535
+# Of connections and requests; more are answered 503 by the server itself.
 _MOST_AT_ONCE: Final = 256
 _END_SECONDS: Final = 5
 _ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
@@ -91,5 +98,8 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _own_url(host: str, port: int) -> str:
+    """A service that listens everywhere is reached by the name of its host; an address of IPv6
+    stands in brackets.
+    """
     name = socket.gethostname() if host in _ANYWHERE else host
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

@@ -10,6 +10,21 @@ the first of this round.
 
 A file that nobody has locked is of a process that has ended, and is removed. A query that was stopped a moment ago and
 whose process has not ended yet makes the new one wait. Raises StorageError where there is no such directory.
+
+Two sources, asked as a, b in each round; the counts are those behind the question:
+
+    round   asked   counts     is_first
+    1       a       a 1        True: b has no file yet, or a count of 0
+            b       a 1, b 1   False: a was asked as often
+    2       a       a 2, b 1   True
+            b       a 2, b 2   False
+
+The one that is first in a round has been asked once more than the others, whatever the number of
+the round. One that joins later begins at 0, so it is not first as long as the others go on: no
+count needs to be agreed on at the start. The order that Spark keeps is all that this rests on.
+Were a count too high, nobody would be first, which costs time; were two sources the first, a
+batch might end at two barriers, which the sink refuses (`query_offsets`). No row is lost by
+either.
 """
 
 from __future__ import annotations
@@ -30,7 +45,11 @@ _COUNT: Final = struct.Struct("<Q")
 
 
 class AskedFirst:
-    """Of one process. key: of its job."""
+    """Of one process, which is one source of the job: all that have the same key see each other.
+    key: of its job, one text per warehouse and name. Not thread-safe. Close it; a process that
+    dies without that is seen as ended, as the system lets go of its lock. The sources are
+    processes of one driver, hence of one machine and user.
+    """
 
     def __init__(self, key: str) -> None:
         root = os.path.join(tempfile.gettempdir(), f"widetable-asked-{os.getuid()}")
@@ -43,17 +62,21 @@ class AskedFirst:
             self._descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
             os.pwrite(self._descriptor, _COUNT.pack(0), 0)
-            # It is seen once it is locked.
+            # It is seen once it is locked: under its name another source would find it unlocked
+            # for a moment, take it for one of a dead process, and remove it. Hidden names count
+            # as 0 and are never removed.
             os.rename(hidden, os.path.join(self._folder, self._name))
 
     def asked(self) -> None:
-        """This source is asked."""
+        """This source is asked. Once per question of Spark, before `is_first`, whatever is known
+        already.
+        """
         self._count += 1
         with self._seen():
             os.pwrite(self._descriptor, _COUNT.pack(self._count), 0)
 
     def is_first(self) -> bool:
-        """Whether it is the first in this round."""
+        """Whether it is the first in this round. The only source of a job always is."""
         with self._seen():
             others = [name for name in os.listdir(self._folder) if name != self._name]
         return all(self._count_of(name) < self._count for name in others)
@@ -78,7 +101,13 @@ class AskedFirst:
             ) from cause
 
     def _count_of(self, name: str) -> int:
-        """0 for a process that has ended, and for one that is just beginning."""
+        """0 for a process that has ended, and for one that is just beginning.
+
+        The lock tells the two from one that lives: whoever gets it has found a dead one's file.
+        It holds the lock for a moment then, in which a third source would take the file for a
+        living one's; it has the count of the dead one in it, so that source is not the first in
+        this round, and is in the next.
+        """
         if name.startswith("."):
             return 0
         path = os.path.join(self._folder, name)

@@ -4,6 +4,13 @@ Spark notes what a batch reads in `<checkpoint>/offsets/<batch id>` before it be
 that file (spark.md section 3). The digest is SHA-256 of the query's id and these bytes, so another query's batch of the
 same number has another one, as has a batch that a checkpoint of yesterday makes today. Raises nothing: a checkpoint
 that cannot be read here (another storage, or one that the session's configuration names) gives no digest.
+
+Batch 3 comes, and 3 is the last one of its user that is in (`commit/replay.py`):
+
+    the same batch            the same digest    it is in, nothing is committed
+    of a checkpoint that      another one: the   InvalidError: to take it for the same would lose its rows
+    was put back              file has a time
+    no digest                 not known          taken for the same, by its number alone
 """
 
 from __future__ import annotations
@@ -21,7 +28,10 @@ _logged: Final[set[str | None]] = set()
 
 
 def batch_digest(checkpoint: str | None, batch_id: int, query_ids: Iterable[str]) -> str | None:
-    """checkpoint: the option `checkpointLocation`, a path or URL; None: not given. query_ids: as tasks say, one."""
+    """checkpoint: the option `checkpointLocation`, a path or URL; None: not given. query_ids: as tasks say, one.
+
+    None where the batch is not known by its contents; why is logged once, at level debug.
+    """
     try:
         noted = None if checkpoint is None else _noted(checkpoint, batch_id)
     except WidetableError as error:

@@ -3,6 +3,11 @@
 pushFilters is not overridden: Spark keeps one read plan per loaded DataFrame and pushed filters
 leak into other queries of it
 (spark.md section 1, bug 1). Use `widetable_spark.read` for pruning by columns and filters.
+
+A reader is made and asked for its partitions in a planner process, and pickled, with the splits,
+to the tasks: options, schema and splits are all that they have. Raises what planning a scan
+raises, on the driver; in tasks what reading files raises, and InvalidError for values that Spark
+cannot hold.
 """
 
 from __future__ import annotations
@@ -19,11 +24,17 @@ from widetable_spark.source_options import SourceOptions
 from widetable_spark.spark_types import arrow_schema, cast_batch
 from widetable_spark.worker_heap import settle
 
+# As of Spark's own Arrow batches (maxRecordsPerBatch); larger ones were slower where sinks take
+# them (spark.md section 6).
 ROWS_PER_BATCH = 10_000
 
 
 def scan_of(options: SourceOptions, columns: Sequence[str] | None = None) -> TableScan:
-    """What a batch read reads. columns: None for all that the table had then."""
+    """What a batch read reads. columns: None for all that the table had then.
+
+    The snapshot is chosen here, so each call may see another one. Of snapshot, time, tag and
+    barrier one is given at most, or `Table.scan` raises InvalidError.
+    """
     return options.table().scan(
         columns=columns,
         snapshot_id=options.snapshot_id,

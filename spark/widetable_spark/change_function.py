@@ -3,6 +3,11 @@
 A table function in Python, registered by `register_changes`: columns of the table and `_row_kind` last, in the order of
 `Table.changes`, read by one task. Its columns follow from the path, so that is a literal. Raises what `Table.changes`
 raises.
+
+Rows go to Spark one by one as Python's, some 0.3 M a second: it is for looking at changes. What
+is read on and on goes by `readStream.format("widetable")` with `read.changelog`, which gives
+Arrow. A table in an object store is opened with what the environment says of it: the function
+has no argument for that.
 """
 
 from __future__ import annotations

@@ -5,6 +5,13 @@
 A reader of such a table gets no options, but this schema (spark.md section 5). A writer gets the schema of what is
 written: where that is another table's rows as they are, its metadata are the other table's. So a path for reading may
 come from here, one for writing must be said; and a write whose columns name the table that it goes to may be an INSERT.
+
+    CREATE TABLE t USING widetable LOCATION '/w/a'   Spark keeps the columns of schema(), each with '/w/a'
+    SELECT .. FROM t                                 reader(schema): options {}, columns with '/w/a'
+    INSERT INTO t SELECT * FROM u                    writer(schema): the columns of u, with u's path
+    INSERT INTO t (id) ..                            writer(schema): t's columns, with '/w/a', filled with nulls
+
+In the third line a path from the columns would write into u: so it is not taken. Raises nothing.
 """
 
 from __future__ import annotations
@@ -24,5 +31,5 @@ def with_path(schema: StructType, path: str) -> StructType:
 
 
 def path_of(schema: StructType) -> str | None:
-    """The path that the columns name, if any."""
+    """The path that the columns name, if any: that of the first column that names one."""
     return next((str(f.metadata[_KEY]) for f in schema if f.metadata and _KEY in f.metadata), None)

@@ -3,6 +3,12 @@
 A Python sink cannot add numbers to Spark's own progress, so a listener joins Spark's progress
 (query id, batch id) with the
 snapshot that carries them: the committer notes rows, files and lost races in the snapshot's properties.
+
+The snapshot of a batch is looked up by its commit user and identifier, which are the query's id
+and the batch id unless option `commit-user` says otherwise. That is a look at the table per
+batch, in Spark's listener thread, for which all listeners of the session wait. A batch whose
+snapshot has expired by then is not seen. The table is opened without options: one in an object
+store by what the environment says of it.
 """
 
 from __future__ import annotations
@@ -34,7 +40,10 @@ _KEPT_COMMITS: Final = 1000
 @dataclass(frozen=True)
 class CommitProgress:
     """One committed micro-batch. rows: as read from the source by the tasks; files: new level-0
-    files; retries: lost races for a snapshot id.
+    files; retries: lost races for a snapshot id. Each is 0 where the snapshot does not say it.
+
+    query_name: None for a query without one. batch_duration_millis: of the whole trigger as
+    Spark has measured it, planning and its own log included.
     """
 
     query_name: str | None

@@ -3,6 +3,17 @@
 Spark makes this object in a planner process, once per plan; readers and writers made here are
 pickled to the tasks, and commit
 runs in yet another process (spark.md sections 1 to 3). Nothing is kept in module state.
+
+    spark.read.load()             schema(), then reader(schema)         path: option, else that of the columns
+    spark.readStream.load()       schema(), then streamReader(schema)   the same
+    df.write.save()               writer(schema of df, overwrite)       path: option only
+    df.writeStream.start()        streamWriter(schema of df, ..)        the same
+    CREATE TABLE .. LOCATION      schema(), with Spark's own keys       LOCATION only
+
+With `.schema(..)` schema() is not asked, and the reader gets just those columns; nor is it for a
+table of Spark's catalog, whose columns were kept. Raises InvalidError for options
+(`source_options`), NotFoundError where there is no table, and what readers and writers raise
+when they are made.
 """
 
 from __future__ import annotations
@@ -51,6 +62,8 @@ class WidetableDataSource(DataSource):
     def schema(self) -> StructType:
         """Columns of the table's schema, of a read of the past those it had then; with read.changelog=true also what
         changes carry.
+
+        It is not known here whether a read or a stream asks: uses of options are checked later.
         """
         if is_created(self.options):
             path = created_path(self.options)
@@ -78,7 +91,7 @@ class WidetableDataSource(DataSource):
         return StreamReader(self._options_of(STREAM, path_of(schema)), schema)
 
     def _options_of(self, use: str, path: str | None = None) -> SourceOptions:
-        """path: where no option names one."""
+        """path: where no option names one; an option `path` of the call goes first."""
         options = parse_options(self.options if path is None else {PATH: path, **self.options})
         options.check_use(use)
         return options

@@ -18,12 +18,16 @@ from pyspark import SparkContext
 from widetable_spark.java_home import settle_java
 from widetable_spark.worker_python import name_worker_python
 
+# Prefixes of what spark-submit sets for the driver's program, and Spark for each Python worker.
 _STARTED_BY_SPARK: Final = ("PYSPARK_GATEWAY_PORT", "PYTHON_WORKER_FACTORY_")
 _log = logging.getLogger("widetable.spark")
 
 
 def complete(environment: MutableMapping[str, str]) -> None:
-    """Of a process that will start Spark."""
+    """Of a process that will start Spark. Its JVM takes the environment once, when it starts, so
+    what is set later does nothing. Runs no program. With SPARK_REMOTE the session is one of
+    Spark Connect, and Java is not looked for.
+    """
     if SparkContext._gateway is not None or any(
         key.startswith(_STARTED_BY_SPARK) for key in environment
     ):

@@ -9,6 +9,17 @@ One micro-batch of a derived job is what came from one barrier of its sources to
 rows belong to that barrier in the tables that it writes. A job without `changes` is a root: its rows belong to the
 barrier that the clock is in. Rules R4 to R10 of docs/consistency.md; `widetable.operations.aligned_source` reads,
 `widetable.operations.job_writer` commits.
+
+    etl(..)          the name; no table is looked at
+    .changes(..)     each source, before the sink: what has none when the sink is made is a root
+    .sink(..)        registers the job, for ten minutes
+    .start()         Spark asks the sources for offsets (`barrier_position`), who need the registration
+    first batch      the job runs from here on (`etl_sink`): its tables wait for it, its process renews it
+
+Two sources that Spark shows as one DataFrame (a union, a join) are asked one by one and end at
+the same barrier. What is noted here of sources is only what `changes` was called for: a stream
+of another kind among them is found by its offsets in the first batch, and refused
+(`query_offsets`).
 """
 
 from __future__ import annotations
@@ -83,7 +94,9 @@ def etl(
 
 
 class Etl:
-    """Made by `etl`: one streaming query."""
+    """Made by `etl`: one streaming query. `changes` for each source, then `sink`, once. Not
+    thread-safe.
+    """
 
     def __init__(
         self,
@@ -104,6 +117,12 @@ class Etl:
     def changes(self, table: str, columns: Sequence[str] | None = None) -> DataFrame:
         """The changes of a table `db.name` under barriers, as a stream, in step with those of the job's other sources;
         at first its rows. columns: None for all. `_row_kind` (+I, -U, +U, -D) comes last.
+
+        The columns are those that the table has now, and stay for the query. With the producer
+        `lookup` a key that changes comes as its -U and its +U, so `signed_sum` and
+        `signed_count` keep sums over changes right; without a producer records come as they were
+        written. Raises InvalidError for a table that is under no barriers, NotFoundError for
+        names that are not there.
         """
         opened = self._catalog.table(table)
         schema = opened.schema
@@ -132,6 +151,10 @@ class Etl:
 
         The job is registered with its sources and sinks: ConflictError where another one is in the way. A batch is
         committed once in each table, however often Spark runs it. A column `_row_kind` in the rows says what they are.
+
+        Call it after `changes`, for one query alone. Raises InvalidError for tables under
+        different barriers or none, for a setting of Spark by which batches belong to no barrier,
+        and what `Topology.register` raises.
         """
         made = {tables: None} if isinstance(tables, str) else mapping(tables, "tables")
         for rows in made.values():
@@ -162,7 +185,9 @@ class Etl:
 def _owned(
     made: Mapping[str, object], columns: Sequence[str] | Mapping[str, Sequence[str] | None] | None
 ) -> dict[str, tuple[str, ...] | None]:
-    """The columns of each table; None: all."""
+    """The columns of each table; None: all. One list of columns counts for each of the tables; a
+    mapping may leave tables out, of which the job writes all columns then.
+    """
     owned = columns if isinstance(columns, Mapping) else dict.fromkeys(made, columns)
     for name in owned:
         if name not in made:
@@ -176,6 +201,12 @@ def signed_sum(column: Column | str) -> Column:
     """The sum of a column over changes: what is new counts, what is old is taken off. Nulls count nothing; a sum of
     which all is gone is 0. The smallest value of an integer type has no negative: Spark's ArithmeticException or
     SparkRuntimeException when it is taken off; cast such a column to a wider type.
+
+        +I 5, -U 5, +U 7, -D 7      5 - 5 + 7 - 7 = 0
+        +I null, +I 3               3
+
+    column: a name, or an expression of the changes' columns. `_row_kind` must still be among the
+    columns of the DataFrame that is aggregated. A sum of nulls alone is null, as Spark's.
     """
     value = sf.col(column) if isinstance(column, str) else instance(column, Column, "column")
     # Only there a number that is not 0 is its own negative; without spark.sql.ansi.enabled Spark goes on with it.
@@ -185,7 +216,9 @@ def signed_sum(column: Column | str) -> Column:
 
 
 def signed_count() -> Column:
-    """How many rows there are, of changes: 0 for a key that is gone."""
+    """How many rows there are, of changes: 0 for a key that is gone. Such a key comes out as a
+    row with 0, not as a delete: an aggregate of Spark has none.
+    """
     return sf.sum(sf.when(_is_new(), sf.lit(1)).otherwise(sf.lit(-1)))
 
 

@@ -2,6 +2,17 @@
 
 Each is said by one thread at a time, so a job that is started again while it is dropped for its end before is either
 dropped and then registered, or stays. Raises what the topology raises.
+
+Without turns, of a job that is stopped and started again at once:
+
+    thread of the listener              thread of the new query
+    is_of(old run): yes
+                                        register, running: new run
+    drop: the new run loses its place, its tables wait for nobody
+
+`drop` looks whose the job is within its turn, so the new run is seen and the drop does nothing.
+Renewals take no turn: who drops has ended its own before (`_EtlRun.let_go`). Drivers of two
+processes are not kept apart by this, but by the run in the registration.
 """
 
 from __future__ import annotations
@@ -19,7 +30,10 @@ _log = logging.getLogger("widetable.spark")
 
 
 class _Turn(SharedByThreads):
-    """Of this process, for all of its jobs."""
+    """Of this process, for all of its jobs. Of two that are registered at once and are in each
+    other's way both may be refused (`meta/job_claim.py`), in turn one is let in. A forked child
+    gets a lock of its own that nobody has.
+    """
 
     def _start_anew(self) -> None:
         self.lock = threading.Lock()
@@ -29,7 +43,9 @@ _TURN: Final = _Turn()
 
 
 class EtlJob:
-    """sources, sinks: as of `Topology.register`. drop_when_stopped: as of `etl`."""
+    """sources, sinks: as of `Topology.register`. drop_when_stopped: as of `etl`. It keeps
+    nothing of what it has said: a run is a text that the caller keeps. Threads may share it.
+    """
 
     def __init__(
         self,
@@ -48,7 +64,7 @@ class EtlJob:
         self._sinks = sinks
 
     def declare(self) -> None:
-        """Register it."""
+        """Register it. It has its place for ten minutes; what it said before is replaced."""
         with _TURN.lock:
             self._register()
 
@@ -63,7 +79,10 @@ class EtlJob:
             return self._topology.running(self.name).run
 
     def renew(self) -> None:
-        """Say that it goes on, and keep what its tables have in common."""
+        """Say that it goes on, and keep what its tables have in common from expiry. Both look at
+        all tables of the warehouse. Raises ConflictError where another job is in its way by now,
+        NotFoundError where it was dropped.
+        """
         self._topology.renew(self.name)
         self._topology.keep()
 

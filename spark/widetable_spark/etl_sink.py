@@ -4,6 +4,19 @@ Each batch is in once per table (`job_writer`); who dies between two tables does
 again. While the query is active and no batch runs, a root says at each tick of the clock that nothing is to come of the
 barriers before, and its registration is renewed. Raises InvalidError for columns that are not the job's, and what
 commits raise.
+
+A batch with the tables a, b, and what the next run of it does when the driver dies behind a step:
+
+    1  offsets are noted by Spark    the batch comes again, with the same offsets and digest
+    2  tasks write files for a       they are orphans, a is written again
+    3  commit in a                   a has it; only b is written
+    4  tasks, commit in b            both have it; the rows are evaluated once all the same, for Spark's state
+    5  plans of batches before go    as behind 4; its own plan stays
+    6  Spark notes the batch         the next one begins
+
+Steps 2 and 3 come table by table, so a dead driver leaves a before b, never b before a: for a
+root the first table says which barrier the rows belong to, and the others follow (R5). A
+follower's `complete` waits for the same: all tables must have the last batch of the first one.
 """
 
 from __future__ import annotations
@@ -39,6 +52,7 @@ from widetable_spark.task_writer import QUERY_ID_PROPERTY, TaskWriter, plan_writ
 
 # As Spark brings what tasks of its writers say.
 _PICKLER: Final[Any] = CPickleSerializer()
+# A third of the minute for which a registration of a running job holds.
 _RENEWAL_SECONDS: Final = 20.0
 _log = logging.getLogger("widetable.spark")
 
@@ -55,7 +69,9 @@ class SinkTable:
 
 
 class EtlSink:
-    """Made by `Etl.sink`; called by Spark, batch by batch."""
+    """Made by `Etl.sink`; called by Spark, batch by batch. It serves one query at a time: one
+    that is started again from its checkpoint gets a new run.
+    """
 
     def __init__(
         self,
@@ -72,6 +88,8 @@ class EtlSink:
         self._beginning = threading.Lock()
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
+        # Taken first: the label of a root's rows and the cost of a job's batch are reckoned from
+        # it.
         begin_millis = time.time_ns() // 1_000_000
         run = self._run_of(self._query_id())
         with run.turn:
@@ -80,6 +98,8 @@ class EtlSink:
             with _evaluated(df, sum(missing)):
                 if batch is not None:
                     self._commit(run, batch, df, missing)
+        # Those of batches before it. Its own stays: by that a batch that comes again knows where it
+        # began, if it is the first of its checkpoint.
         if batch is not None and batch.span is not None:
             run.plans(batch.revision).forget(batch.span[0])
 
@@ -90,6 +110,8 @@ class EtlSink:
         for part, writer, is_missing in zip(self._tables, run.writers, missing, strict=True):
             rows = df if part.rows is None else part.rows(df)
             files = _written(part, rows, self._storage) if is_missing else []
+            # Also where the table has it: the commit is found to be in, and its changelog made
+            # where it lacks.
             writer.commit(files, batch, lead)
             lead = writer.member if self._job.is_root and lead is None else lead
 
@@ -97,6 +119,9 @@ class EtlSink:
         """Take a query as running before its first batch, for a root that may be idle when it is started again: its
         tables wait for no rows of it then. Also for one that is dropped when it has stopped, which it may without a
         batch, and may have by now.
+
+        Call it right behind `start()`, with what that has returned; calling it again does
+        nothing. Raises InvalidError for what is no query, or has ended.
         """
         query_id = str(instance(query, StreamingQuery, "query").id)
         if not (query.isActive or self._job.drop_when_stopped):
@@ -123,6 +148,9 @@ class EtlSink:
         if self._job.is_root:
             offsets.check_outside(number)
             return JobBatch(number, begin_millis, digest)
+        # before: None for the first batch of a checkpoint, 0 behind a batch of no barrier. In
+        # both the sources began where the plan says that leads to the end; by a checkpoint alone
+        # nobody knows.
         end, before = offsets.barrier(number), offsets.barrier(number - 1)
         assert end is not None, "Spark notes where a batch ends before it begins"
         if end == 0:
@@ -144,7 +172,14 @@ class EtlSink:
 
 
 class _EtlRun:
-    """A query from its first batch to its end. turn: a batch, or what is done between batches."""
+    """A query from its first batch to its end. turn: a batch, or what is done between batches.
+
+    What it has: a writer for each table, in the order of the tables, and a thread that renews
+    the registration and, for a root, completes barriers while no batch runs. The thread is a
+    daemon and ends within a pause of the query's end; `let_go` waits for it. run and speaker:
+    the writers' run is the query's id, which its next life has, too; the speaker is the run of
+    the registration, new each time that the job says that it runs.
+    """
 
     def __init__(self, query: StreamingQuery, job: EtlJob, tables: Sequence[SinkTable]) -> None:
         self.query = query
@@ -171,6 +206,7 @@ class _EtlRun:
 
     def let_go(self) -> None:
         """Drop the job: its query has ended, and will not come back. Raises nothing; an error is logged."""
+        # The thread first: one more renewal behind the drop would bring the job back.
         self._is_over.set()
         self._keeper.join()
         try:
@@ -203,6 +239,10 @@ class _EtlRun:
     def _complete_all(self) -> None:
         """The barrier of the last rows, which may be open, in each table: one that nobody else writes comes no further,
         and would never show them.
+
+        Two batches within an interval of 10 s, at 12 s and 17 s: the first has the label 10,000
+        and completes it; the second gets 20,000, ahead of the clock, and leaves it open until a
+        tick. A query that stops at 18 s sees none.
         """
         members = [member for writer in self.writers if (member := writer.member) is not None]
         if members:
@@ -211,12 +251,14 @@ class _EtlRun:
                 writer.complete(barrier)
 
     def plans(self, revision: int | None) -> BarrierPlans:
-        """Of the job, behind a revision of its tables."""
+        """Of the job, behind a revision of its tables. They lie in its first table."""
         lead = self.writers[0].table
         return BarrierPlans(lead._file_io, lead._paths, self._job.name, revision or 0)
 
     def _keep(self) -> None:
-        """Until the query ends, or another one has the job."""
+        """Until the query ends, or another one has the job. A tick within a batch is passed
+        over.
+        """
         while not self._is_over.wait(self._pause_seconds()):
             try:
                 if not self.query.isActive:
@@ -236,6 +278,9 @@ class _EtlRun:
                 _log.warning("job %s could not say how far it is: %s", self._job.name, error)
 
     def _pause_seconds(self) -> float:
+        """To the next tick of the clock for a root, but not past a renewal; a derived job
+        completes by batches only.
+        """
         if not self._job.is_root:
             return _RENEWAL_SECONDS
         return min(_until_tick(self._interval_seconds), _RENEWAL_SECONDS)
@@ -275,12 +320,14 @@ def _evaluated(df: DataFrame, times: int) -> Iterator[None]:
 
 
 def _until_tick(interval_seconds: float) -> float:
-    """Just behind it."""
+    """Just behind it, so that the clock, in milliseconds, has come to the barrier."""
     return interval_seconds - time.time() % interval_seconds + 0.001
 
 
 def _written(part: SinkTable, rows: DataFrame, storage: Mapping[str, str]) -> list[CommitMessage]:
-    """The files of a batch, written by tasks."""
+    """The files of a batch, written by tasks. They are in no snapshot yet; where the job of
+    Spark fails, they are left to orphan cleaning.
+    """
     options = parse_options({**storage, PATH: part.table.path})
     tasks = plan_writer(options, rows.schema, is_named=True)
     _check_columns(part, tasks)

@@ -2,6 +2,13 @@
 
 In: a column of TIMESTAMP (with or without zone), DATE or BIGINT (epoch milliseconds). Out: epoch milliseconds, rounded
 down. Nulls have no time. Raises InvalidError for a column that is not there or has another type.
+
+    TIMESTAMP, microseconds   [1999, -1, null]   [1]       1.999 ms is in millisecond 1
+                              [-1, null]         [-1]      before 1970: down, not towards 0
+    DATE                      [2024-01-02]       [1704153600000]
+    BIGINT                    [null]             []
+
+Rounding down keeps the promise of a watermark: it may be less than what is true, never more.
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ _PER_MILLI = {"us": 1_000, "ns": 1_000_000}
 
 
 def check_event_time(schema: pa.Schema, column: str) -> None:
-    """Before any row is read."""
+    """Before any row is read. schema: Spark's Arrow form of the DataFrame."""
     index = schema.get_field_index(column)
     found = None if index < 0 else schema.field(index).type
     if found is None or not (
@@ -31,7 +38,11 @@ def check_event_time(schema: pa.Schema, column: str) -> None:
 
 
 def largest_event_time(column: pa.Array) -> list[int]:
-    """Of one batch; nothing when all are null."""
+    """Of one batch; nothing when all are null. column: of a type that `check_event_time` lets
+    in.
+    """
+    # Through the view as integers a maximum makes no datetime, which has no nanoseconds and ends
+    # at the year 9999.
     unit = column.type.unit if pa.types.is_timestamp(column.type) else None
     is_date = pa.types.is_date32(column.type)
     largest = pc.max(column.view(pa.int32()) if is_date else column.view(pa.int64())).as_py()

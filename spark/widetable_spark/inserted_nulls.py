@@ -6,6 +6,14 @@ anything is committed; the option `columns` says what is meant.
 
     deduplicate      nulls of all columns outside the key take effect: a row replaces the row before it
     partial-update   those of a sequence group, where the group has sequence numbers; others leave the value as it is
+    other engines    as deduplicate
+
+    INSERT INTO t (k) VALUES (1)     Spark writes (k, a, b, g) = (1, null, null, null)
+
+    t                                columns of nulls alone     refused because of
+    deduplicate (k, a, b)            a                          a
+    partial-update, g orders b       a, b                       b: g is there, so the null of b is a value
+    partial-update, g orders b       a, b, g                    nothing: without g the group is not written
 """
 
 from __future__ import annotations
@@ -21,13 +29,18 @@ from widetable_spark.source_options import COLUMNS
 
 
 def may_be_insert(schema: StructType, path: str) -> bool:
-    """Whether columns of a write to the table at `path` are that table's own."""
+    """Whether columns of a write to the table at `path` are that table's own. So are those of a
+    DataFrame that was read from it with `format("widetable")`, which is held to the same rule.
+    Paths are compared as `locate` reads them: `file:/t` is `/t`.
+    """
     named = path_of(schema)
     return named is not None and locate(named)[1] == locate(path)[1]
 
 
 def check_inserted(schema: TableSchema, null_columns: Set[str]) -> None:
-    """null_columns: of the write, those that are null in all rows. Raises InvalidError."""
+    """null_columns: of the write, those that are null in all rows, of all tasks. Raises
+    InvalidError, which names one of them.
+    """
     empty = effective_nulls(schema, null_columns)
     if empty:
         raise InvalidError(

@@ -2,6 +2,9 @@
 
 The driver reads them when this is called; they have as many rows as the table has files at most. Raises what
 `Table.inspect` raises, InvalidError for a time that Spark cannot hold.
+
+It is a DataFrame of local rows, of the moment of the call: it does not change with the table,
+and no task reads it.
 """
 
 from __future__ import annotations

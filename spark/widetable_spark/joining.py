@@ -10,6 +10,16 @@ Which one, decides where the tasks run:
 
 A task knows its batch by local properties that Spark gives to all jobs of a micro-batch, also to those that are started
 in foreachBatch (spark.md section 3).
+
+    driver    lookup_join     checks, a plan, and what is sent to tasks: `LookupJoin`, pickled with the function
+    task      pin or chosen   a small file read per task of a stream; the first task of a batch publishes it
+              kept            files that the last join in this worker had open; a new pin takes over what is the same
+              joined          batch by batch, in the order of the partition; a task holds what `PinnedJoin` gathers
+
+In tasks there is no driver to ask: the snapshot, the query and the batch are all known from the
+pin and the local properties. Raises InvalidError and NotFoundError in the driver; in tasks also
+what lookups raise, and InvalidError for a stream whose tasks do not know their batch, as with
+continuous triggers.
 """
 
 from __future__ import annotations
@@ -121,6 +131,9 @@ def lookup_join(
 def _mapped(
     df: DataFrame, join: LookupJoin, series: str, function: str, chosen: LookupPin | None
 ) -> DataFrame:
+    """A name that is the same for all joins with one table is put into the plan of the DataFrame
+    as that of the function: by it `_default_name` counts them.
+    """
     added = spark_schema(pa.schema(join.plan.added))
     # With the metadata of df's columns, which say which of them has the watermark.
     target = StructType([*df.schema.fields, *added.fields])
@@ -135,6 +148,13 @@ def _mapped(
 def _default_name(df: DataFrame, function: str, partitions: str | None) -> str:
     """The number of joins with the same table in the plan of df. Joins of several branches may share a pin, unless
     they read other partitions.
+
+        b = lookup_join(a, dim, ..)      "0"
+        c = lookup_join(b, dim, ..)      "1": the plan of b has one
+        d = lookup_join(a, dim, ..)      "0" again: it shares the pins of b, which is the same moment
+
+    The plan is read as text, so it is the same in each life of a program that makes the same
+    plan. It is a part of the name of a file, hence short.
     """
     plan = getattr(df, "_jdf", None)
     if plan is None:
@@ -160,7 +180,10 @@ def _in_micro_batch(session: SparkSession) -> bool:
 
 
 def _held(join: LookupJoin) -> LookupPin:
-    """The newest snapshot, kept from expiry for an hour, or until this process ends."""
+    """The newest snapshot, kept from expiry for an hour, or until this process ends.
+    The list has the leases, as one that is collected as garbage is released; those whose time is
+    up go with the next call.
+    """
     now_millis = time.time() * 1000
     _leases[:] = [lease for lease in _leases if lease.expires_millis > now_millis]
     moment = join.newest()
@@ -175,8 +198,13 @@ def _tasks(
     target: StructType,
     names: Sequence[str],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What each task does. chosen: where it runs in no micro-batch. names: of the columns, which come under others."""
+    """What each task does. chosen: where it runs in no micro-batch. names: of the columns, which come under others.
+
+    A function of a batch may run where no batch is known and the other way round: lookup_join in
+    foreachBatch is called without `chosen`, and fails where its rows are used behind the batch.
+    """
     expected = arrow_schema(target)
+    # Of this call in this driver: attempts of tasks are counted anew in each driver.
     run = uuid.uuid4().hex
 
     def join_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -208,7 +236,7 @@ def _tasks(
 
 
 def _batch(series: str) -> PinnedBatch | None:
-    """The micro-batch in which this task runs."""
+    """The micro-batch in which this task runs; None in a job that belongs to none."""
     context = TaskContext.get()
     if context is None:
         return None
@@ -218,7 +246,11 @@ def _batch(series: str) -> PinnedBatch | None:
 
 
 def _kept_of(join: LookupJoin) -> KeptJoin:
-    """Of the last join in this process that has read the same columns of the same table."""
+    """Of the last join in this process that has read the same columns of the same table.
+    It is made the most recently used; beyond eight the one that was not used for longest is
+    closed. A worker has one task at a time, and each join of a plan has workers of its own, so
+    none is closed that is read.
+    """
     columns = tuple(field.name for field in join.plan.columns)
     plan = join.plan
     of = join.table.path, join.identity, columns, plan.is_prefix, plan.index, join.index_identity

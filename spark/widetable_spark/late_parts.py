@@ -9,6 +9,15 @@ behind the join. So the partition's number comes with its rows:
 
 A claim is a file that counts for one attempt of one task (`LookupJoin.claim`). Behind a shuffle all is allowed, since
 the stage of the join ends there. Raises InvalidError.
+
+    partitions    0: rows    1: rows    2: none        a join of 3 partitions, one task each
+    numbers       0          1          - (no row)
+    elected       yes        no         no             task 0 gives the waiting rows out, behind its own
+
+A union puts the partitions of its second side behind those of the first, so the join's partition 0
+is in task 5, says 0 and is refused. Where a coalesce puts an empty partition into task 0, no row
+says its number; there the claim tells: two evaluations with one attempt, of which the second finds
+the claim of the first. A task that is tried again has another attempt, and may claim again (0028).
 """
 
 from __future__ import annotations
@@ -30,7 +39,9 @@ _PARTITION: Final = "_widetable_partition"
 
 
 class Part(NamedTuple):
-    """rows: of the partition, as they were before `numbered`."""
+    """rows: of the partition, as they were before `numbered`. They are not read yet, but for
+    the first batch that has any. is_elected: this evaluation gives out the rows that wait.
+    """
 
     rows: Iterator[pa.RecordBatch]
     is_elected: bool
@@ -66,7 +77,10 @@ def take_part(
     pin: LookupPin,
     run: str,
 ) -> Part:
-    """What this evaluation is to do. run: of this process of the driver, as attempts are counted from 0 in each."""
+    """What this evaluation is to do. run: of this process of the driver, as attempts are counted from 0 in each.
+
+    Makes a claim, a small file, in task 0.
+    """
     context = TaskContext.get()
     assert context is not None
     first = next((each for each in batches if each.num_rows), None)

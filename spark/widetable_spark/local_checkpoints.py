@@ -44,6 +44,7 @@ def local_checkpoints() -> dict[str, OptionalPrimitiveType]:
 
 
 def _writer_class(jars: Path) -> str:
+    """The full name of Spark's writer that goes by Hadoop's `FileSystem`, found by its file."""
     for jar in sorted(jars.glob("spark-sql_*.jar")):
         try:
             with ZipFile(jar) as classes:

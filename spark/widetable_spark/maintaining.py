@@ -10,6 +10,15 @@ of a bucket's files stay on one host. So tasks fetch their files themselves; not
 
 All but where this work is done is as in one process (`lsm/compaction_job.py`): what is planned, what is committed, and
 what becomes of a bucket's error; the rules of the maintainer decide in the end (`operations/maintenance_rule.py`).
+
+    tick (driver)     Maintainer.round: newest snapshot -> works, one per bucket that is due
+    _run              works by slot -> one job of Spark over these partitions of the RDD
+    task of a slot    its works one after the other: fetch files, merge, write level >= 1; a message each
+    driver            commits the messages in groups, plans again what lost, expires
+
+So what runs at once is as many buckets as there are slots with work and cores. Files of a task
+that is lost are left to orphan cleaning; nothing is published but by the driver. The query has
+the ticks as its only rows: its checkpoint says nothing of the table, and may be thrown away.
 """
 
 from __future__ import annotations
@@ -54,6 +63,7 @@ if TYPE_CHECKING:
 
     from widetable.connector import Committer
 
+# Partitions of the persisted RDD at most; more buckets share slots.
 _MAX_SLOTS: Final = 1024
 _log = logging.getLogger("widetable.spark")
 
@@ -125,6 +135,10 @@ def _start(
     name: str | None,
     on_tick: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
+    """A query of which each micro-batch is one tick, one after the other however long a round
+    takes.
+    """
+
     ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
     writer = ticks.writeStream.foreachBatch(on_tick).option("checkpointLocation", checkpoint)
     if name is not None:
@@ -133,6 +147,9 @@ def _start(
 
 
 def _round(maintainer: Maintainer) -> Callable[[DataFrame, int], None]:
+    """What a tick does. An error that `Maintainer.round` raises, rather than counts, ends the
+    query: it is one that the user must mend.
+    """
     not_before = 0.0
 
     def on_tick(ticks: DataFrame, batch_id: int) -> None:
@@ -150,6 +167,10 @@ def _round(maintainer: Maintainer) -> Callable[[DataFrame, int], None]:
 def _end_with(
     query: StreamingQuery, maintainer: Maintainer, executors: _Executors, temporary: str | None
 ) -> None:
+    """A daemon thread's work: without it, a query that somebody stops would leave the lease and
+    the pinned RDD. Where the process ends first, the lease is that of a process that has ended,
+    which holds nothing.
+    """
     try:
         query.awaitTermination()
     except (PySparkException, Py4JError, OSError):  # whoever waits for the query sees it
@@ -169,7 +190,9 @@ def _end(maintainer: Maintainer, executors: _Executors, temporary: str | None) -
 
 
 class _Executors:
-    """Compacts tables by tasks that stay where they are."""
+    """Compacts tables by tasks that stay where they are. buckets: of the table; slots are as
+    many, up to _MAX_SLOTS, for as long as it lives, whatever becomes of the buckets. Close it.
+    """
 
     def __init__(self, context: SparkContext, buckets: int) -> None:
         self._context = context
@@ -189,6 +212,11 @@ class _Executors:
     def _run(
         self, state: TableState, works: Iterable[BucketWork]
     ) -> Iterable[tuple[BucketWork, Outcome]]:
+        """All works are planned before the first is sent: a job of Spark has its partitions from
+        the start. The outcomes come back together, in the order of slots and works within a
+        slot, hence `strict`. An executor that is lost makes Spark run its slots again elsewhere;
+        a job that fails all the same is a StorageError, as it may be done again.
+        """
         of_slot: dict[int, list[BucketWork]] = defaultdict(list)
         for work in works:
             of_slot[(zlib.crc32(work.bucket.partition) + work.bucket.number) % self._slots].append(

@@ -4,6 +4,12 @@ Spark tells all listeners of a session one after the other. So what is to be don
 waits for before it ends, and who has heard it listens no more. Spark tells it a moment behind `awaitTermination` and
 `stop`: a driver that ends right there hears nothing, unless it stops the session first, which waits for listeners.
 Raises nothing into Spark.
+
+The run may end before, while or after the listener is added, and may be heard twice:
+
+    addListener, the run ends, isActive: no    heard by Spark's event and by the look; a lock that is taken once
+                                               and never given back lets one of them through
+    the run ends, addListener, isActive: no    Spark's event went to nobody; heard by the look
 """
 
 from __future__ import annotations
@@ -63,6 +69,7 @@ class QueryEnd(StreamingQueryListener):
             self._hear(event.exception is None)
 
     def _hear(self, is_stopped: bool) -> None:
+        """Whoever comes first; a thread does the rest, as Spark's listeners wait for this one."""
         if self._heard.acquire(blocking=False):
             WorkerThread("query-end").submit(Task(partial(self._end, is_stopped)))
 

@@ -3,6 +3,15 @@
 Spark writes them before the batch begins, and never again: a replay goes by them. Read through the driver's own log, so
 it does not matter where the checkpoint is. Raises InvalidError for a source of a derived job that is not read from
 barrier to barrier, and ConflictError for sources that do not end at one barrier.
+
+    offsets of batch 7, as Spark keeps them, one JSON text per source:
+        {"version": 3, "barrier": 20, ..}, {"version": 3, "barrier": 20, ..}      barrier(7): 20
+        {"version": 3, "barrier": 20, ..}, {"version": 3, "barrier": 30, ..}      ConflictError: two queries of the job
+        {"version": 3, "barrier": 20, ..}, {"logOffset": 0}                       InvalidError: a source of files
+        not in the log                                                            barrier(7): None
+
+It goes by py4j into classes of Spark that are not public (`offsetLog`); Spark Connect has no such
+way, so `etl` refuses it.
 """
 
 from __future__ import annotations
@@ -24,7 +33,10 @@ class QueryOffsets:
         self._log: Any = query._jsq.streamingQuery().offsetLog()
 
     def digest(self, batch: int) -> str:
-        """The same when the batch comes again."""
+        """The same when the batch comes again. Of the offsets alone, without the time that
+        `batch_digest` has: two batches of different numbers may have one digest, which tells
+        only batches of the same number apart.
+        """
         return hashlib.sha256("\n".join(self._texts(batch)).encode()).hexdigest()
 
     def barrier(self, batch: int) -> int | None:
@@ -57,6 +69,7 @@ class QueryOffsets:
             )
 
     def _texts(self, batch: int) -> list[str]:
+        """In the order of the sources; one that has said nothing yet is left out."""
         noted = self._log.get(batch) if batch >= 0 else None
         if noted is None or noted.isEmpty():
             return []

@@ -5,6 +5,15 @@ that need no merge go to Spark's own
 Parquet scan, which prunes columns and row groups and runs in the JVM; the others are merged by Python tasks, as are all
 of a table in an object store for whose URLs Hadoop has no connector.
 `format("widetable")` gives the same rows, only slower (spark.md section 1 says why).
+
+    split                                     read by
+    one run, no deletes, Parquet,             Spark's scan; `where` is applied by Spark
+    written under the current schema
+    anything else                             a Python task per split; `where` is applied by the table's own scan
+
+The two are a union, so rows come in no order. The files are named in the plan: they are not held
+from expiry, and a DataFrame that is used long after the call may miss some, which Spark says by
+an error.
 """
 
 from __future__ import annotations
@@ -90,6 +99,10 @@ def hadoop_serves(spark: SparkSession, path: str) -> bool:
 def spark_can_scan(split: SplitRead, schema_id: int, columns: pa.Schema) -> bool:
     """Whether Spark's Parquet scan gives the split's rows: no merge, Parquet, the current schema's names,
     and types that it reads alike.
+
+    schema_id: of the current schema. Spark finds columns by name, files have those of the schema
+    that they were written under; after a rename or a change of type only our reader, which goes
+    by field id, finds them.
     """
     if not split.raw_files or not all(file.is_parquet for file in split.raw_files):
         return False
@@ -99,6 +112,7 @@ def spark_can_scan(split: SplitRead, schema_id: int, columns: pa.Schema) -> bool
 
 
 def _same_in_spark(t: pa.DataType) -> bool:
+    """Neither TIME nor timestamps in nanoseconds, at any depth."""
     if pa.types.is_nested(t):
         children = [t.field(i).type for i in range(t.num_fields)]
         return all(_same_in_spark(child) for child in children)
@@ -135,6 +149,9 @@ def _parquet_scan(
 
 
 def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:
+    """A task per split: rows of `range` say which. The splits travel with the function, to each
+    task all of them.
+    """
     if not splits:
         return spark.createDataFrame([], target)
     expected = arrow_schema(target)

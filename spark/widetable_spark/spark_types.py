@@ -3,6 +3,16 @@
 Spark compares the first batch of a reader with its own Arrow form of the schema, types, nullability
 and order included, so every
 batch is cast to that form. Source: pyspark `to_arrow_schema`; spark.md sections 1 and 2.
+
+    table               Spark                     batches that Spark expects
+    time32[ms]          time(6)                   time64[ns]
+    timestamp[ns]       timestamp_ntz             timestamp[us]              refused where nanoseconds would be lost
+    timestamp[ms, UTC]  timestamp                 timestamp[us, UTC]
+    list<timestamp>     array<timestamp_ntz>      list<element: timestamp[us]>
+    decimal128(5, 2)    decimal(5,2)              decimal128(5, 2)
+
+Spark looks at the first batch of a reader only, so another type would not be noticed in a later
+one: hence each is cast.
 """
 
 from __future__ import annotations
@@ -20,14 +30,17 @@ from widetable_spark.spark_version import HAS_TIME, IN_UTC, VERSION
 
 def spark_schema(arrow: pa.Schema) -> StructType:
     """Spark's schema of a table's Arrow schema. Times become TIME(6), timestamps TIMESTAMP (with
-    zone) or TIMESTAMP_NTZ.
+    zone) or TIMESTAMP_NTZ. Nullability is the table's. Raises UnsupportedError for a TIME column
+    where Spark has no such type.
     """
     fields = [pa.field(f.name, _spark_side(f.type), f.nullable) for f in arrow]
     return from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of the batches that Spark expects from a reader of `schema`."""
+    """The Arrow schema of the batches that Spark expects from a reader of `schema`.
+    Zones are UTC, whatever the session's is.
+    """
     return to_arrow_schema(schema, **IN_UTC)
 
 
@@ -60,7 +73,9 @@ def cast_batch(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 
 def _cast(column: pa.Array, wanted: pa.Field) -> pa.Array:
+    """Without loss: a value that does not fit is an error, not another value."""
     try:
+        # Seconds and milliseconds go to microseconds or nanoseconds by way of nanoseconds.
         if pa.types.is_time32(column.type) and pa.types.is_time64(wanted.type):
             return column.cast(pa.time64("ns")).cast(wanted.type)
         return column.cast(wanted.type)

@@ -4,6 +4,10 @@
       the type TIME
 4.2   streaming reads with limits, whose latestOffset is given where the batch begins; before, these limits are
       refused, and a batch takes all there is
+
+What is missing is replaced here, once, by a class or a None that the rest can go by; so no other
+module looks at a version. Names that are None where Spark lacks them are used only behind
+HAS_LIMITS, or as the class of what Spark never passes then. Raises nothing.
 """
 
 from __future__ import annotations

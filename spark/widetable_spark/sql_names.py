@@ -3,6 +3,15 @@
 Each is a table of Spark's session catalog, `database.table`, that refers to the directory (`column_path`): a query
 plans it afresh, which a temporary view of `format("widetable")` does not (spark.md sections 1 and 5). Dropping such a
 table in Spark drops the name alone.
+
+    for each db.table     CREATE DATABASE IF NOT EXISTS db
+      is there, of ours   DROP TABLE, CREATE TABLE .. LOCATION: its columns are those of now
+      is there, not ours  InvalidError
+      is not there        CREATE TABLE .. LOCATION
+
+Of ours is each table of `format("widetable")`, of another warehouse, too: its name means the new
+one then. Between the two statements the name is gone for a moment, and a query that comes then
+fails. Names are done one after the other: those before one that is refused stay registered.
 """
 
 from __future__ import annotations
@@ -19,6 +28,10 @@ from widetable_spark.spark_session import session_of
 
 def register_catalog(spark: SparkSession, warehouse: str | os.PathLike[str]) -> list[str]:
     """Make `SELECT ... FROM db.table` mean the tables of `warehouse`; their names, sorted.
+
+    Tables that were dropped from the warehouse keep their names in Spark, and reading them
+    fails. Options of a storage come from the environment. A database has no location of ours in
+    Spark, so `DROP DATABASE` deletes no table.
 
     Call it again after a table was made or altered. Databases that Spark lacks are made. Raises InvalidError for a name
     that Spark does not take, that differs from another one by case only, or that means another table in Spark.
@@ -50,6 +63,7 @@ def _register(session: SparkSession, name: str, path: str) -> None:
         if path_of(session.table(quoted).schema) is None:
             raise _refused(name, "another table of that name in Spark", "a name that is free")
         session.sql(f"DROP TABLE {quoted}")
+    # A text of Spark SQL, where a backslash escapes.
     location = path.replace("\\", "\\\\").replace("'", "\\'")
     session.sql(f"CREATE TABLE {quoted} USING widetable LOCATION '{location}'")
 

@@ -4,6 +4,16 @@ In: offsets as Spark keeps them (JSON dicts). Out: offsets, and what each task r
 task, in order, unless they cannot share a key; small ones share a task. Raises NotFoundError when a snapshot that is
 still to be read has expired, InvalidError for a checkpoint of another table or one past what is there, and what
 widetable.read.change_source raises.
+
+In the life of a query Spark asks (spark.md section 4):
+
+    first run        initial(), initial(), next_end(initial), tasks(initial, end), next_end(end), ..
+    a later run      next_end(offset of the checkpoint), ..; tasks(start, end) first where a batch was not finished
+    each batch       record(end of the one before), when the next one is planned
+
+A batch follows from its two offsets alone, whatever is committed in between. Before Spark 4.2
+next_end is asked as `unguided_end`, which does not say where the batch begins: it is known as
+where the last one of `tasks` has ended.
 """
 
 from __future__ import annotations
@@ -26,6 +36,7 @@ from widetable.connector import (
 )
 from widetable_spark.source_options import StreamOptions
 
+# Spark asks some 95 times a second; the newest snapshot is looked for so often at most.
 LOOK_SECONDS: Final = 0.1
 # So many snapshots without rows are passed by a batch without rows: else nothing is done for them.
 _EMPTY_SNAPSHOTS: Final = 32
@@ -35,7 +46,15 @@ _OPENING_BYTES: Final = 4 << 20
 
 
 class StreamPosition:
-    """Of one query. Not thread-safe. Close it."""
+    """Of one query. Not thread-safe. Close it. Until then its lease keeps what is not read from
+    expiry, where no consumer does.
+
+    _target: the last snapshot of a query that ends by itself. _bound: the newest one when Spark
+    asked for the end of the first batch before its start, which must not be after it. _reached:
+    where the next batch begins, for a Spark that does not say so. _last, _looked_at: the newest
+    snapshot and when it was looked for. _newest: the offset behind a snapshot; _found: the last
+    answer of `next_end`, with all that it follows from. Both are asked for again and again.
+    """
 
     def __init__(self, table: Table, options: StreamOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -60,11 +79,18 @@ class StreamPosition:
         return self._initial.to_json()
 
     def stop_at_newest(self) -> None:
-        """Take the newest snapshot of now as the last one that there will be."""
+        """Take the newest snapshot of now as the last one that there will be. A trigger that
+        ends by itself asks for it; 0, of a table without one, makes the query end at once.
+        """
         self._target = self._source.latest_id() or 0
 
     def next_end(self, start: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
-        """Where the batch ends that begins at `start`; `start` when there is nothing to be read."""
+        """Where the batch ends that begins at `start`; `start` when there is nothing to be read.
+
+        Snapshots without rows for the stream, such as compactions where it reads appends, are
+        passed over only together with rows or when there are 32 of them: an end that differs
+        from the start makes Spark run a batch, and log it.
+        """
         newest = self._newest_id()
         offset = self._checked(start, newest)
         self._progress.keep(offset)
@@ -96,7 +122,12 @@ class StreamPosition:
     def tasks(
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> list[tuple[StreamRead, ...]]:
-        """What the tasks of a batch read."""
+        """What the tasks of a batch read. A tuple for each, to be read in its order.
+
+        Of several steps, what is of one bucket stays together and in order, or a later change of
+        a key might be seen before an earlier one. Of a single step each split may have a task of
+        its own.
+        """
         self._source.check_alive()
         newest = self._source.latest_id()
         first, last = self._checked(start, newest), self._checked(end, newest)
@@ -112,7 +143,9 @@ class StreamPosition:
         return packed(list(groups.values()))
 
     def record(self, end: Mapping[str, Any]) -> None:
-        """All before `end` is done with."""
+        """All before `end` is done with. A consumer goes on there, and expiry may take what is
+        older. Without one only the checkpoint has it.
+        """
         self._source.check_alive()
         self._progress.record(offset_from_json(end))
 
@@ -127,6 +160,9 @@ class StreamPosition:
         return replace(offset, table=self._source.identity)
 
     def _newest_id(self) -> int | None:
+        """Up to which snapshot may be read; None for a table without one. A look at the table
+        every 100 ms at most, which also finds out whether it is the same table still.
+        """
         if self._target is not None:
             return self._target
         now = time.monotonic()
@@ -137,7 +173,16 @@ class StreamPosition:
 
 
 def packed(groups: Sequence[Sequence[StreamRead]]) -> list[tuple[StreamRead, ...]]:
-    """The groups in order, several to a task while they are small."""
+    """The groups in order, several to a task while they are small.
+
+        MiB of files      a: 2 + 2     b: 10     c: 12     d: 100     e: 1
+        with opening      12           14        16        104        5
+        tasks of 32       a, b | c | d | e
+
+    A group that is larger than a task has one to itself, and the next group begins another: room
+    is what is left, and no task is gone back to. So there are at most as many tasks as groups,
+    and their order is that of the groups.
+    """
     tasks: list[list[StreamRead]] = []
     room = 0
     for group in groups:

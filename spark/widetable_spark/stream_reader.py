@@ -8,6 +8,13 @@ go by the partition's value (spark.md section 4).
 Spark asks for the newest offset some 95 times a second: the table is looked at every 100 ms at most. Progress of the
 consumer is recorded in `commit`, which Spark calls when the next batch begins: after a crash without a checkpoint the
 last batches come again, none is lost.
+
+    driver, one process per query    initialOffset, latestOffset, partitions, commit, stop    it has a position
+    tasks                            read(partition)                                          they have none
+
+Both are the same class, made from options and schema: the position is made when it is first
+asked for, so it is never pickled and never made in a task. Which of the two positions it is says
+the option `barrier.job`.
 """
 
 from __future__ import annotations
@@ -62,7 +69,9 @@ class ChangePartition:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """schema: columns of the table, and what changes carry where they are read."""
+    """schema: columns of the table, and what changes carry where they are read. Raises
+    UnsupportedError for limits that the installed Spark cannot keep.
+    """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -90,6 +99,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._position.stop_at_newest()
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        """What Spark shows, and gives back to `latestOffset`: which class it is does not matter
+        there, as long as it is not ReadAllAvailable. Several limits at once, and snapshots, have
+        no class: they are shown as rows.
+        """
         limits = self._options.stream.limits
         if limits == Limits():
             return ReadAllAvailable()
@@ -102,6 +115,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
+        """Spark says ReadAllAvailable for the trigger once, which takes all there is whatever
+        the options say.
+        """
         if start is None:  # before Spark 4.2
             return self._position.unguided_end()
         limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.stream.limits
@@ -137,5 +153,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _new_values(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Of a stream of rows: +I and +U. A key that is deleted says nothing in it."""
     is_new = pc.starts_with(batch.column(ROW_KIND_COLUMN), "+")
     return batch if pc.all(is_new).as_py() else batch.filter(is_new)

@@ -9,6 +9,17 @@ the tasks' messages.
 Output mode append adds rows; complete replaces the table in every batch.
 With option `barrier.writer` the rows of a batch belong to the barrier that the clock was in when it was planned, and
 complete it (`widetable.operations.job_writer`).
+
+    offsets/7 is written    planner: StreamSink(..)    tasks: write    commit(messages, 7)    commits/7 is written
+                                                                       one snapshot
+
+    killed before commit          batch 7 comes again, its files of before are orphans
+    killed behind the snapshot    batch 7 comes again, its digest is found: nothing is committed, its files are orphans
+    commit raised                 Spark calls abort with all messages, which deletes none; the query ends
+
+Raises InvalidError for columns, options, or a batch that is another one under the same number,
+ConflictError of jobs and commits, and what else commits raise. Files go only where the commit is
+certainly not in: an InvalidError of a commit is raised before anything is published.
 """
 
 from __future__ import annotations
@@ -50,6 +61,7 @@ class StreamSink(StreamArrowWriter):
         self._options = options
         self._overwrite = overwrite
         self._tasks = plan_writer(options, schema, is_named=options.barrier_writer is not None)
+        # The batch is planned now: its label, and what it took, are reckoned from here.
         self._begin_millis = time.time_ns() // 1_000_000
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -92,6 +104,11 @@ class StreamSink(StreamArrowWriter):
         watermark: int | None,
         digest: str | None,
     ) -> None:
+        """As a root job with one table. Its run is the query's id, the same in each life of the
+        query, while the commit user may be an option. The registration is written when the job
+        joins, and not renewed between batches: this process is Spark's, and nobody has the
+        object behind the batch. Its table holds the job's columns as long as it waits for it.
+        """
         batch = JobBatch(commit_identifier, self._begin_millis, digest, None, watermark)
         name = self._options.barrier_writer or ""
         keys = {*table.schema.primary_keys, self._tasks.row_kind}

@@ -4,6 +4,11 @@ messages travel to the driver.
 Lifecycle (spark.md sections 2 and 3): `TaskWriter` is made in the planner process, where columns
 are checked and the base of the sequence numbers
 is taken once for all tasks; it is pickled to the tasks; commit and abort run in a third process.
+
+The base must be the same in all tasks of a commit, and taken before any of them writes: tasks
+take turns at the numbers above it by their number (`write/sequence.py`), so no two rows share
+one. A task that is tried again has the same numbers as before, and its first files are in no
+message. Raises InvalidError in both, and what writing files raises.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from widetable_spark.source_options import COLUMNS, SourceOptions, WatermarkOpti
 from widetable_spark.spark_types import arrow_schema
 from widetable_spark.worker_heap import settle
 
+# A local property that Spark gives to all jobs of a streaming query (spark.md section 3).
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 
@@ -43,7 +49,10 @@ class TaskMessage(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """Writes the batches of one task; picklable."""
+    """Writes the batches of one task; picklable. Made by `plan_writer`. columns: those that are
+    written, row_kind among them where the DataFrame has it. row_kind: the name of that column,
+    there or not. may_be_insert: nulls are looked at. is_named: as of `plan_writer`.
+    """
 
     table: Table
     columns: tuple[str, ...]
@@ -54,6 +63,9 @@ class TaskWriter:
     is_named: bool = False
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """All rows of the task. Where it fails it deletes what it has written; a worker that is
+        killed leaves that to orphan cleaning.
+        """
         settle()
         context = TaskContext.get()
         task = context.partitionId() if context else 0
@@ -136,7 +148,11 @@ def _null_in(batch: pa.RecordBatch, columns: frozenset[str]) -> frozenset[str]:
 
 
 def check_nulls(table: Table, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Raises InvalidError for nulls that an INSERT may not have meant, after deleting the tasks' files."""
+    """Raises InvalidError for nulls that an INSERT may not have meant, after deleting the tasks' files.
+
+    A column counts that is null in all rows of all tasks; tasks without rows say nothing.
+    Columns [a, b] null in one task and [b] in another: b.
+    """
     tasks = [message for message in messages if isinstance(message, TaskMessage) and message.rows]
     found = [task.null_columns for task in tasks if task.null_columns is not None]
     if not found:
@@ -158,7 +174,9 @@ def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[CommitMessa
 def watermark_of(
     messages: Sequence[WriterCommitMessage | None], options: SourceOptions
 ) -> int | None:
-    """Epoch milliseconds before which no rows are expected any more, as far as these tasks know; None for no word."""
+    """Epoch milliseconds before which no rows are expected any more, as far as these tasks know; None for no word.
+    That of a snapshot never goes back: where it would, the committer keeps the one before.
+    """
     times = [
         message.event_millis
         for message in messages

@@ -5,6 +5,11 @@
         spark.sql("SELECT .. FROM user_item_amount JOIN user_item_price USING (user, item)")
 
 The tables are pinned until it is closed (`widetable.operations.session`): what is planned before then finds its files.
+
+A view is read as `format("widetable")` with the session's barrier. Spark plans it once, at its
+first use, and the plan names files; a query that still runs when the session is closed may miss
+some, which it says by an error. The barrier is looked up by whoever plans, under the revision
+that is active at that moment.
 """
 
 from __future__ import annotations
@@ -36,6 +41,10 @@ def session(
     """Open a session over tables of the warehouse, by default all that are under barriers. consistency, as_of: as of
     `Catalog.session`; storage_options, uri: as in `widetable.Catalog`, the driver asks the service. Raises
     NotFoundError where they have no barrier in common.
+
+    Close it, or use it in a `with`: its leases are this process's, and keep snapshots while it
+    lives. Raises UnsupportedError for `ReadCommitted` over tables with
+    `widetable.barrier-stage`.
     """
     session_of(spark)
     catalog = Catalog(warehouse, storage_options=storage_options, uri=uri)
@@ -73,7 +82,9 @@ class SessionViews:
         return self._session.barrier
 
     def table(self, name: str) -> DataFrame:
-        """The rows of a table `db.name` of the session."""
+        """The rows of a table `db.name` of the session. Raises NotFoundError for a table that it
+        does not have, InvalidError once it is closed.
+        """
         if self._is_closed:
             raise InvalidError(
                 "session",
@@ -92,7 +103,8 @@ class SessionViews:
 
     def create_views(self, tables: Sequence[str] | Mapping[str, str]) -> list[str]:
         """Temporary views of tables, named as these are without their database, or by a mapping of view to table.
-        Returns their names.
+        Returns their names. All are looked up before the first is made, so an error leaves none;
+        one of the same name is replaced.
         """
         if not isinstance(tables, Mapping):
             listed = names(tables, "tables")

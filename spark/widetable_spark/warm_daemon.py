@@ -5,6 +5,10 @@
 Without it every new worker imports and loads for itself, with the first rows that it looks up. It opens no cache and
 starts no thread before it forks. What goes wrong with the warming is said in the log of the executor, and stops nobody:
 workers then do for themselves.
+
+What is forked must hold no lock and no thread of another one's: so the kernels are loaded, which
+the workers share as pages of memory, and nothing is opened. `settle` freezes them, so that no
+collection in a worker copies these pages.
 """
 
 from __future__ import annotations

@@ -75,6 +75,9 @@ def _python_on_driver(jvm: Any) -> str:
 
 @functools.cache
 def _found(python: str, needed: tuple[str, ...]) -> str:
+    """Its version, such as "Python 3.11", and what it lacks of `needed`: "Python 3.11 without
+    numba"; or why it is none. Remembered for the life of this process.
+    """
     program = shutil.which(python)
     if program is None:
         return "no program in PATH"

@@ -8,6 +8,17 @@ What is open here does not need the service any more. Where an instance goes in 
 sessions of a catalog show never goes back, whichever instance answers, but by a revision. Raises InvalidError for a
 service of another warehouse, NotFoundError for a barrier that is older than what was read before, what the service
 raises, and what opening a session raises.
+
+    service                            this process                      what keeps the rows
+    chooses T, leases a table each                                       the service's leases
+    answers T, revision, leases
+                                       finds the leases in its tables    "
+                                       leases of its own at T            both
+                                       closes the service's session      its own
+
+There is no moment without a lease, so an expiry in between takes nothing. Where the service dies
+before the third step its leases may go, and the rows: NotFoundError here, and if its session has
+ended indeed, another instance is asked.
 """
 
 from __future__ import annotations
@@ -23,11 +34,15 @@ from widetable.operations.shown_barriers import ShownBarrier, ShownBarriers
 from widetable.paths import TablePaths, branch_root
 from widetable.storage.file_io import FileIO
 
+# How many instances may end in the middle of it, one after the other.
 _TRIES: Final = 5
 
 
 class AskedSessions:
-    """Of the warehouse at `root`. opened: its tables by name. shown: by the sessions before."""
+    """Of the warehouse at `root`. opened: its tables by name. shown: by the sessions before.
+    That is looked at here, and noted by who opens the session. It holds nothing
+    between calls.
+    """
 
     def __init__(
         self,
@@ -44,7 +59,10 @@ class AskedSessions:
         self._shown = shown
 
     def open(self, tables: Sequence[str] | None, consistency: str, as_of: int | None) -> Session:
-        """tables: None for all that are under barriers. consistency: one that has barriers."""
+        """tables: None for all that are under barriers. consistency: one that has barriers.
+        as_of: a barrier, which may be older than what was read before; None: the newest. The
+        session is the caller's, who closes it.
+        """
         for tries_left in reversed(range(_TRIES)):
             with self._service.session(tables, consistency=consistency, as_of=as_of) as told:
                 try:
@@ -64,6 +82,10 @@ class AskedSessions:
         return Session(opened, consistency, told.barrier, shown, told.revision)
 
     def _check_warehouse(self, told: ServiceSession) -> None:
+        """Paths of the two hosts say nothing, and a copy of a warehouse has the same snapshots:
+        the names of leases are new each time. One that is not found may also be one that has
+        ended in between, which renewing tells.
+        """
         for name, lease in told.leases.items():
             paths = TablePaths(branch_root(self._root, name, "table name"))
             if lease is None or not self._file_io.exists(paths.read_lease(lease)):

@@ -6,6 +6,15 @@ Each table by itself keeps its own newest barriers. A table that is ahead of ano
 let go of the barrier at which the two can be read together. The floor only grows, but for revisions; who renews it and
 dies leaves it where it is, so nothing is lost, and snapshots stay. Source: rule R18 of docs/consistency.md. Raises what
 reading snapshots raises, StorageError.
+
+    widetable.barriers-kept = 2, interval 10; a and b are connected
+
+    a complete up to 90, b up to 50      common 50      floors at barrier 30: a keeps 30 to 90, b 30 to 50
+    b has none yet                       common 0       floors before the first: a and b keep all their snapshots
+
+The consumer stands at the snapshot that reads as of the floor begin with
+(`BarrierViews.floor_id`). The second line is also that of tables of different intervals, which
+cannot be read together, but jobs refuse to connect them.
 """
 
 from __future__ import annotations
@@ -39,6 +48,10 @@ def keep_common_barriers(
 ) -> dict[str, int]:
     """Note it anew. components: names of tables that jobs connect. Returns the first snapshot that is kept, by table;
     tables that nothing connects with others have none. revision: that is about to count, so floors may go back.
+
+    tables: those under barriers, by name; other names in components are passed over. A table by
+    itself loses its consumer: its own expiry keeps its newest barriers. With a revision nothing
+    is returned.
     """
     kept: dict[str, int] = {}
     for component in components:
@@ -67,6 +80,9 @@ def renew_consumer(table: OpenTable, name: str) -> None:
 
 
 def _raised(consumers: ConsumerStore, floor_id: int) -> int:
+    """The higher of what is noted and what is asked for. Of two that do this at once one may
+    note the lower one last: then more is kept than need be, until the next call.
+    """
     known = consumers.next_snapshot(CONSUMER)
     if known is None or known < floor_id:
         consumers.record(CONSUMER, floor_id)

@@ -6,6 +6,15 @@
 
 What was let go is said nowhere else. A table whose first snapshot is there has let go of nothing, so nothing of one of
 the same name that was dropped goes on; of a table that is not there nothing is said. Raises nothing.
+
+    said before                       kept now                    said from now on
+    20: base 5, written 21, out 22    -                           20: no ids, 21, 22
+    30: base 7, written 31, out -     30: base 7, 31, out 32      30: base 7, 31, 32
+    40 in revision 0                  30 in revision 1            both: the key has the revision
+
+A time that is known is never lost by a later look: the oldest snapshot that is kept does not say
+when it came to its barriers, which the look before it had seen. A barrier that is ahead of the
+table, in revision or number, is left out: the table has not come to it.
 """
 
 from __future__ import annotations
@@ -119,6 +128,9 @@ def with_job_barriers_let_go(
     return _newest(found, lambda row: row[:2])
 
 
+# `key`: by which a row of now and one of before are of the same barrier. `joined`: what becomes
+# of an old row; the new one is None where its barrier is not kept any more. Rows of now that
+# were not said before stay as they are.
 def _joined(
     now: Iterable[_Row],
     before: Iterable[_Row],
@@ -135,6 +147,7 @@ def _joined(
 
 
 def _newest(rows: Iterable[_Row], group: Callable[[_Row], Hashable]) -> set[_Row]:
+    """MOST of each group: those of the last revision first, of these the last barriers."""
     counts: dict[Hashable, int] = {}
     newest = set()
     for row in sorted(rows, key=lambda row: (row.revision, row.barrier), reverse=True):

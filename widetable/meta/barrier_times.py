@@ -8,6 +8,17 @@
 What has expired is not known, nor when the oldest snapshot's barriers came. Snapshot files alone are read, each once.
 Source: rules R13 and R14 of docs/consistency.md.
 Raises DamagedError for a time that is no number, and what reading snapshots raises.
+
+A table of two writers, producer lookup, that keeps its snapshots from 4 on:
+
+    snapshot    what                    frontier   moved   waiting
+    4           append of a, label 20   10         10      20
+    5           append of b, label 20   20         10      20        written(20) = the time of 5
+    6           compaction, cut at 20   20         20      -         changes(20) = the time of 6
+
+When the table came to 10 is not known: 4 was so already, and what came before it has expired.
+All numbers but `waiting` never go back within a revision, so each look is a bisection over
+snapshots that were read once.
 """
 
 from __future__ import annotations
@@ -57,7 +68,10 @@ class BarrierSnapshots(NamedTuple):
 
 
 class KeptBarriers:
-    """The snapshots of a table under barriers, oldest first, as they are now."""
+    """The snapshots of a table under barriers, oldest first, as they are now. All that is asked
+    later is reckoned from what was read when it was made: one small file per snapshot, which is
+    the memory that it takes, too.
+    """
 
     def __init__(self, table: OpenTable, barrier: int | None = None) -> None:
         """barrier: the only one that will be asked for; older snapshots than its are not read."""
@@ -67,6 +81,8 @@ class KeptBarriers:
             table.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == BY_COMPACTION
         )
         self._kept: list[_Kept] = []
+        # From the newest back: an expiry takes the oldest, so what was read until then is whole
+        # by itself.
         with contextlib.suppress(NotFoundError):  # what expires meanwhile, and all before it
             for id in reversed(views.ids):
                 self._kept.append(self._load(table, id))
@@ -122,6 +138,9 @@ class KeptBarriers:
         return {b: self._snapshots(b) if self._has(b) else None for b in based}
 
     def _snapshots(self, barrier: int) -> BarrierSnapshots:
+        """Of one that is exact and has its base. Commits are counted: files would need
+        manifests.
+        """
         at = self._base_end(barrier)
         extras = sum(
             kept.label is not None
@@ -138,7 +157,14 @@ class KeptBarriers:
         return bisect_right(self._kept, barrier, key=lambda kept: kept.state.highest)
 
     def commits(self) -> dict[tuple[str, int], JobCommit]:
-        """By job and barrier, of all that a job completed by a commit."""
+        """By job and barrier, of all that a job completed by a commit.
+
+            a@10 (5 records), a@20 open (3), a@20 complete (4)      (a, 10): 5 rows, (a, 20): 7 rows
+
+        A barrier that a job completes without records has 0, one that it passes over is not
+        there. rows is None for the first one of a job that may have had records in snapshots
+        that have expired.
+        """
         found: dict[tuple[str, int], JobCommit] = {}
         rows: Counter[str] = Counter()
         partial = set() if self._has_first or not self._kept else self._behind_first()
@@ -172,11 +198,15 @@ class KeptBarriers:
         return bisect_left(self._kept, barrier, key=lambda kept: kept.state.frontier)
 
     def _position_id(self, barrier: int) -> int | None:
+        """As `BarrierChanges.position`, where changes may stop; None where none is there yet, or
+        a compaction went on.
+        """
         at = bisect_left(self._kept, True, key=lambda kept: is_past(kept.state, barrier))
         is_there = at < len(self._kept) and self._kept[at].state.moved <= barrier
         return self._kept[at].snapshot.id if is_there else None
 
     def _has(self, barrier: int) -> bool:
+        """Whether it is complete and exact, by the snapshots that are known."""
         is_complete = barrier % self._interval == 0 and barrier <= self.newest
         return is_complete and self._exact.at_most(barrier) == barrier
 
@@ -185,7 +215,10 @@ class KeptBarriers:
         return bool(self._kept) and self._kept[0].snapshot.id == 1
 
     def _first(self, barrier: int, holds: Callable[[BarrierState, int], bool]) -> int | None:
-        """Where in `_kept`; holds: once it does, it does for all later ones."""
+        """Where in `_kept`; holds: once it does, it does for all later ones. None where it does
+        for none, or for the oldest already: it may have done so for an earlier one that has
+        expired. The first snapshot of all is certain.
+        """
         at = bisect_left(self._kept, True, key=lambda kept: holds(kept.state, barrier))
         is_known = at < len(self._kept) and (at > 0 or self._has_first)
         return at if is_known else None

@@ -9,6 +9,15 @@ aside, unless the rows say which value is newer.
     others                       the columns that it names      sequence.field; of a column, its sequence group
 
 Source: rule R3 of docs/consistency.md. Raises ConflictError naming both jobs and the column.
+
+A table (k, a, b, g), partial-update, where g orders b:
+
+    one: a        two: a, b      refused: a, which nothing orders; b is no matter
+    one: b, g     two: b, g      let in: the group says which value is newer
+    one: a        two: null      refused: null is all columns, a among them
+
+It is looked at names, not at rows: two jobs that never write the same key are refused all the
+same (0043).
 """
 
 from __future__ import annotations
@@ -25,7 +34,9 @@ _ROW_ENGINES: Final = ("deduplicate", "first-row")
 
 
 def check_columns(job: Job, others: Iterable[Job], table: str, schema: TableSchema) -> None:
-    """Refuse a job that writes a column of the table that one of these writes, with nothing that orders them."""
+    """Refuse a job that writes a column of the table that one of these writes, with nothing that orders them.
+    others: the job itself among them is passed over.
+    """
     claimed = _claims(job, table, schema)
     if schema.sequence_fields or not claimed:
         return

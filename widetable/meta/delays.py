@@ -6,8 +6,21 @@
                share = wait + cost                             what it adds to the delay of what it makes
     a path     to a table: the job that ended last in it, the last source of that job, and so on to a root
 
-Shares of a path and changes(T) - T of its root give the delay of the table. All are differences of snapshot times, so
-they are as good as the clocks that the writers have, and may be negative. Source: F35 of FLIP-276. Raises nothing.
+Shares of a path, changes(T) - T of its root, and what compactions take in between give the delay
+of the table. All are differences of snapshot times, so they are as good as the clocks that the
+writers have, and may be negative. Source: F35 of FLIP-276. Raises nothing.
+
+clicks writes a, j1 makes b of a, j2 makes c of a and b; barrier 10,000, times behind it in
+milliseconds:
+
+    a     written 400, changes 900       path -         delay 400
+    j1    begins 1,000, ends 2,000       last source a  wait 100, cost 1,000, share 1,100
+    b     written 2,000, changes 2,300   path j1        delay 2,000
+    j2    begins 2,500, ends 3,500       last source b  wait 200, cost 1,000, share 1,200
+    c     written 3,500                  path j1, j2    delay 3,500, the slowest is j2
+
+3,500 is 900, when a's changes were out, and the shares 1,100 and 1,200, and 300: from b's rows
+to b's changes, which is the compaction's and no job's.
 """
 
 from __future__ import annotations
@@ -148,7 +161,7 @@ class Delays:
 
 
 def newest_delays(found: Delays, limit: int) -> Delays:
-    """Those of so many barriers that tables came to."""
+    """Those of so many barriers that tables came to, the newest; 0 for none."""
     barriers = sorted({one.barrier for one in found.tables})
     shown = set(barriers[max(0, len(barriers) - limit) :])
     return Delays(
@@ -163,7 +176,10 @@ def delays_of(
     layers: Sequence[Sequence[str]],
     barriers: Iterable[int],
 ) -> Delays:
-    """times: of the tables under barriers; layers: of these and others, which are left out."""
+    """times: of the tables under barriers; layers: of these and others, which are left out.
+    jobs: roots are passed over. barriers: in any order, each once or more; those that nobody has
+    come to add nothing.
+    """
     order = [table for layer in layers for table in sorted(layer) if table in times]
     place = {table: at for at, table in enumerate(order)}
     derived = sorted(
@@ -181,6 +197,10 @@ def delays_of(
 
 
 def _of_job(job: Job, barrier: int, times: Mapping[str, BarrierTimes]) -> JobDelay | None:
+    """From its first begin to its last end over all sinks; None where one of them lacks the
+    barrier. Where the changes of one source are not known, nobody knows which came last: then
+    there is no wait, and no share.
+    """
     sinks = [
         times[table].commits.get((job.name, barrier)) for table in job.tables if table in times
     ]

@@ -4,6 +4,13 @@ A job whose process goes on to renew its registration has not ended: that proces
 tables writes its lead first: where they have not come equally far, the last barriers of the lead hold rows that the
 others lack, and only the job itself can finish them. Source: rule R15 of docs/consistency.md. Raises ConflictError for
 both, and where the job came back meanwhile.
+
+    1  it leaves the snapshots      nobody waits for it; its registration holds its columns until that runs out
+    2  its plans go
+    3  its registration goes        its columns are free; a drop that was killed before leaves it to the next one
+
+In this order: who looks at a table in between finds a registration without a writer, which holds
+the columns for as long as it is in force, and never a writer whose columns nobody knows.
 """
 
 from __future__ import annotations
@@ -82,7 +89,10 @@ def check_agreed(job: str, tables: Sequence[JobsOfTable], *, force: bool) -> Non
 
 
 def take_leave(job: str, table: OpenTable, found: JobsOfTable) -> None:
-    """From one table. found: how it was."""
+    """From one table. found: how it was. Raises ConflictError where another process has the name
+    since, NotFoundError where somebody else was faster; the tables before it in a row have been
+    left by then, so it may be called again.
+    """
     if job in found.state.members:
         let_leave(table, job)
     BarrierPlans(table._file_io, table._paths, job).forget()

@@ -3,6 +3,13 @@
 Of two that are in each other's way at the same moment one sees the other at least, and both may be refused; who is
 refused leaves everything as it was. Raises ConflictError for columns and cycles that another live job is in the way of
 (`column_claims`, `job_graph`) and while a revision of its tables is not done, and what reading tables raises.
+
+    p: says a      q: says a      p: looks, sees q      q: looks, sees p      both refused, both put back
+    p: says a      p: looks       q: says a             q: looks, sees p      p is in
+    p: looks       p: says a      q: looks              q: says a             the other order: both would be in
+
+Who dies behind its word and before its look leaves a registration that runs out. The same order
+stands against a revision (`meta/revision.py`): it notes first, then looks at registrations.
 """
 
 from __future__ import annotations
@@ -37,7 +44,12 @@ def claim(
     *,
     ends_with_process: bool,
 ) -> list[WriterRegistration]:
-    """Write the registrations; what was there before is there again when the check raises. sinks: all of the job."""
+    """Write the registrations; what was there before is there again when the check raises. sinks: all of the job.
+
+    check: looks at the other jobs and raises; it is called once all are written.
+    ends_with_process: they hold no longer than this process lives. One returned for each sink,
+    which is renewed by nobody yet.
+    """
     made = []
     with contextlib.ExitStack() as undo:
         for table in sinks.values():
@@ -53,7 +65,9 @@ def claim(
 
 
 def check_unrevised(job: Job, sink: OpenTable) -> None:
-    """What it reads and writes would be of before a revision and of behind it."""
+    """What it reads and writes would be of before a revision and of behind it. Notes are those
+    of the warehouse, so one sink says all; a table that lies in none has no revisions.
+    """
     notes = notes_of(sink._file_io, sink._paths)
     note = None if notes is None else notes.unfinished()
     if note is not None and not note.tables.keys().isdisjoint((*job.sources, *job.tables)):
@@ -82,7 +96,10 @@ class WriterClaim:
         self._last: Job | None = None
 
     def register(self, name: str, columns: tuple[str, ...] | None, run: str) -> WriterRegistration:
-        """Of a writer's name, the columns that it writes, None for all, and its run."""
+        """Of a writer's name, the columns that it writes, None for all, and its run. Renewed for
+        as long as the caller has what is returned. Raises ConflictError, and leaves what was
+        there, where another job is in the way.
+        """
         table, table_name, clock = self._table, self._table_name, self._clock
         known = registration_of(table._file_io, table._paths, name, clock)
         is_back = known is None and self._last is not None

@@ -6,6 +6,17 @@
 
 Source: F1, F15 and F24 of FLIP-276. Raises ConflictError for a cycle, which it spells out, also that of a job that
 reads what it writes.
+
+    clicks: - -> a      j1: a -> b      j2: a, b -> c      j3: x -> y      and a table z
+
+    layers         [a, x, z], [b, y], [c]
+    upstream(c)    [a, b]               downstream(a)   [b, c]
+    components     [a, b, c], [x, y], [z]
+    back: c -> a   the cycle c -> back -> a -> j1 -> b -> j2 -> c
+
+A table is made of the sources of all jobs that write it, together. Of a cycle with the newest
+job in it the text begins at the table that this job reads, so that its first two names say what
+is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +32,9 @@ _Node = tuple[bool, str]
 
 
 class JobGraph:
-    """Of the jobs that are given. tables: besides those that jobs name."""
+    """Of the jobs that are given. tables: besides those that jobs name. Of a name that it does
+    not have nothing is upstream or downstream.
+    """
 
     def __init__(self, jobs: Iterable[Job], tables: Iterable[str] = ()) -> None:
         """Raises what a graph with a cycle raises."""
@@ -90,7 +103,10 @@ def _check_acyclic(jobs: Iterable[Job], newest: Job | None = None) -> None:
 
 
 def _spelled(cycle: list[_Node], newest: Job | None) -> str:
-    """graphlib: each node is a direct predecessor of the next, the last is the first."""
+    """graphlib: each node is a direct predecessor of the next, the last is the first.
+    It begins anywhere; here it is turned, so that it begins, and ends, at the table in front of
+    the newest job.
+    """
     around = cycle[:-1]
     job = (True, newest.name) if newest is not None else None
     at = (around.index(job) - 1) % len(around) if job in around else 0

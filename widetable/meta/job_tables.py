@@ -11,7 +11,9 @@ from widetable.paths import table_name
 
 
 def check_alike(job: str, tables: Mapping[str, OpenTable]) -> None:
-    """tables: all of the job, opened by these names. Branches are refused: no other job sees who writes them."""
+    """tables: all of the job, opened by these names. Branches are refused: no other job sees who writes them.
+    Intervals must be one and the same: a barrier of one table would be none of the others.
+    """
     for name, table in tables.items():
         place = table_name(table.path)
         if place is None or place[1] != name:

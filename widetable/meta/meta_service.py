@@ -25,7 +25,10 @@ _CLIENT: Final = "widetable_meta.client"
 
 
 class MetaAnswers(Protocol):
-    """Of a warehouse: `Topology` has them at hand, a service's client asks for them."""
+    """Of a warehouse: `Topology` has them at hand, a service's client asks for them.
+    The command line is written for either. Contracts are those of `Topology`; limit=None means
+    all in both.
+    """
 
     def jobs(self) -> list[Job]: ...
 
@@ -49,7 +52,11 @@ class MetaAnswers(Protocol):
 
 
 class ServiceSession(Protocol):
-    """Tables that an instance of the service holds at a barrier. leases: the names of the read leases, by table."""
+    """Tables that an instance of the service holds at a barrier. leases: the names of the read leases, by table.
+
+    A context manager: leaving it lets go of what the service holds. warehouse: where it lies for
+    the service, which may be another path than here. revision: that the barrier goes by.
+    """
 
     @property
     def barrier(self) -> int | None: ...
@@ -90,7 +97,10 @@ class MetaService(MetaAnswers, Protocol):
 
 
 class ServiceLink(SharedByThreads):
-    """To the instances at these URLs. Its client is made when it is asked for, in each process anew; picklable."""
+    """To the instances at these URLs. Its client is made when it is asked for, in each process anew; picklable.
+    Sockets of a client must not be shared with a forked child, nor can they be pickled: so URLs
+    travel, and nothing else.
+    """
 
     def __init__(self, uris: Sequence[str], what: str) -> None:
         """what: the argument, for messages."""
@@ -112,7 +122,7 @@ class ServiceLink(SharedByThreads):
 
 
 def linked(uri: Any, what: str) -> ServiceLink:
-    """uri: one URL, or several. what: the argument, for messages."""
+    """uri: one URL, or several. what: the argument, for messages. Nobody is asked yet."""
     link = ServiceLink((uri,) if isinstance(uri, str) else names(uri, what), what)
     link.client()
     return link

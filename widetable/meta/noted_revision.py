@@ -24,7 +24,7 @@ class NotedRevision:
 
 
 def noted_revisions(warehouse: Warehouse) -> list[NotedRevision]:
-    """Ascending by number."""
+    """Ascending by number. Any table under barriers leads to the warehouse's notes."""
     for _, table in tables_under_barriers(warehouse):
         notes = notes_of(table._file_io, table._paths)
         return [

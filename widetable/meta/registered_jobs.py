@@ -3,6 +3,16 @@
 A job whose process has ended without leaving goes on to hold its columns and its table: it may come back. A writer
 that a table waits for without a registration is a job of unknown columns; but a widener, which the options of its table
 declare, whether it runs or not. Raises what reading snapshots raises.
+
+    registration       table waits for it   the job is
+    in force           yes, or no           live; alive
+    over, or void      yes                  live, with its columns: it was killed, and may come back
+    over, or void      no                   not there; the file goes with the next drop
+    none               yes                  live, of unknown columns, which contest nothing
+
+*Live* jobs hold their columns and make the graph; *alive* ones are seen to renew. A job with two
+tables has a file in each, which say the same but for moments in which it is being registered;
+`merged` makes one of them again.
 """
 
 from __future__ import annotations
@@ -80,7 +90,14 @@ def _widener(fact: str, option: WidenOption) -> Job:
 
 
 def merged(jobs: Iterable[Job], leads: Mapping[str, str] | None = None) -> list[Job]:
-    """One job of each name, with the sources and sinks of all. leads: the sink of a job that comes first."""
+    """One job of each name, with the sources and sinks of all. leads: the sink of a job that comes first.
+
+        pending, s.x -> s.a(v)      and      running, s.a -> s.b, lead s.b
+        running, sources s.x, s.a, sinks s.b, s.a(v), the run of the first
+
+    By name; sinks without a lead are in the order of their names. Derived and running go before
+    root and pending.
+    """
     found: dict[str, Job] = {}
     for job in jobs:
         known = found.get(job.name)

@@ -11,6 +11,19 @@ and what is registered is looked for once more behind the note. Source: F33 and 
 docs/consistency.md. Raises InvalidError for a table that no job makes and where rows from outside would be lost,
 ConflictError while another revision has not ended, NotFoundError for a barrier that a table does not have, and where
 jobs could not go on at it, and what commits raise.
+
+a is from outside; j1 makes b and c of a, j2 makes d of b, j3 makes e of a. Revised is b:
+
+    b, and d, which is made of it; c, which j1 writes, too       tables b, c, d; jobs j1, j2
+    a stays, and must have the changes after T for j1 to go on; e and j3 go on undisturbed
+
+    killed behind 1    nothing went back, readers see nothing; jobs of these tables cannot begin
+    killed within 2    some tables went back: their newest rows show it, no barrier does
+    killed behind 2    the same call finds each table at the number, and makes it active
+
+Whoever goes on takes targets from the note, not from what is newest by then; only a job that was
+registered in between adds tables. What is made last goes back first: at no moment has a table rows
+of what its sources have lost.
 """
 
 from __future__ import annotations
@@ -134,6 +147,8 @@ class _Undoing:
         self._barrier = barrier
         self._before = before
 
+    # What is known here of the tables is of the revision before (`before`), also while some have
+    # gone back already: so each step gives the same whenever it is made.
     def targets(self, scope: _Scope, noted: RevisionNote | None) -> dict[str, int]:
         """Table to the barrier that it goes back to, 0 where it had nothing then; what is noted stays."""
         known = noted.tables if noted else {}
@@ -176,7 +191,11 @@ class _Undoing:
             leases.callback(lease.release)
 
     def go(self, note: RevisionNote, jobs: Sequence[Job]) -> None:
-        """From the note to its end. What is made last goes back first. jobs: by now."""
+        """From the note to its end. What is made last goes back first. jobs: by now.
+
+        Consumers and the common floor come before the revision is active: from that moment on
+        jobs begin at the barrier, and expiry goes by what these say.
+        """
         scope = _scope(note.table, jobs, note.tables)
         targets = self.targets(scope, note)
         for name, barrier in reversed(targets.items()):
@@ -231,7 +250,10 @@ class _Undoing:
 
 
 def _scope(table: str, jobs: Sequence[Job], noted: Iterable[str]) -> _Scope:
-    """What goes back with a table: all that is made of what goes back, and all else that these jobs write."""
+    """What goes back with a table: all that is made of what goes back, and all else that these jobs write.
+    noted: tables that a note has said, which go back whatever the jobs are by now. Goes round
+    until nothing is added.
+    """
     tables, before = {table, *noted}, 0
     while len(tables) != before:
         before = len(tables)

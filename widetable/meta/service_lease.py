@@ -7,6 +7,12 @@ On disk, `__meta.db/service/widetable-meta-lease`, in the form of the lease on c
 It runs for ten seconds and is renewed by itself (`lease_renewal`); that of a process of this machine that has ended is
 free at once. Safety never depends on it: what a leader does are exclusive files and commits, and two that lead for a
 moment write the same. Raises StorageError.
+
+    a leads, and is killed       on a's host: free at the next look; elsewhere after ten seconds at most
+    a leads, and stands still    the lease runs out, b takes it; a renews: it is b's by now, a follows
+
+The uuid tells two lives of one URL apart: a service that was started again does not take its own
+old lease for its own.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from widetable.commit.lease_renewal import LEASE_RENEWAL
 from widetable.paths import META_DATABASE, TablePaths, database_dir, leading_lease
 from widetable.storage.file_io import FileIO
 
+# The longest time without a leader, but for looks; renewed six times in it.
 LEASE_MILLIS: Final = 10_000
 
 
@@ -41,7 +48,12 @@ class ServiceLease:
         self._lease: Lease | None = None
 
     def look(self) -> tuple[str | None, bool]:
-        """(URL of who leads, None where nobody does; whether it is this one), after it has taken what was free."""
+        """(URL of who leads, None where nobody does; whether it is this one), after it has taken what was free.
+
+        One read of a small file where somebody leads. By the owner that is read back it is
+        decided who leads, not by having taken it: on a disk two that take over at once may both
+        believe to have it (`commit/lease`).
+        """
         with self._lock:
             owner = self._holder()
             if owner is None and self._take():

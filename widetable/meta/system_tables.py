@@ -18,6 +18,14 @@ barriers that tables have let go of, which are said nowhere else (0047). One is 
 so that readers of its changes see just that; one that is as it should be gets none.
 They are not under barriers. Source: F20 to F22 of FLIP-276; a table has several sinks, so the key of these is longer.
 Raises InvalidError where a table of that name has other columns, and what reading and writing tables raises.
+
+    there             (j1, a)  (j2, a)
+    as it should be   (j1, a)           (j3, b)
+    one commit        -D (j2, a), +I (j3, b)
+
+A row whose value changed is a +I alone, as its key stays. Two that do this at once both write
+what they have read, so the later one wins row by row, and the next call puts right what is not;
+each table is right by itself, not all of one moment.
 """
 
 from __future__ import annotations
@@ -67,6 +75,8 @@ _Row = tuple[str | int | None, ...]
 
 
 class _Form(NamedTuple):
+    """columns: name to type in SQL, those of the key first. key: their names."""
+
     columns: Mapping[str, str]
     key: Sequence[str]
 
@@ -189,7 +199,9 @@ class SystemTables:
 
 
 def _came_to(job: Job, states: Mapping[str, BarrierState]) -> int | None:
-    """The barrier that it has completed in all of its tables."""
+    """The barrier that it has completed in all of its tables. None where one of them has none of
+    it. A table that is under no barriers any more does not count.
+    """
     members = [states[table].members.get(job.name) for table in job.tables if table in states]
     return min((0 if one is None else one.frontier for one in members), default=0) or None
 

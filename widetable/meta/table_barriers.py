@@ -5,6 +5,13 @@
     not complete    the next one, and those that some writer has completed
 
 Source: rules R11, R13 and R14 of docs/consistency.md. Raises what reading snapshots and lists raises.
+
+    wa has completed 20, wb 10, interval 10      10: complete      20: waits for wb
+    a has completed 20, b 40                     20: complete      30: waits for a      40: waits for a
+
+Barriers between those that the table was complete up to at some snapshot are not listed: where
+one commit takes it from 10 to 40, no snapshot tells 20 and 30 apart from 40, though
+`scan(barrier=20)` reads 20.
 """
 
 from __future__ import annotations
@@ -47,7 +54,10 @@ class TableBarrier:
 
 
 def table_barriers(table: OpenTable, limit: int | None) -> list[TableBarrier]:
-    """Ascending. limit: so many at most of those that are complete, the newest; None for all."""
+    """Ascending. limit: so many at most of those that are complete, the newest; None for all.
+    Those that are not complete come on top of it. Each exact one costs the lists of the later
+    commits that belong to it.
+    """
     views, changes = barrier_views(table), barrier_changes(table)
     by_compaction = table.schema.typed_options.get(opt.CHANGELOG_PRODUCER) == BY_COMPACTION
     found = []
@@ -106,6 +116,7 @@ def _unread(barrier: int, missing: tuple[str, ...], *, is_complete: bool) -> Tab
 
 
 def _incomplete(state: BarrierState) -> Iterator[TableBarrier]:
+    """None in a table that nobody writes: it waits for nobody."""
     ahead = {member.frontier for member in state.members.values()}
     if state.members:
         ahead.add(state.frontier + state.interval)

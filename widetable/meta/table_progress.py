@@ -2,7 +2,7 @@
 
     frontier    the barrier up to which a table is complete
     common      the newest one that is complete and exact in all tables that jobs connect with it
-    freshness   how long ago the frontier was, by the clock
+    freshness   how long ago the frontier was, by the clock; it grows until the next barrier is complete
 
 Raises nothing.
 """
@@ -63,7 +63,9 @@ class TableProgress:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """alive: names of jobs whose registration in this table is in force."""
+    """Of one table, as `registered_jobs` has read it. alive: names of jobs whose registration in
+    this table is in force, and of wideners that somebody runs.
+    """
 
     state: BarrierState
     alive: frozenset[str]

@@ -8,6 +8,12 @@ has to run besides, and nothing can be behind. A job that is planned has its pla
 way; it is part of the graph when it runs. Raises ConflictError for a job that another one is in the way of,
 InvalidError for tables that are under no barriers, NotFoundError for names that are nobody's, and what reading tables
 raises.
+
+    register     planned: has its columns, for ten minutes; no part of the graph
+    running      part of the graph; `renew` once a minute, or it is not alive, but still live while a table waits for it
+    drop         live no more
+
+A call lists the warehouse and opens each of its tables, to find those under barriers.
 """
 
 from __future__ import annotations
@@ -73,7 +79,9 @@ SCOPES: Final = (TABLES, TOPOLOGY)
 
 
 class Topology:
-    """Made by `Catalog.topology`."""
+    """Made by `Catalog.topology`. It has no state: threads may share it, and it sees what others
+    change.
+    """
 
     __module__ = "widetable"
 
@@ -332,7 +340,7 @@ class Topology:
         return [jobs_of(name, table, self._clock) for name, table in opened]
 
     def _known(self, job: str) -> Job:
-        """As it was registered, in force or not."""
+        """As it was registered, in force or not; its sinks as it gave them, the lead first."""
         tables = self._read()
         declared = merged(note.job for table in tables for note in table.notes)
         name = text(job, "job")
@@ -343,6 +351,7 @@ class Topology:
         return replace(found, sinks=tuple(sorted(found.sinks, key=lambda s: s.table != lead)))
 
     def _claim(self, job: Job) -> None:
+        """Say so in all sinks, then look at all jobs of the warehouse (`job_claim`)."""
         sinks = self._opened_sinks(job)
         schemas = {table: opened.schema for table, opened in sinks.items()}
         for sink in job.sinks:

@@ -1,4 +1,4 @@
-"""What a topology asks of its catalog; `Catalog` has more."""
+"""What a topology asks of its catalog; `Catalog` has more. Raises what the catalog raises."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class Warehouse(Protocol):
 
 
 def tables_under_barriers(warehouse: Warehouse) -> Iterator[tuple[str, OpenTable]]:
-    """All of them by name, opened."""
+    """All of them by name, opened. That is done one by one as they are asked for: one that is
+    dropped in between is a NotFoundError there (`look_again`). Others are opened, too, as only
+    their schema tells.
+    """
     for name in warehouse.list_tables():
         table = warehouse.table(name)
         if table.schema.typed_options.get(BARRIER_INTERVAL) is not None:
