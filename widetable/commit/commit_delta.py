@@ -148,13 +148,14 @@ def _marked_meanwhile(
     if asked.kind == COMMIT_KIND_APPEND:
         return None
     seen = {entry.file.file_name: entry.file.deleted for entry in asked.deletes}
-    if asked.kind == COMMIT_KIND_COMPACT:
-        marked = (file for message in asked.messages for file in message.marked_files)
-        seen |= {file.file_name: file.deleted for file in marked}
     now = {entry.file.file_name: entry.file.deleted for entry in live}
-    names = tuple(sorted(name for name, deleted in seen.items() if now.get(name) != deleted))
-    return (
-        conflicts.Conflict("marked", names, "rows of files were deleted meanwhile")
-        if names
-        else None
-    )
+    gone: set[str] = set()
+    if asked.kind == COMMIT_KIND_COMPACT:
+        marked = [file for message in asked.messages for file in message.marked_files]
+        seen |= {file.file_name: file.deleted for file in marked}
+        # A file without a vector, too: the rows that it was to lose are in the file that replaced it.
+        gone = {file.file_name for file in marked if file.file_name not in now}
+    changed = {name for name, deleted in seen.items() if now.get(name) != deleted}
+    names = tuple(sorted(changed | gone))
+    detail = "rows of files were deleted, or files that were to lose rows went meanwhile"
+    return conflicts.Conflict("marked", names, detail) if names else None

@@ -31,6 +31,7 @@ from widetable.operations.compaction import due_plans, newest_entries
 from widetable.operations.partition_move import PartitionMove
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
+from widetable.write.commit_message import CommitMessage
 
 OPTIONS = {
     "bucket": "1",
@@ -165,9 +166,36 @@ def test_a_compaction_that_has_not_seen_a_vector_loses(tmp_path: Path) -> None:
     write(table, range(50, 60), 4)
     (live,) = live_files(table.path).values()
     assert {file.file_name for file in old} <= {file.file_name for file in live}
-    with pytest.raises(wt.ConflictError, match="rows of files were deleted meanwhile"):
+    with pytest.raises(wt.ConflictError, match="rows of files were deleted"):
         committer.compact([message])
     assert values(table) == expected | dict.fromkeys(range(50, 60), 4)
+
+
+def test_a_compaction_that_marks_a_file_that_went_loses(tmp_path: Path) -> None:
+    """A file without a vector yet: its rows are in another one by now, where nobody would have deleted them."""
+    table = create(tmp_path)
+    write(table, range(1000), 1)
+    table.compact(full=True)
+    write(table, range(2000, 2001), 1)
+    state, committer = table._state(), Committer(FILE_IO, TablePaths(table.path))
+
+    def message(scope: Scope) -> CommitMessage:
+        newest = newest_entries(committer)
+        (plan,) = due_plans(state, committer, newest, scope)
+        return compact_bucket(state, newest[1][0].bucket_id, 1, plan)
+
+    of_all = message(Scope.FULL)
+    table.write({"k": [1, 2], "v": [2, 2], "w": ["", ""]})
+    of_new = message(Scope.DUE)
+    (marked,) = of_new.marked_files
+    assert marked.deleted is None
+    assert marked.file_name in {file.file_name for file in of_all.compact_before}
+    committer.compact([of_all])
+    with pytest.raises(wt.ConflictError, match="files that were to lose rows went meanwhile"):
+        committer.compact([of_new])
+    table.compact()
+    assert sorted(map(len, vectors(table).values())) == [2]
+    assert values(table)[1] == 2
 
 
 def test_a_missing_or_damaged_index_file_is_named(tmp_path: Path) -> None:
