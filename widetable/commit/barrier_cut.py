@@ -94,14 +94,19 @@ def staying(files: Sequence[Level0File], barrier: int, *, mixes_records: bool) -
         if file.label > barrier:
             stay(file)
     # Without a later label nothing stays. By last numbers, so that what stays for the sake of
-    # another file is known when later ones are looked at.
-    for file in sorted(files, key=lambda file: file.last) if names else ():
-        is_later = file.name not in names and any(
-            first < file.last and depends_on_order(values, file.values, mixes_records)
-            for values, first in oldest.items()
-        )
-        if is_later:
-            stay(file)
+    # another file is mostly known when later ones are looked at; where the numbers of several
+    # writers overlap it is not, and all that are left are looked at again.
+    left = sorted((file for file in files if file.name not in names), key=lambda file: file.last)
+    looked_at = len(left) + 1
+    while names and len(left) < looked_at:
+        looked_at = len(left)
+        for file in left:
+            if any(
+                first < file.last and depends_on_order(values, file.values, mixes_records)
+                for values, first in oldest.items()
+            ):
+                stay(file)
+        left = [file for file in left if file.name not in names]
     return names
 
 
