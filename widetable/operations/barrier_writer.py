@@ -87,7 +87,7 @@ class BarrierWriter:
         self._name = job_name(name, "writer")
         self._named = None if columns is None else schema.chosen(names(columns, "columns"))
         check_not_derived(schema, self._named or ())
-        self._field_ids = value_ids(schema, schema.names if self._named is None else self._named)
+        self._field_ids = value_ids(schema, self._named)
         self._run = str(uuid.uuid4())
         self._revision = newest_revision(table)
         check_name(self._name, self._run)
@@ -270,15 +270,14 @@ def last_identifier(table: OpenTable, user: str) -> int | None:
     return None if last is None else last.identifier
 
 
-def value_ids(schema: TableSchema, columns: Collection[str]) -> frozenset[int] | None:
-    """Of the value columns among these; None where they are all that the table has.
-
-    None means all of today and of later: such a writer may write columns that are added, too,
-    also one that named all of today's.
+def value_ids(schema: TableSchema, columns: Collection[str] | None) -> frozenset[int] | None:
+    """Of the value columns among these. None: all, those that are added later, too, which are not
+    those of a writer that names all of today's.
     """
-    values = [field for field in schema.fields if field.name not in schema.primary_keys]
-    ids = frozenset(field.id for field in values if field.name in columns)
-    return ids if len(ids) < len(values) else None
+    if columns is None:
+        return None
+    wanted = set(columns).difference(schema.primary_keys)
+    return frozenset(field.id for field in schema.fields if field.name in wanted)
 
 
 def let_leave(table: OpenTable, name: str) -> CommitResult:

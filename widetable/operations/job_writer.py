@@ -77,7 +77,7 @@ class JobWriter:
         self._job = job
         self._run = run
         self._columns = None if columns is None else tuple(columns)
-        self._ids = value_ids(schema, schema.names if columns is None else columns)
+        self._ids = value_ids(schema, columns)
         self._register = register
         # Whether this object has taken the job over; from then on it is an error to be a member no more.
         self._is_in = False

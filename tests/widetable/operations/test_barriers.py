@@ -416,3 +416,25 @@ def test_a_column_that_is_not_there_is_no_other_writers(tmp_path: Path) -> None:
     assert "another writer" not in str(renamed.value)
     wa.write({"id": [1], "colour": [1]}, barrier=10)
     assert rows_of(table.scan()) == [(1, 1, None, None)]
+
+
+def test_who_names_all_columns_has_none_that_are_added_later(tmp_path: Path) -> None:
+    new_table(tmp_path)
+    catalog = wt.Catalog(tmp_path)
+    named = catalog.writer(NAME, "named", ["a", "b", "c"])
+    catalog.alter_table(NAME, add_columns={"d": pa.int64()})
+    other = catalog.writer(NAME, "other", ["d"])
+    with pytest.raises(InvalidError, match="another writer"):
+        named.write({"id": [1], "d": [1]}, barrier=10)
+    named.write({"id": [1], "a": [1]}, barrier=10)
+    other.write({"id": [1], "d": [2]}, barrier=10)
+
+
+def test_who_writes_all_columns_has_those_that_are_added_later(tmp_path: Path) -> None:
+    new_table(tmp_path)
+    catalog = wt.Catalog(tmp_path)
+    writer = catalog.writer(NAME, "all")
+    catalog.alter_table(NAME, add_columns={"d": pa.int64()})
+    writer.write({"id": [1], "d": [1]}, barrier=10)
+    with pytest.raises(ConflictError, match="all"):
+        catalog.writer(NAME, "other", ["d"])
