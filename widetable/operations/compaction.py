@@ -127,11 +127,6 @@ def newest_entries(committer: Committer, touched: Collection[BucketId] | None = 
     return snapshot, [entry for entry in entries if entry.bucket_id in touched]
 
 
-def makes_lookups(state: TableState) -> bool:
-    """Whether each commit's rows move up, with what lies below looked up."""
-    return looks_up(state.options)
-
-
 def due_plans(state: TableState, committer: Committer, newest: Newest, scope: Scope) -> list[Plan]:
     """What is due in the buckets of these live files."""
     snapshot, found = newest
@@ -160,7 +155,7 @@ def compact_scope(
     compacted up to one barrier after the other. rows_done: told what is done here, not by `run`.
     """
     started = time.monotonic()
-    caches = caches_of(state) if makes_lookups(state) else None
+    caches = caches_of(state) if looks_up(state.options) else None
     here = run or one_by_one(state, caches, rows_done)
     job = _CutJob(state, committer, newest, caches)
     done = []

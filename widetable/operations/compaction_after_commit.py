@@ -40,12 +40,12 @@ from widetable.errors import ConflictError, StorageError
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, Scope, new_rows, rewrites_much, takes_much
 from widetable.lsm.compaction import RowsDone
+from widetable.lsm.levels import looks_up
 from widetable.operations.compaction import (
     Newest,
     answered,
     compact_scope,
     due_plans,
-    makes_lookups,
     newest_entries,
 )
 from widetable.operations.compaction_cut import last_cut, waiting_buckets
@@ -74,7 +74,7 @@ def compact_after_replay(state: TableState, committer: Committer) -> None:
 
     With the producer `lookup` only: with others nobody waits for it, and the next append does it.
     """
-    if makes_lookups(state):
+    if looks_up(state.options):
         _FollowUp(state, committer, None).start()
 
 
@@ -107,30 +107,32 @@ class _FollowUp:
 
     def start(self) -> None:
         """Here, or in a thread where nobody has to wait."""
-        if makes_lookups(self.state) and not self.state.options.get(opt.LOOKUP_WAIT):
+        if looks_up(self.state.options) and not self.state.options.get(opt.LOOKUP_WAIT):
             with _logged(self.state):
                 CHANGELOGS.submit(self.state.paths.root, self._noted(partial(self._run, False)))
         else:
             self._run(may_put_off=True)
 
-    def _noted(self, work: Callable[[], None]) -> Callable[[], None]:
-        """The work, with a note until it is done: a process that is killed leaves it to the next that compacts."""
+    def _noted(self, work: Callable[[str | None], None]) -> Callable[[], None]:
+        """The work, with a note until it is done: a process that is killed leaves it to the next that compacts. The
+        work is given the note, None where none could be made.
+        """
         try:
             note = self._wishes.add(is_own=True)
         except StorageError as refusal:
             _log.info("no note of a compaction that is still to be done: %s", refusal)
-            return work
+            return partial(work, None)
 
         def noted_run() -> None:
             try:
-                work()
+                work(note)
             finally:
                 with _logged(self.state):
                     self._wishes.forget([note])
 
         return noted_run
 
-    def _run(self, may_put_off: bool) -> None:
+    def _run(self, may_put_off: bool, note: str | None = None) -> None:
         root = self.state.paths.root
         with _logged(self.state):
             if may_put_off:
@@ -144,16 +146,19 @@ class _FollowUp:
             if barrier is not None:
                 self._put_off(barrier, plans)
             elif plans:
-                self._compact_now()
-            if makes_lookups(self.state) and self._plans(Scope.REST):
+                self._compact_now(note)
+            if looks_up(self.state.options) and self._plans(Scope.REST):
                 OLD_LEVELS.submit_alone(root, self._compact_rest)
 
-    def _compact_now(self) -> None:
-        """What the commit waits for. A changelog is made by whose turn it is, at once for all that wait meanwhile."""
-        if not makes_lookups(self.state):
+    def _compact_now(self, note: str | None) -> None:
+        """What the commit waits for. A changelog is made by whose turn it is, at once for all that wait meanwhile.
+
+        note: of this commit, where it has one already.
+        """
+        if not looks_up(self.state.options):
             self._round(self._newest)
             return
-        wish = self._wishes.add(is_own=True)
+        wish = note or self._wishes.add(is_own=True)
         try:
             with self.state.file_io.turn(self.state.paths.compaction_turn):
                 # Whoever had the turn before may have made it, with that of all others, and
@@ -213,7 +218,7 @@ class _FollowUp:
         root = self.state.paths.root
         pace = CHANGELOGS.pace(root)
         compact = replace(self, rows_done=pace.rows_done)._compact_behind
-        work = self._noted(compact) if makes_lookups(self.state) else compact
+        work = self._noted(compact) if looks_up(self.state.options) else partial(compact, None)
         taken = pace.hand_over(new_rows(plans))  # last: appends wait from here until `finish`
 
         def paced_work() -> None:
@@ -224,9 +229,9 @@ class _FollowUp:
 
         CHANGELOGS.submit(root, paced_work, barrier)
 
-    def _compact_behind(self) -> None:
+    def _compact_behind(self, note: str | None) -> None:
         with _logged(self.state):
-            self._compact_now()
+            self._compact_now(note)
 
     def _compact_rest(self) -> None:
         lease = self.state.paths.old_levels_lease

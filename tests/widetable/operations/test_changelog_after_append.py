@@ -16,8 +16,12 @@ import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.kill.killing_file_io import KillingFileIO
 from tests.patience import PATIENCE_SECONDS, wait_for
+from widetable.commit.committer import Committer
 from widetable.commit.compaction_wishes import CompactionWishes
 from widetable.commit.lease import try_lease
+from widetable.format.bucket_id import BucketId
+from widetable.operations import compaction_after_commit
+from widetable.operations.compaction import Newest, newest_entries
 from widetable.paths import TablePaths
 from widetable.storage.local import LocalFileIO
 
@@ -227,6 +231,26 @@ def test_without_waiting_a_thread_makes_it(tmp_path: Path) -> None:
     table.wait_for_compactions()
     assert commit_kinds(table) == ["APPEND", "COMPACT"]
     assert kinds(table) == ["+I", "+I"]
+
+
+@pytest.mark.parametrize("waits", ["true", "false"])
+def test_a_commit_that_nobody_waits_beside_looks_at_its_own_buckets(
+    waits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(tmp_path, **{"lookup-wait": waits, "bucket": "8"})
+    table.write(rows(*range(100)))
+    table.wait_for_compactions()
+    asked: list[frozenset[BucketId] | None] = []
+
+    def seen(committer: Committer, touched: frozenset[BucketId] | None = None) -> Newest:
+        asked.append(touched)
+        return newest_entries(committer, touched)
+
+    monkeypatch.setattr(compaction_after_commit, "newest_entries", seen)
+    table.write(rows(1))
+    table.wait_for_compactions()
+    assert asked
+    assert all(touched is not None and len(touched) == 1 for touched in asked)
 
 
 def test_a_failing_changelog_does_not_fail_the_append(
