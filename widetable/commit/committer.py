@@ -410,7 +410,7 @@ class Committer:
     def _wait(self, run: Attempts) -> None:
         """After a lost race. Raises ConflictError when there were enough of them."""
         run.retries += 1
-        options = self.schemas.latest().typed_options
+        options = self.schemas.known().typed_options
         elapsed_millis = self._clock.monotonic_millis() - run.started_millis
         timeout_millis = options.get(opt.COMMIT_TIMEOUT)
         too_late = timeout_millis is not None and elapsed_millis >= timeout_millis
@@ -432,7 +432,7 @@ class Committer:
         if run.files:
             run.files.writer.discard()
         if run.asked.kind == COMMIT_KIND_COMPACT:
-            discard(self._state(self.schemas.latest()), run.asked.messages)
+            discard(self._state(self.schemas.known()), run.asked.messages)
 
     def _state(self, schema: TableSchema) -> TableState:
         return TableState(self._file_io, self._paths, schema, self.schemas.load)

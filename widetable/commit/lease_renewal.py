@@ -17,7 +17,6 @@ from math import inf
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
-from widetable.errors import WidetableError
 from widetable.forked_child import SharedByThreads
 
 # So four in a row may fail.
@@ -127,7 +126,7 @@ def _renewed(entry: _Entry) -> bool:
         return False
     try:
         lease.renew()
-    except (WidetableError, OSError):
+    except Exception:  # noqa: BLE001 - whatever a client raises: this thread renews others, too
         _log.exception("a lease was not renewed")
     return True
 

@@ -85,11 +85,11 @@ class SchemaStore:
     def _was_rescaled(self, newest: TableSchema, known: tuple[int, bool] | None) -> bool:
         """known: the answer for an older schema."""
         bucket = newest.options.get(opt.BUCKET.key)
-        if known is not None:
-            new_ids = range(known[0], newest.id)
-            return known[1] or any(self._bucket_of(id) != bucket for id in new_ids)
+        known_id, was_rescaled = known or (0, False)
+        if was_rescaled:
+            return True
         try:
-            return any(self._bucket_of(id) != bucket for id in range(newest.id))
+            return any(self._bucket_of(id) != bucket for id in range(known_id, newest.id))
         except NotFoundError:
             return True
 

@@ -18,18 +18,26 @@ from widetable.errors import StorageError
 class Counted:
     """A lease of so many milliseconds that counts how often it was renewed, and fails at first."""
 
-    def __init__(self, duration_millis: int = 300, failures: int = 0) -> None:
+    def __init__(
+        self,
+        duration_millis: int = 300,
+        failures: int = 0,
+        error: Exception | None = None,
+    ) -> None:
         self.duration_millis = duration_millis
         self.is_ours = True
         self.renewed = 0
         self.threads: set[str] = set()
         self._failures = failures
+        self._error = error or StorageError(
+            "x", found="no room", expected="room", action="Make room."
+        )
 
     def renew(self) -> bool:
         self.renewed += 1
         self.threads.add(threading.current_thread().name)
         if self.renewed <= self._failures:
-            raise StorageError("x", found="no room", expected="room", action="Make room.")
+            raise self._error
         return True
 
 
@@ -76,6 +84,15 @@ def test_one_that_fails_is_named_and_tried_again(caplog: pytest.LogCaptureFixtur
         renewal.start(failing)
         wait_for(lambda: failing.renewed > 3)
     assert caplog.text.count("no room") >= 2
+
+
+def test_whatever_a_renewal_raises_the_others_go_on() -> None:
+    renewal = LeaseRenewal()
+    lease = Counted()
+    renewal.start(Counted(failures=1000, error=RuntimeError("a client that is shut down")))
+    renewal.start(lease)
+    wait_for(lambda: lease.renewed > 2)
+    assert lease.threads == {"widetable-leases"}
 
 
 def test_without_a_thread_leases_run_out_until_one_can_be_started(
