@@ -165,9 +165,10 @@ class _Audit:
             # With the files that only changed their level: `FileAudit` knows them by name, and
             # reads none twice.
             added = [e for e in live_files.delta_entries(snapshot) if e.kind == ADD]
-            emitted = live_files.changelog_entries(snapshot)
-            for entry in (*added, *emitted):
-                one.look_at(entry, snapshot.id, is_changelog=entry in emitted)
+            for entry in added:
+                one.look_at(entry, snapshot.id, is_changelog=False)
+            for entry in live_files.changelog_entries(snapshot):
+                one.look_at(entry, snapshot.id, is_changelog=True)
 
     def _audit_changelog(self, first: Snapshot | None, later: Sequence[Snapshot]) -> None:
         schema = self._table.schema

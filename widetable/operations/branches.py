@@ -96,7 +96,7 @@ def drop_branch(table: OpenTable, name: str, *, dry_run: bool = False) -> None:
     """
     paths = table._paths.of_branch(check_branch(name))
     if flag(dry_run, "dry_run"):
-        if name not in branch_names(table._file_io, table._paths):
+        if not table._file_io.list(paths.root):
             raise branch_not_found(table._file_io, table._paths, name)
         return
     wait_for_compactions(paths.root)

@@ -17,7 +17,7 @@ level 2 to 5 is both removed and added: files are told apart by name and level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,19 +55,6 @@ class BucketHistory:
     bucket: BucketId
     base: tuple[DataFileMeta, ...] = ()
     steps: list[HistoryStep] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Emitted:
-    """The emitted files after a step."""
-
-    step: HistoryStep
-    files: tuple[DataFileMeta, ...]
-
-
-def emitted_after(steps: Iterable[HistoryStep]) -> Iterator[Emitted]:
-    """The emitted files after each step."""
-    return (Emitted(step, step.files) for step in steps)
 
 
 _PRODUCERS: Final = ("lookup", "full-compaction")

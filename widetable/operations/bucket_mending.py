@@ -7,20 +7,25 @@ all live files lie in bucket 0 of 1. Raises what reading snapshots and manifests
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
 
 from widetable import options as opt
 from widetable.commit.committer import Committer
 from widetable.commit.next_snapshot import WRITER_VERSION
+from widetable.errors import NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
+from widetable.operations.newest_snapshot import newest_files
 from widetable.operations.tags import TagStore
 from widetable.paths import TablePaths
 from widetable.schema import TableSchema
 from widetable.storage.file_io import FileIO
 
 _ONE: Final = "1"
+
+_Name = TypeVar("_Name", int, str)
 
 
 def is_of_one_bucket(snapshots: Iterable[Snapshot], live: Iterable[ManifestEntry]) -> bool:
@@ -40,6 +45,13 @@ def mended_options(file_io: FileIO, paths: TablePaths, schema: TableSchema) -> M
         return {}
     committer, tags = Committer(file_io, paths), TagStore(file_io, paths)
     store = committer.snapshots
-    snapshots = [store.load(id) for id in store.ids()] + [tags.load(name) for name in tags.names()]
-    live = committer.live_files.live_entries(store.latest())
+    snapshots = [*_there(store.load, store.ids()), *_there(tags.load, tags.names())]
+    _, live = newest_files(committer)
     return {opt.BUCKET.key: _ONE} if is_of_one_bucket(snapshots, live) else {}
+
+
+def _there(load: Callable[[_Name], Snapshot], names: Iterable[_Name]) -> Iterator[Snapshot]:
+    """Without those that an expiry took meanwhile."""
+    for name in names:
+        with contextlib.suppress(NotFoundError):
+            yield load(name)

@@ -20,6 +20,7 @@ findings of `file_audit`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -40,7 +41,7 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.bucket_hash import murmur_hash
 from widetable.lsm.sorted_run import key_types
 from widetable.operations.audit_report import Finding, Findings
-from widetable.operations.bucket_history import BucketHistory, Emitted, emitted_after
+from widetable.operations.bucket_history import BucketHistory, HistoryStep
 from widetable.operations.changelog_timeline import (
     Breaches,
     Timeline,
@@ -65,17 +66,17 @@ class _Span:
     """What happened from one known state of a bucket on. emitted: the steps with the files after each."""
 
     base: tuple[DataFileMeta, ...]
-    emitted: tuple[Emitted, ...]
+    emitted: tuple[HistoryStep, ...]
 
-    def written(self, emitted: Emitted) -> list[DataFileMeta]:
+    def written(self, emitted: HistoryStep) -> list[DataFileMeta]:
         """Files that a step brought to where rows are emitted, newest first; not those that it moved on. With them the
         newer ones that it left alone: they have the whole rows where a compaction took old levels only.
 
             step 9 takes a (L9) and b (L8) to c (L9), leaves d (L6)    d, c
             the changelog has k = 3 as of d; c has k = 2, an older row, which is right: d hides it
         """
-        moved = {file.file_name for file in emitted.step.removed}
-        fresh = {file for file in emitted.step.added if file.file_name not in moved}
+        moved = {file.file_name for file in emitted.removed}
+        fresh = {file for file in emitted.added if file.file_name not in moved}
         oldest_level = max((file.level for file in fresh), default=0)
         newer = {file for file in emitted.files if file.level < oldest_level}
         return sorted(fresh | newer, key=lambda file: (file.level, file.file_name))
@@ -87,7 +88,7 @@ class _Span:
         """
         files = [*self.base]
         for one in self.emitted:
-            files += (*one.step.changelog, *self.written(one))
+            files += (*one.changelog, *self.written(one))
         largest = max((sum(f.file_size for f in one.files) for one in self.emitted), default=0)
         return _DECODED_PER_FILE_BYTE * (sum(file.file_size for file in files) + largest)
 
@@ -121,7 +122,8 @@ class ChangelogAudit:
         try:
             self._look_at(history)
         except (DamagedError, NotFoundError) as error:
-            self._findings.skip(f"changelog laws of bucket {history.bucket.number}: {error}")
+            directory = self._table.bucket_dir(history.bucket)
+            self._findings.skip(f"changelog laws of {directory}: {error}")
 
     def _look_at(self, history: BucketHistory) -> None:
         for start_id, span in self._spans(history):
@@ -143,37 +145,37 @@ class ChangelogAudit:
     def _spans(self, history: BucketHistory) -> Iterator[tuple[int, _Span]]:
         """Each with the id of the snapshot that its base is of. The last one may have no step."""
         start_id, base, emitted = self._start_id, history.base, []
-        for after in emitted_after(history.steps):
-            if not after.step.overwritten:
+        for after in history.steps:
+            if not after.overwritten:
                 emitted.append(after)
                 continue
             yield start_id, _Span(base, tuple(emitted))
-            start_id, base, emitted = after.step.snapshot_id, after.files, []
+            start_id, base, emitted = after.snapshot_id, after.files, []
         yield start_id, _Span(base, tuple(emitted))
 
-    def _chosen_folds(self, span: _Span) -> list[Emitted]:
+    def _chosen_folds(self, span: _Span) -> list[HistoryStep]:
         """All steps, or when that is too much every so many, the last one always.
 
-            steps 2 4 6 8 9, twice as many rows as may be read    every 3rd from the end: 4 9
+            steps 2 4 6 8 9, twice as many rows as may be read    every 2nd from the end: 2 6 9
 
         The limit is for each span of each bucket. What lies between two folds is not unlooked at:
         the chain law holds each change against the one before it.
         """
         rows = sum(file.row_count for emitted in span.emitted for file in emitted.files)
-        every = 1 + rows // max(self._folded_rows, 1)
+        every = max(1, math.ceil(rows / max(self._folded_rows, 1)))
         if every > 1:
             self._findings.skip(
-                f"fold law: of large buckets only every {every}th snapshot or so was folded whole"
+                f"fold law: of large buckets only one in {every} snapshots or so was folded whole"
             )
         return list(span.emitted[::-1][::every])[::-1]
 
     def _fold(
-        self, history: BucketHistory, one: _AuditedPart, timeline: Timeline, at: Emitted
+        self, history: BucketHistory, one: _AuditedPart, timeline: Timeline, at: HistoryStep
     ) -> None:
         """Hold the folded rows against those that are there; both are in key order, and equal as a rule, row by row.
         Only if they are not, keys are matched.
         """
-        live = timeline.live_rows(at.step.snapshot_id)
+        live = timeline.live_rows(at.snapshot_id)
         found = one.rows(at.files)
         if len(live) == found.num_rows:
             here = np.arange(len(live), dtype=np.int64)
@@ -184,7 +186,7 @@ class ChangelogAudit:
         kept = self._findings.wanted("fold")
         for row, other in zip(left[:kept].tolist(), right[:kept].tolist(), strict=True):
             expected = _row(folded, row)
-            self._find("fold", history, at.step.snapshot_id, expected, _row(found, other))
+            self._find("fold", history, at.snapshot_id, expected, _row(found, other))
         self._findings.count("fold", max(len(left) - kept, 0))
 
     def _report(self, history: BucketHistory, timeline: Timeline, breaches: Breaches) -> None:
@@ -301,10 +303,9 @@ class _AuditedPart:
                 start_id,
                 sorted(span.base, key=lambda file: file.level),
             )
-        for emitted in span.emitted:
-            step = emitted.step
+        for step in span.emitted:
             self._add_files(facts, TimelineSource.CHANGE, step.snapshot_id, step.changelog)
-            self._add_files(facts, TimelineSource.WRITTEN, step.snapshot_id, span.written(emitted))
+            self._add_files(facts, TimelineSource.WRITTEN, step.snapshot_id, span.written(step))
         keeps_kinds = self._table.options.get(opt.MERGE_ENGINE) == "first-row"
         return replace(facts.timeline(self._key, self._compared), keeps_kinds=keeps_kinds)
 

@@ -44,10 +44,10 @@ def change_batches(
     """The changes of snapshots, in their order, read batch by batch. mode: `auto`, `delta` or `changelog`, as
     `incremental` says.
     """
-    # Now, and not when the first batch is asked for: the rest is a generator.
-    change_schema(table, columns, commit_columns=commit_columns)  # which looks at the names
     source = change_source(table, columns, mode=mode)
     form = COMMIT if flag(commit_columns, "commit_columns") else KIND
+    # Looks at the names now, and not when the first batch is asked for: the rest is a generator.
+    schema_of_form(source.arrow_schema, form)
     times = commit_times(source.table)
     return (in_form(batch, form, id, times) for id, batch in _read(source, ids))
 

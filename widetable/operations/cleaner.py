@@ -67,7 +67,8 @@ class Cleaner:
         self._committer = committer
         self._clock = clock
         self._expires = expires
-        self._may_expire = True
+        # The schema whose snapshots this version may not expire: another one may let them.
+        self._refused_schema_id: int | None = None
         self._older_than_millis = older_than_millis
         self._seen_id: int | None = None
         self._looked_at_millis: float | None = None
@@ -103,7 +104,7 @@ class Cleaner:
             self._looked_at_millis = self._clock.monotonic_millis()
             if self._expires:
                 yield partial(self._expire_partitions, at_once=at_once)
-            yield self._expire if self._expires and self._may_expire else self._tag
+            yield self._expire if self._expires else self._tag
         if self._older_than_millis is not None and (at_once or self._orphans_are_due()):
             yield partial(self._remove_orphans, older_than_millis=self._older_than_millis)
 
@@ -125,12 +126,14 @@ class Cleaner:
         return Cleaned()
 
     def _expire(self, state: TableState) -> Cleaned:
-        """With the tags that are due before. A table that this version may not expire is logged once."""
+        """With the tags that are due before. A table that may not be expired by its options is logged once."""
+        if state.schema.id == self._refused_schema_id:
+            return self._tag(state)
         try:
             gone = expire(state, self._committer, retention_of(state.options))
         except UnsupportedError as error:
             _log.warning("snapshots of %s do not expire: %s", state.paths.root, error)
-            self._may_expire = False
+            self._refused_schema_id = state.schema.id
             return self._tag(state)
         if gone.ids:  # at the limit of one expiry, there is more
             self._looked_at_millis = None
@@ -140,6 +143,7 @@ class Cleaner:
     def _expire_partitions(self, state: TableState, *, at_once: bool) -> Cleaned:
         often = state.options.get(PARTITION_EXPIRATION_CHECK_INTERVAL)
         if at_once or self._has_passed(self._partitions_at_millis, often):
+            self._partitions_at_millis = self._clock.monotonic_millis()
             now = datetime.fromtimestamp(self._clock.now_nanos() / 1e9)
             try:
                 expire_old(state, self._committer, now)
@@ -148,12 +152,11 @@ class Cleaner:
                 UnsupportedError,
             ) as error:  # options as another client takes them
                 _log.warning("partitions of %s do not expire: %s", state.paths.root, error)
-            self._partitions_at_millis = self._clock.monotonic_millis()
         return Cleaned()
 
     def _remove_orphans(self, state: TableState, older_than_millis: int) -> Cleaned:
+        self._cleaned_at_millis = self._clock.monotonic_millis()  # one that fails comes as seldom
         found = remove_orphans(state, self._committer, older_than_millis, dry_run=False)
-        self._cleaned_at_millis = self._clock.monotonic_millis()
         files = len(found.paths)
         _log_freed(state, f"{files} orphans removed", files, found.bytes)
         return Cleaned(orphans=files, files=files, bytes=found.bytes)

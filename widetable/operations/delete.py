@@ -149,12 +149,13 @@ def _deleted(table: OpenTable, found: _Found, by: Identity, *, dry_run: bool) ->
     if replay is not None or snapshot_id is None:
         known = None if replay is None else replay.snapshot_id
         return CommitResult(committed=False, snapshot_id=known, kind=COMMIT_KIND_APPEND)
-    if dry_run:
-        rows = sum(batch.num_rows for batch in found(table, snapshot_id))
-        return CommitResult(False, None, COMMIT_KIND_APPEND, rows)
     for tries_left in reversed(range(_MOST_TRIES)):
         try:
-            return _attempt(table, found(table, snapshot_id), by, snapshot_id)
+            batches = found(table, snapshot_id)
+            if dry_run:
+                rows = sum(batch.num_rows for batch in batches)
+                return CommitResult(False, None, COMMIT_KIND_APPEND, rows)
+            return _attempt(table, batches, by, snapshot_id)
         except (ConflictError, NotFoundError) as error:
             newest_id = table._committer.snapshots.latest_id() or snapshot_id
             # What is not there may have expired with the snapshot, but not with the newest one.

@@ -17,6 +17,7 @@ import widetable as wt
 from tests.plain_rows import plain, python_rows, row_texts
 from tests.random_table import data_of, make, stamped_commits, table_specs
 from widetable.operations import delete
+from widetable.schema import TableSchema
 from widetable.write.table_writer import TableWriter
 
 COLUMNS = {"p": "INT", "k": "BIGINT", "v": "BIGINT", "g": "BIGINT", "s": "STRING"}
@@ -248,6 +249,29 @@ def test_a_delete_is_made_again_when_its_snapshot_expired_meanwhile(
     assert table.delete("k = 1").rows == 1
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [2, 10, 11, 12]
     assert table.remove_orphan_files(older_than_millis=0, dry_run=True).paths == ()
+
+
+def test_a_look_at_what_would_go_looks_again_when_its_snapshot_expired_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.slow",
+        {"k": "BIGINT", "v": "BIGINT"},
+        primary_key=["k"],
+        options={"bucket": "1", "snapshot.num-retained.min": "1", "widetable.fsync": "false"},
+    )
+    table.write({"k": [1, 2], "v": [1, 2]})
+    written_columns = delete._written_columns
+
+    def slow(schema: TableSchema) -> list[str]:
+        monkeypatch.undo()
+        table.write({"k": [10], "v": [0]})
+        table.compact(full=True)
+        table.expire_snapshots(num_retained_max=1)
+        return written_columns(schema)
+
+    monkeypatch.setattr(delete, "_written_columns", slow)
+    assert table.delete("k > 1", dry_run=True).rows == 2
 
 
 # Found by a review: the columns are those of today, in the newest snapshot too, which may know others.

@@ -132,7 +132,10 @@ def test_a_killed_drop_leaves_no_older_branch(
         with pytest.raises(wt.NotFoundError):
             opened(table, "b").scan().to_arrow()
         check_main_goes_on(table, {1: "a", 2: "b"})
+        table.drop_branch("b", dry_run=True)
         table.drop_branch("b")
+        with pytest.raises(wt.NotFoundError):
+            table.drop_branch("b", dry_run=True)
     assert killed > 4
     assert table.branches() == []
 

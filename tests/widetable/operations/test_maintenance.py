@@ -16,7 +16,9 @@ import pytest
 import widetable as wt
 from tests.faults import Fault, FaultyFileIO
 from tests.patience import PATIENCE_SECONDS, wait_for
+from widetable.commit.clock import SystemClock
 from widetable.operations import maintenance
+from widetable.operations.cleaner import Cleaner
 from widetable.operations.maintenance import Maintainer, MaintenanceResult, Upkeep
 from widetable.storage.local import LocalFileIO
 
@@ -209,6 +211,24 @@ def test_what_may_not_expire_is_reported_and_compacted_all_the_same(
     assert [(one.compactions, one.failures) for one in rounds] == [(1, 0), (0, 0), (0, 0), (0, 0)]
     reported = [r for r in caplog.records if "do not expire" in r.getMessage()]
     assert len(reported) == 1
+
+
+def test_what_may_not_expire_may_by_other_options(make: Callable[..., wt.Table]) -> None:
+    """Without a start of the maintainer anew: the warning says which option to remove."""
+    table = make(**{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    for number in range(3):
+        table.write(a_side(number))
+    schema = Path(table.path, "schema", "schema-0")
+    body = json.loads(schema.read_text())
+    kept = dict(body["options"])
+    body["options"]["changelog.time-retained"] = "1 h"
+    schema.write_text(json.dumps(body))
+    table = wt.Table.open(table.path)
+    cleaner = Cleaner(table._committer, SystemClock(), expires=True, older_than_millis=None)
+    assert cleaner.clean(table._state(), 3, at_once=True).snapshots == 0
+    schema.with_name("schema-1").write_text(json.dumps({**body, "id": 1, "options": kept}))
+    table = wt.Table.open(table.path)
+    assert cleaner.clean(table._state(), 3, at_once=True).snapshots > 0
 
 
 def test_a_note_of_an_append_that_waits_is_answered(make: Callable[..., wt.Table]) -> None:
