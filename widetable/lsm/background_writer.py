@@ -2,6 +2,10 @@
 
 In: what gives row batches in key order, of which at most two wait; out: what `RollingWriter` gives. An error of the
 thread is raised by the next call. Not thread-safe: one caller owns it.
+
+Memory: the rows, or what they are gathered from, of the task at work and of one more. The
+caller waits as soon as there would be a third, so merging is at most two key ranges ahead of
+the disk.
 """
 
 from __future__ import annotations
@@ -58,7 +62,11 @@ class BackgroundWriter:
         return self._hand_over(self._writer.finish).result()
 
     def abort(self) -> None:
-        """Delete all files. Only while no commit of them was tried."""
+        """Delete all files. Only while no commit of them was tried.
+
+        Raises no error of the tasks. The one at work is waited for, so that no file is written
+        behind the deletion; those behind it do nothing any more.
+        """
         self._is_aborted = True
         for task in self._waiting:
             task.wait()

@@ -25,6 +25,12 @@ compaction behind the commit, the rest, which takes none but old levels. What a 
                   9 ██████┘                                   rest has nothing to do
                                                        _WHOLE the universal pick of all levels
 
+Plans of a partial-update table with ten levels and `lookup` (full+n: FULL_ROW_NUMBER + n):
+
+    commit   L0 1, L9 1G            merge L0 to L8, number full+0, before in L9
+    commit   L0 1, L1 1, L9 1G      merge L0 to L7, number full+1, before in L1 L9; then move L1 to L8    (room)
+    due      L0 1, L3 1M, L9 1G     merge all to L9, number 0: L3 has not the number of a full row        (repairs)
+
 Source: Paimon `LookupMergeTreeCompactRewriter`, `ForceUpLevel0Compaction`; format.md section 9.
 """
 
@@ -55,6 +61,8 @@ from widetable.schema import TableSchema
 
 # On disk: never change (docs/decisions/0008). Above what counting writers reach, below nanoseconds of any clock.
 FULL_ROW_NUMBER: Final = 1 << 40
+# So many numbers above it are known as such: each compaction that leaves older levels takes one
+# more than they have.
 _MOST_LEVELS: Final = 1 << 10
 # What a commit that completes a barrier may wait for, whatever else is due.
 _LITTLE_BYTES: Final = 1 << 20
@@ -82,6 +90,9 @@ class Expiry(Enum):
 class Move:
     """Files that overlap no others go to the level as they are, where they are movable. The others stay: they are
     merged when they are read. movable: files that may lie at the level, those of level 0 only with all columns.
+
+    Whether a file has all columns stands in its footer, which a plan, made of manifests alone,
+    does not read.
     """
 
     files: tuple[DataFileMeta, ...]
@@ -91,7 +102,11 @@ class Move:
 
 @dataclass(frozen=True)
 class Merge(Move):
-    """The others become one sorted run. sequence_number: of all rows that are written; None: as they were merged."""
+    """The others become one sorted run. sequence_number: of all rows that are written; None: as they were merged.
+
+    keep_deletes: rows that are -U or -D are written too: something older is left that they
+    hide, or may come.
+    """
 
     keep_deletes: bool
     sequence_number: int | None
@@ -115,7 +130,8 @@ class MergeWithChangelog(Merge):
     marks: bool
 
 
-# In the order in which they are carried out; empty when there is nothing to do.
+# In the order in which they are carried out; empty when there is nothing to do. All steps go
+# into one commit, so no reader sees one without the others.
 Plan: TypeAlias = tuple[Move, ...]
 
 
@@ -136,6 +152,7 @@ class _Bucket:
         return bool(self.options.get(opt.DELETION_VECTORS_ENABLED))
 
     def partial_merge(self, pick: RunPick) -> PartialMerge:
+        """A file that does not say how many deletes it has counts as one with some."""
         has_deletes = any(file.delete_row_count != 0 for file in pick.files)
         return self.engine.partial_merge(self.schema, has_deletes=has_deletes)
 
@@ -207,6 +224,11 @@ def _is_much(files: Iterable[DataFileMeta], options: TableOptions) -> bool:
 
 
 def _without_lookup(bucket: _Bucket, scope: Scope) -> Plan:
+    """The universal pick, made larger as far as the engine needs it (docs/decisions/0002, 0007).
+
+    Changes are emitted only from a pick of everything: then the oldest run is the table as it
+    was at the last time.
+    """
     levels, is_full = bucket.levels, scope in (Scope.FULL, Scope.EXPIRY)
     pick = bucket.full() if is_full else pick_due(levels, bucket.options)
     if pick is not None:
@@ -224,6 +246,10 @@ def _without_lookup(bucket: _Bucket, scope: Scope) -> Plan:
 
 
 def _with_lookup(bucket: _Bucket, scope: Scope) -> Plan:
+    """The pick of the scope, and the number that its rows get. With vectors, and while a bucket
+    is repaired, nothing is left to a compaction behind commits: see `_VECTORS`; a repair takes
+    all runs.
+    """
     is_trusted = bucket.has_vectors or _holds_full_rows(bucket.levels)
     repairs = bucket.engine.mixes_records and not is_trusted
     if bucket.has_vectors:
@@ -265,7 +291,9 @@ def _pick_rest(old: _Bucket) -> RunPick | None:
 _Due = Enum("_Due", "NONE LITTLE MUCH OVERDUE")
 _Way = Enum("_Way", "UP ASIDE ROOM WHOLE")
 
-# What a commit takes when the rest has nothing to do, and while it has: the first way that is there.
+# What a commit takes when the rest has nothing to do, and while it has: the first way that is
+# there. A way that touches old levels must not be taken while the rest is at them; only an
+# overdue commit does, and waits for it first.
 _COMMIT: Final[Mapping[_Due, tuple[tuple[_Way, ...], tuple[_Way, ...]]]] = {
     _Due.NONE: ((_Way.ROOM, _Way.UP), (_Way.ASIDE,)),
     _Due.LITTLE: ((_Way.WHOLE,), (_Way.ASIDE,)),
@@ -275,6 +303,10 @@ _COMMIT: Final[Mapping[_Due, tuple[tuple[_Way, ...], tuple[_Way, ...]]]] = {
 
 
 def _pick_for_commit(bucket: _Bucket) -> RunPick | None:
+    """The way of `_COMMIT`. Whether the rest has something to do is found from the old levels
+    alone, as it finds it: so both agree without a lock, whether it is running, waiting or was
+    killed.
+    """
     levels, options = bucket.levels, bucket.options
     whole = pick_due(levels, options)
     if whole is None and not _is_due(bucket):
@@ -344,7 +376,13 @@ def _ascend(runs: Iterable[SortedRun]) -> bool:
 def _steps(
     bucket: _Bucket, pick: RunPick, known_level: int, number: int | None, *, repairs: bool
 ) -> Plan:
-    """known_level: 0 for a compaction that emits nothing. number: of rows that may be moved, None for any."""
+    """known_level: 0 for a compaction that emits nothing. number: of rows that may be moved, None for any.
+
+    A file may be moved, if it is not there already, when it would be written the same: its rows
+    were seen by readers of changes (else they must be emitted), it has the number, no deletes
+    that must go (it says how many), and no rows that a vector took out, which the bottom should
+    be rid of.
+    """
     schema, engine = bucket.schema, bucket.engine
     keeps_all = bool(pick.below) and not bucket.has_vectors
     keep_deletes = keeps_all or engine.keeps_deletes(schema)
@@ -363,7 +401,9 @@ def _steps(
     if bucket.partial_merge(pick) is PartialMerge.NEVER:
         return (Move(pick.files, pick.level, movable),)
     if engine.mixes_records and not pick.below:
-        # Nothing older stays in the bucket: whatever is committed from now on sorts after it (docs/decisions/0007).
+        # Nothing older stays in the bucket: whatever is committed from now on sorts after it
+        # (docs/decisions/0007), a writer included that took its numbers before this compaction
+        # began.
         number = 0
     # Of a key whose row goes nothing may be left that a reader would find instead.
     expiry = bucket.expiry if bucket.levels.files == frozenset(pick.files) else Expiry.NONE
@@ -374,6 +414,8 @@ def _steps(
         newest_wins = (
             is_whole or bucket.has_vectors or (not schema.sequence_fields and _ascend(pick.below))
         )
+        # One group: the search for a key ends at the newest run that has it. Else each run is
+        # asked, oldest first.
         groups = (pick.below,) if newest_wins else tuple((run,) for run in reversed(pick.below))
         before = groups if pick.below else ()
         emits = bucket.options.get(opt.CHANGELOG_PRODUCER) in ("lookup", "full-compaction")

@@ -16,6 +16,14 @@ A moved file changes its level only. Narrow files, files whose deletes must go a
 deletes they have are always rewritten: above level 0 files are full width and their count of deletes is exact (traps
 T1, T2). Merging streams, with row batches of all runs together within `write-buffer-size`, so a bucket may be larger
 than memory. Raises what reading and writing data files raises; new files are removed then.
+
+Nothing that is live is changed or deleted here. Who dies meanwhile leaves files that nobody
+names (orphans); who commits the message makes all of it seen at once: files gone, files new,
+changelog. Three threads share a merge:
+
+    this one   reads, orders and plans a key range, makes its changelog rows    ─►  the next range
+    data       gathers the range before, encodes it, uploads
+    changelog  encodes
 """
 
 from __future__ import annotations
@@ -77,8 +85,10 @@ def compact_bucket(
 ) -> CommitMessage:
     """Carry out the plan. The message is empty when nothing had to be done.
 
-    caches: where rows are looked up, and caches of new files are built. Rows are too old by this machine's clock.
-    rows_done: of `bucket_plan.new_rows`, while it goes on.
+    total_buckets: of the partition, for the message. plan: of files that were live a moment
+    ago; that they still are, the commit finds out. caches: where rows are looked up, and caches
+    of new files are built. Rows are too old by this machine's clock. rows_done: of
+    `bucket_plan.new_rows`, while it goes on.
     """
     prefer_system_pool()
     task = _Task(state, bucket, caches, rows_done)
@@ -102,7 +112,8 @@ def compact_bucket(
 
 class _Task:
     """One compaction while it runs. before, after, changelog: files of the message; written: those that are new;
-    marked: files that stay, with their new deletion vectors.
+    marked: files that stay, with their new deletion vectors. A file that only moves is in
+    before and after by one name.
     """
 
     def __init__(
@@ -126,6 +137,10 @@ class _Task:
         self._expiry = record_expiry(state.schema, int(time.time()))
 
     def run(self, step: Move) -> None:
+        """Section by section in key order. `pending` are neighbours that are rewritten
+        together, so that small files become one; a file that stays as it is ends them, for a
+        new file must not reach over it.
+        """
         if isinstance(step, Merge) and step.expiry is Expiry.ONLY and not self._has_old(step.files):
             return
         if isinstance(step, MergeWithChangelog) and step.repairs:
@@ -154,6 +169,7 @@ class _Task:
             self._mark(step)
 
     def _mark(self, step: MergeWithChangelog) -> None:
+        """Vectors below the step for the keys that came from level 0, whatever became of them."""
         new = [SortedRun(0, (file,)) for file in step.files if file.level < step.known_level]
         below = [run for runs in step.before for run in runs]
         keys = partial(self._keys, new, merge_bytes(self._state.options))
@@ -163,6 +179,7 @@ class _Task:
         discard_files(self._state, self._bucket, self._written)
 
     def _merge_or_move(self, step: Move, pending: Sequence[Section]) -> None:
+        """A plain Move leaves files that may not be moved where they are."""
         if not pending or not isinstance(step, Merge):
             return
         files = [file for section in pending for file in section.files]
@@ -216,6 +233,7 @@ class _Task:
         return present.issuperset(held)
 
     def _merge(self, step: Merge, merged: Sequence[Section]) -> None:
+        """Both writers finish, or both remove what they wrote."""
         self._weight = _weight(merged)
         data = BackgroundWriter(self._writer(step.level, FILE_SOURCE_COMPACT), "data")
         changelog = BackgroundWriter(
@@ -263,7 +281,12 @@ class _Task:
         )
 
     def _merged(self, step: Merge, section: Section) -> Iterator[Merged]:
-        """The merged rows of a section, and what they change for readers. No run is new when nothing is emitted."""
+        """The merged rows of a section, and what they change for readers. No run is new when nothing is emitted.
+
+        Runs in the order of `merge_with_changes`: looked up ones (below the pick, so oldest),
+        known ones of the section, new ones. With known_level 1 new is level 0; with that of the
+        base, all that lies above it.
+        """
         batch_bytes = merge_bytes(self._state.options)
         read_bytes = batch_bytes // len(section.runs)
         known_level = step.known_level if isinstance(step, MergeWithChangelog) else 0

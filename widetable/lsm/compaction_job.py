@@ -7,6 +7,14 @@ message that lost is dropped with its files: that hurts nobody (the compactor ma
 expired while it read them. A bucket with a damaged file is passed by and named in the result (`sick_buckets`); another
 error of a bucket keeps the others from nothing either, but is raised in the end. Raises ConflictError when a group lost
 in every round, and what compaction raises: DamagedError only for what is not of a bucket.
+
+    two compactors   A plans f1 f2         B plans f1 f2, commits g       A commits h: ConflictError; h is removed
+                     A plans what is live now: g, and what came meanwhile; at most `_MAX_ROUNDS` times
+    and an expiry    the last snapshot with f1 goes, f1 with it           A meets NotFoundError while it reads f1:
+                     the same loss. If f1 is planned once more and still not there, the table is damaged.
+    unknown          the commit's answer is lost                          A raises, and leaves h: it may be live
+
+Killed in between, groups that were committed stay, and files of the one at work are orphans.
 """
 
 from __future__ import annotations
@@ -33,7 +41,7 @@ from widetable.write.table_state import TableState
 _log = logging.getLogger("widetable")
 
 _MAX_ROUNDS: Final = 5
-# A group is committed when it has so many buckets, or has written so many bytes.
+# A group is committed when it has so many buckets, or so many bytes: what a lost race may cost.
 _GROUP_BUCKETS: Final = 64
 _GROUP_BYTES: Final = 1 << 30
 
@@ -41,7 +49,8 @@ _GROUP_BYTES: Final = 1 << 30
 @dataclass(frozen=True)
 class CompactionResult:
     """What was committed. files_moved: level changed, bytes stayed. conflicts: groups that lost and were redone.
-    sick: buckets that were passed by.
+    sick: buckets that were passed by. buckets: messages that were committed; files: data files,
+    no changelog.
     """
 
     commits: int = 0
@@ -96,6 +105,10 @@ def one_by_one(
 
 
 def _is_of(state: TableState, work: BucketWork, error: Exception) -> bool:
+    """Whether the next bucket may well do better: damage of the bucket's files, a file that is
+    gone, or a storage that refuses one of those that the plan reads. A full disk, or a wrong
+    configuration, is of all.
+    """
     if isinstance(error, DamagedError):
         return is_of_bucket(state, error)
     if isinstance(error, StorageError):
@@ -130,6 +143,11 @@ def compact_table(
 
 
 class _Job:
+    """The rounds of one call. _group: messages that wait for their commit; _gone: paths of
+    files that were missed once; _error: the first error of a bucket that is neither damage nor
+    a lost race.
+    """
+
     def __init__(
         self,
         state: TableState,
@@ -175,6 +193,7 @@ class _Job:
     def _works(
         self, entries: Sequence[ManifestEntry], wanted: set[BucketId] | None
     ) -> Iterator[BucketWork]:
+        """Buckets with a plan, each planned when it is asked for; sick ones go into the result instead."""
         for bucket, members in by_bucket(entries).items():
             files = [entry.file for entry in members]
             plan = plan_bucket(self._state.schema, self._state.engine, files, self._scope)

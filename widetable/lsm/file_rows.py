@@ -7,6 +7,9 @@ widetable_lookup from caches on the local disk.
 A *key batch* is a `pa.RecordBatch` of the trimmed primary key columns, in that order, by the table's names and types,
 in key order, each key once; or of its leading columns only, which asks for all rows that have them. What comes back
 are row batches (ARCHITECTURE.md) in the current schema, in key order.
+
+    key batch    1 4 7 9      file    1 7 7 8 (7 twice: of another writer)     hits    0 2 2     rows    1 7 7
+    leading      (1) (7)      file    (1,a) (1,b) (7,a)                        hits    0 0 1     rows    all three
 """
 
 from __future__ import annotations

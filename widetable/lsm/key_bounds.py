@@ -3,6 +3,10 @@
 Source: format.md section 4 (`min_key`, `max_key`) and Parquet's statistics. Values only, no I/O. In: smallest and
 largest key of each range; a bound that nobody knows leaves out nothing. Out: slices of key batches. Raises DamagedError
 for a `min_key` or `max_key` that does not decode.
+
+    ranges   10..19   20..29   unknown          keys   5 12 19 25 40
+    starts    1        3        0               keys 1 : 3 (12 and 19) may lie in the first, 3 : 4 in the second,
+    ends      3        4        5               all of them in the third
 """
 
 from __future__ import annotations

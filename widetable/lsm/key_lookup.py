@@ -4,7 +4,14 @@ In: runs of one bucket, newest first, and key batches in key order; out: row bat
 most, retractions too. All of them have the same columns: those asked for and the key, null where a file has none.
 Memory: one key batch and its rows (a large batch is worked off in pieces), and what an open file holds (parquet_rows).
 
-Raises what reading data files raises, and DamagedError for a run whose files overlap.
+    keys            1  4  7  9
+    newest run      1     7            4 and 9 go on
+    next one           4'              9 goes on; its 1 and 7, older rows, are not even asked for
+    rows            1  4' 7
+
+That the newest run alone may answer for a key is the caller's knowledge
+(`MergeWithChangelog.before`, decision 0008). Raises what reading data files raises, and
+DamagedError for a run whose files overlap.
 """
 
 from __future__ import annotations
@@ -46,7 +53,8 @@ def find_rows(
 
     keys: key batches (lsm.file_rows) that ascend, also from one to the next.
     columns: table columns wanted, any. expected_keys: about how many keys there will be; it decides whether a cache
-    is worth building.
+    is worth building. Lazy: files are opened when keys come to them, and closed when the result
+    ends or is let go.
     """
     with RowFinder(table, bucket, runs, columns, caches, expected_keys=expected_keys) as finder:
         budget = piece_budget()

@@ -9,7 +9,14 @@ next commits may wait. So the levels are divided (`division_of`):
     4 .. bottom    ██ ████ ███████   old levels: from `rest_trigger` runs on compacted behind commits; one level more
                                      than that, so that commits find a free one while this goes on
 
-Neither side touches a file of the other, so both may run at once (docs/decisions/0011).
+Neither side touches a file of the other, so both may run at once (docs/decisions/0011). With
+the trigger 5:
+
+    num-levels        2      4      6      8      10 (default)   14
+    commit levels     1      1      1      1      1 .. 3         1 .. 3
+    old levels        none   2, 3   2..5   2..7   4 .. 9         4 .. 13
+    rest_trigger      2      2      3      5      5              5
+
 Source: Paimon `Levels`; format.md section 9. Values only: `remove` returns a new value, nothing is raised.
 """
 

@@ -6,6 +6,12 @@ Parquet even where every row is asked for. Building one costs more than any sing
 come again, which nobody knows. So it is built when scans of the file have cost as much as it would: then at most twice
 the time is spent that the best choice would have taken, whatever comes. It is not built for a batch that is a large
 part of the file: the file is merged into another one soon.
+
+    file of 1 M rows, 60 columns, all wanted      build 1405 ms
+    scan for 1 key     38 ms                      built at the 38th such lookup
+            10 keys   290 ms                                   5th
+           100        910 ms (every row group)                 2nd
+       300,000        910 ms                      never: more than a quarter of the rows
 """
 
 from __future__ import annotations
@@ -17,6 +23,8 @@ from typing import Final
 SCAN_STRATEGY: Final = "scan"
 LOOKUP_STRATEGY: Final = "lookup"
 
+# Per row: its key decoded and compared. Per row and column: decoded; stored in a cache. Per
+# row: indexed there.
 _KEY_MICROS: Final = 0.01
 _DECODE_MICROS: Final = 0.015
 _STORE_MICROS: Final = 0.0045
@@ -24,6 +32,7 @@ _INDEX_MICROS: Final = 0.21
 # Opening and closing a new RocksDB, and putting it in place.
 _NEW_CACHE_MICROS: Final = 25_000.0
 
+# About how large row groups are, and a value in them.
 _ROW_GROUP_BYTES: Final = 16 << 20
 _ROW_GROUP_ROWS: Final = 128 << 10
 _VALUE_BYTES: Final = 9

@@ -4,6 +4,12 @@ In: the keys that come from level 0, and the sorted runs below that stay. Out: p
 new deletion vector: what was deleted before, and the rows of the keys. So every key is in one row above level 0, and a
 reader need not merge (docs/decisions/0033). Memory: the keys of one row group, the row numbers of one file.
 Raises what reading data files raises.
+
+    keys from level 0   2 5 9
+    file at level 5     1 2 3 | 5 6, row 4 (key 6) deleted before      new vector: rows 1, 3, 4
+
+Vectors only grow while a file stays. That two compactions do not add to one at the same time is
+for the commit to find out: a message names the file with the vector that was read.
 """
 
 from __future__ import annotations
@@ -23,14 +29,17 @@ from widetable.lsm.parquet_rows import ParquetRows
 from widetable.lsm.sorted_run import SortedRun, sections
 from widetable.write.table_state import TableState
 
-# Makes the keys anew: batches that ascend, each key once.
+# Makes the keys anew, for each run: batches that ascend, each key once.
 Keys: TypeAlias = Callable[[], Iterable[pa.RecordBatch]]
 
 
 def marked_files(
     state: TableState, bucket: BucketId, runs: Sequence[SortedRun], keys: Keys
 ) -> Iterator[tuple[DataFileMeta, bytes]]:
-    """Files of which rows are to go, as they are, and their vectors from then on."""
+    """Files of which rows are to go, as they are, and their vectors from then on.
+
+    A file whose rows with these keys are all deleted already is left out.
+    """
     is_wide = state.options.get(opt.DELETION_VECTORS_BITMAP64)
     for run in runs:
         for file, found in _found(state, bucket, run, keys()):

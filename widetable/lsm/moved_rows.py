@@ -7,6 +7,10 @@
 So whatever was decided of a bucket by its levels holds in the new ones: what readers of changes have seen, what a late
 record finds, which rows are whole (decision 0035). Rows that a deletion vector takes out stay behind. Memory stays
 within `write-buffer-size`. Raises what reading and writing data files raises; new files are removed then.
+
+Level by level, files are read one by one, rows are split by new bucket into one buffer, which
+spills what is too much, and each bucket's runs become files. Nothing of the old buckets is
+touched: the commit of the messages does that.
 """
 
 from __future__ import annotations
@@ -73,6 +77,7 @@ class _Moving:
         new: dict[BucketId, _Files] = {}
         emitted: Mapping[BucketId, _Files] = {}
         try:
+            # Level 0 last: changelog files get the columns that its files have.
             for level in sorted({file.level for _, file in files}, reverse=True):
                 # Oldest first, as far as files say it: numbers decide, order only between equal ones.
                 held = sorted(
@@ -100,6 +105,7 @@ class _Moving:
     def _level(
         self, level: int, files: Sequence[tuple[BucketId, DataFileMeta]]
     ) -> Iterator[tuple[BucketId, _Files]]:
+        """The new files of one level, bucket by bucket. At level 0 with the columns that any file has."""
         # Above level 0 a key has one row: any engine gives it as it is, and may merge what was spilled.
         engine: MergeEngine = ENGINES["deduplicate"] if level else EveryRecord()
         names = self._state.schema.names

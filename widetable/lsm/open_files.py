@@ -4,6 +4,10 @@ In: files that keys come to. Out: their FileRows, opened when they are first ask
 in any order (caches) stay open between calls, also while the file moves to another level; from time to time they are
 opened anew, which tells the caches of this host that they are used. What reads its file front to back is closed when
 the keys have passed it. Not for several threads at once. Raises what opening data files raises.
+
+    a call             rows(f) .. passed(f) for each file that keys come to, then end_call
+    not `keeps`        a file is open from its first key to its last: as many at once as runs
+    `keeps`            caches stay for the next call; files that are read front to back go, as its keys begin anew
 """
 
 from __future__ import annotations
@@ -50,6 +54,7 @@ class OpenFiles:
         return rows
 
     def is_open(self, file: DataFileMeta) -> bool:
+        """With the same rows deleted: one of a later snapshot may have more, and is opened anew."""
         opened = self._opened.get(file.file_name)
         return opened is not None and opened.deleted == file.deleted
 

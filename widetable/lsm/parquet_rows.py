@@ -80,6 +80,7 @@ class ParquetRows:
             all_hits.append(hits + start)
             pieces += rows
         hits = np.concatenate(all_hits)
+        # In a row group the order is checked when keys are matched; that groups are in order, here.
         if np.any(np.diff(hits) < 0):
             raise _out_of_order(self._path)
         return Found(hits, joined(pieces, self._data.schema))
@@ -169,6 +170,7 @@ class _RowGroup:
             positions = positions[count:]
 
     def _batch_of(self, row: int) -> pa.RecordBatch:
+        """The batch with this row of the group. To go back, which ascending keys never do, begins anew."""
         if self._batch is None or row < self._first_row:
             self._batches = self._data.batches(
                 _BATCH_BYTES, [self.index], use_threads=self._use_threads

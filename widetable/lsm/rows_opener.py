@@ -6,6 +6,15 @@ locked or out of disk at any time: whatever goes wrong with one is said in the l
 Only files at level >= 1 have caches: those at level 0 go soon, and those of other writers may hold a key twice.
 Nor have those with deleted rows, whose number grows.
 Raises what reading the data file raises, nothing of the caches.
+
+    open        a cache is there              it answers; from its first error on the data file does
+                none, and building it pays    the file is copied into one first (`lookup_cost`)
+                none, or one cannot be        the data file is read, and what that cost is noted (`scan_history`)
+    batches     a cache is there              its rows; after an error the rest from the data file
+                none                          the data file: copying it would cost more than reading it once
+
+Where a cache failed after n rows the data file goes on with row n: both have the same rows in
+the same order.
 """
 
 from __future__ import annotations
@@ -32,6 +41,7 @@ from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 
 _log = logging.getLogger("widetable")
+# Not empty once a failure was said aloud in this process; later ones are said at debug level.
 _logged: Final[set[str]] = set()
 
 
@@ -58,7 +68,10 @@ class RowsOpener:
         self._caches = None if self._strategy == SCAN_STRATEGY else caches
 
     def open(self, file: DataFileMeta, keys: int) -> FileRows:
-        """The rows of a file. keys: about how many will be looked for."""
+        """The rows of a file. keys: about how many will be looked for.
+
+        The caller closes them. keys: of all calls together.
+        """
         path = self._table.data_file(self._bucket, file.file_name)
         caches = self._caches if file.level > 0 and file.deleted is None else None
         cached = None if caches is None else self._cached(caches, path, file)
@@ -109,7 +122,10 @@ class RowsOpener:
         return None
 
     def _build(self, caches: Caches, path: str, file: DataFileMeta) -> None:
-        """Copy the file into a cache. An error of the file itself is left to whoever reads it next."""
+        """Copy the file into a cache. An error of the file itself is left to whoever reads it next.
+
+        All columns of it. Here nobody could tell an error of the file from one of the cache.
+        """
         with _Survived("building", path):
             writer = caches.writer(self._table, path)
             if writer is not None:

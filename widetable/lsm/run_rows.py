@@ -3,6 +3,12 @@
 In: key batches (lsm.file_rows) that ascend from call to call (others are answered too, for more reads). Files are
 opened when keys come to them; `open_files` says for how long. Raises what reading data files raises, and DamagedError
 for a run whose files overlap.
+
+    files    f 1..9   g 10..19   h 20..29         call 1, keys 3 12      f opened, passed when 12 comes; g opened
+                                                  call 2, keys 15 25     g goes on, passed when 25 comes; h opened
+
+A file stays open between calls, since the next keys may be its too; so at most one file per run
+is, beside those that are kept (`threads` of them while a call asks several at once).
 """
 
 from __future__ import annotations
@@ -90,6 +96,7 @@ class RunRows:
             self._touched.remove(passed)
 
     def _file_rows(self, index: int, keys: int, expected_keys: int) -> FileRows:
+        """The open file. It is told its share, by rows, of the keys that are expected, if that is more."""
         file = self._files[index]
         if index not in self._touched:
             self._touched.append(index)

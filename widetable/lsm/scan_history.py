@@ -1,7 +1,7 @@
 """What scans of data files for keys have cost this process: `lookup_cost` builds a cache when it has been enough.
 
 Costs are estimates of `lookup_cost.scan_micros`, by path. Bounded: the files that were scanned longest ago are
-forgotten. Thread-safe.
+forgotten. Thread-safe. A forked child begins without any.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@
 
 So one bucket's damage costs the others nothing, and a large sick bucket is not read in every round for nothing. Only
 facts are kept, no exception with its frames. Raises StorageError.
+
+A note costs one listing of the bucket's directory per round. It is about files by name: a plan
+that does not read all of them is carried out, for then somebody has replaced what was damaged.
+Bounded; the oldest notes go first.
 """
 
 from __future__ import annotations
@@ -49,6 +53,8 @@ class SickBucket:
 
 @dataclass(frozen=True)
 class _Noted:
+    """files: those that the error is about, else all of the plan. until_seconds: of `time.monotonic`."""
+
     bucket: SickBucket
     files: _Lie
     until_seconds: float
@@ -109,5 +115,6 @@ def is_of_bucket(table: TableState, damage: DamagedError) -> bool:
 
 
 def _lie(table: TableState, directory: str, names: Iterable[str]) -> _Lie:
+    """One listing. A restored file differs from the damaged one by its time, if not by its size."""
     there = {entry.name: entry for entry in table.file_io.list(directory)}
     return {name: there.get(name) for name in names}

@@ -35,7 +35,10 @@ from widetable.types import DataType
 
 @dataclass(frozen=True)
 class SortedRun:
-    """Files of one level with disjoint key ranges, in key order; a level-0 run is a single file."""
+    """Files of one level with disjoint key ranges, in key order; a level-0 run is a single file.
+
+    In key order where `sections` made it; `Levels.sorted_runs` does not look at keys.
+    """
 
     level: int
     files: tuple[DataFileMeta, ...]
@@ -133,6 +136,7 @@ def _runs(members: Sequence[_KeyedFile]) -> tuple[SortedRun, ...]:
 
 
 def _check_disjoint(level: Sequence[_KeyedFile]) -> None:
+    """Of neighbours in key order. A lookup would find either row of a key that two files have."""
     for one, following in pairwise(level):
         if following.first <= one.last:
             raise DamagedError(

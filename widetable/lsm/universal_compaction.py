@@ -13,6 +13,13 @@ section 9. Runs are newest first; a pick is always the newest n of them, so what
     room         the same, to a level that older runs make free: each moves down as it is, as far as it can
     output       bottom level when all runs are taken, else one above the next run. That is never level 0: Paimon
                  extends a pick that would go there, which rule 2 has done already
+
+With the trigger 3, runs as level and bytes, newest first:
+
+    L0 100  L0 100  L3 50               all to the bottom (1)       200 > 200 % of 50
+    L0 100  L0 100  L3 1000             L0 L0 to L2 (2)             100 takes 100; 200 does not take 1000
+    L0 10   L0 100  L3 1000             nothing                     10 does not take 100; no more runs than 3
+    L0 10   L0 100  L0 100  L3 1000     L0 L0 L0 to L2 (3)          begins with two: 110 takes 100, 210 not 1000
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ from widetable.options import TableOptions
 @dataclass(frozen=True)
 class RunPick:
     """The newest runs of a bucket, and the level to which they go. below: the older ones, newest first. moves: which of
-    these go down as they are, and to which levels.
+    these go down as they are, and to which levels. Then every older run lies below `level`.
     """
 
     runs: tuple[SortedRun, ...]
@@ -76,6 +83,10 @@ def pick_level0(levels: Levels, deepest_level: int | None = None) -> RunPick | N
 def pick_with_room(levels: Levels, above_level: int) -> RunPick | None:
     """All of level 0, to the level above the older runs once these have moved down; None when no move is needed for a
     level below `above_level`, or none makes room.
+
+    Older runs are stacked from the bottom up, in their order. Bottom 9: L0 | L1 L2 L9 becomes
+    L2 to L8, L1 to L7, and level 0 goes to L6. Only metadata change, and every run keeps its
+    place among the others.
     """
     runs = levels.sorted_runs()
     fresh = tuple(run for run in runs if run.level == 0)
@@ -119,6 +130,7 @@ def _pick_count(runs: Sequence[SortedRun], options: TableOptions, trigger: int) 
 
 
 def _grow(runs: Sequence[SortedRun], count: int, options: TableOptions) -> int:
+    """How many to take, at least `count`: the bytes so far are compared with those of the next run."""
     percent = 100 + options.get(opt.SIZE_RATIO)
     taken_bytes = sum(run.size_bytes for run in runs[:count])
     for run in runs[count:]:
@@ -131,6 +143,7 @@ def _grow(runs: Sequence[SortedRun], count: int, options: TableOptions) -> int:
 
 
 def _newest(levels: Levels, runs: Sequence[SortedRun], count: int) -> RunPick | None:
+    """The pick of so many; None where that is one file which lies at its level already."""
     # Runs at level 0 and 1 are always taken, so the next run lies at level 2 or deeper.
     level = levels.max_level if count == len(runs) else runs[count].level - 1
     pick = RunPick(tuple(runs[:count]), tuple(runs[count:]), level)

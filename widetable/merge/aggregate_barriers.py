@@ -11,6 +11,12 @@ alone, which make one retraction. Where adds and retractions alternate, one reco
   each stands alone.
 
 Sums are the same either way (their rounding, of FLOAT and DOUBLE, is that of the commit's own sum).
+
+    commit of one key      +I 5   -U 5   +U 3              +I 5   -D 5
+    sum                    +I 3                            +I 0
+    product                +I 5 ║ -U 5 ║ +U 3              +I 5 ║ -D 5
+    last_non_null_value    +I 3                            +I 5 ║ -D 5
+    collect                +I [5] ║ +I [3]                 +I [5] ║ -D [5]
 """
 
 from __future__ import annotations
@@ -30,6 +36,7 @@ from widetable.merge.value_codes import offsets_of
 from widetable.merge.window import Window
 from widetable.row_kind import is_retraction
 
+# A retraction of a value is no add of another one: division, and removal of entries or rows.
 _APART: Final = ("product", "merge_map", "nested_update")
 # Late values of others are as good as values in order.
 _BY_ORDER: Final = (
@@ -96,8 +103,12 @@ def _around_last_word(window: Window, retractions: Mask, valid: Mask) -> Mask:
 
 
 def _before_retractions(window: Window, retractions: Mask, held: Mask) -> Mask:
-    """Of records that take a value back, the first behind others, in a key that has an add before it."""
+    """Of records that take a value back, the first behind others, in a key that has an add before it.
+
+    Retractions without an add before them become one among themselves, so they need none.
+    """
     adds = np.cumsum(~retractions)
+    # Adds before each row since its key began: the count so far, less the count before the key.
     before: npt.NDArray[np.int64] = adds - np.repeat(
         adds[window.starts[:-1]] - ~retractions[window.starts[:-1]], np.diff(window.starts)
     )
@@ -107,7 +118,12 @@ def _before_retractions(window: Window, retractions: Mask, held: Mask) -> Mask:
 
 
 def _behind_retractions(window: Window, retractions: Mask, held: Mask) -> Mask:
-    """The first add behind records that take a value back."""
+    """The first add behind records that take a value back.
+
+    Others follow it without a barrier of their own. `since` is the add before each row, or the
+    place before the key's first row. An add is marked when a held retraction stands between the
+    two; so it is the first one behind it.
+    """
     waiting = np.cumsum(held)
     last_add = np.maximum.accumulate(np.where(retractions, -1, np.arange(len(held))))
     previous = np.append(-1, last_add[:-1])

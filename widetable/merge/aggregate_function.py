@@ -1,6 +1,11 @@
 """An aggregate function: what becomes of one column over the records of a key. The contract, and what a column says.
 
 Source: Paimon `FieldAggregator` and its subclasses; semantics.md section 8. Functions are pure and hold no state.
+
+A function sees a `Fold`: the records of keys that are merged, and what each does to the column.
+Which these are, engines decide; so the same functions serve `aggregation` and the sequence
+groups of `partial-update`. It gives either the record that the value is from, so that nothing
+is copied until all columns are gathered, or values.
 """
 
 from __future__ import annotations
@@ -110,6 +115,9 @@ class Aggregate(Protocol):
     def found(self, fold: Fold, column: AggregateColumn) -> Found:
         """The column's values for the keys of a fold; some piece of the window has the column. Raises InvalidError
         naming column and key for what cannot be merged.
+
+        Positions are by key of the fold; `Computed` is for all keys of the window, by
+        `Fold.computed`. Retractions that the function cannot take back are not in the fold.
         """
 
 

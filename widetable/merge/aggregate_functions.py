@@ -2,6 +2,11 @@
 
 Source: Paimon `FieldAggregatorFactory`, `AggregateMergeFunction.Factory`; semantics.md sections 6.4 and 7. Pure; raises
 InvalidError for option values that are none.
+
+Precedence, as Paimon has it: keys and columns that order records have no function, whatever
+options say; then the column's own option, then `fields.default-aggregate-function`. In
+`aggregation` what is left goes by last_non_null_value; in `partial-update` such a column is
+replaced as `partial_update` says.
 """
 
 from __future__ import annotations
@@ -82,7 +87,10 @@ def columns_of_group(schema: TableSchema, group: SequenceGroup) -> dict[str, Agg
 
 
 def takes_back(column: AggregateColumn) -> bool:
-    """Whether a retraction does something to the column."""
+    """Whether a retraction does something to the column.
+
+    Where neither this holds nor `refuses_retractions`, retractions are passed over.
+    """
     return AGGREGATES[column.function].retracts and not column.get(IGNORE_RETRACT)
 
 

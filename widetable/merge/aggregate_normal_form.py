@@ -2,6 +2,11 @@
 
 Lists and maps lose what their function would drop: elements that come twice, rows beyond a limit. A retraction that
 could never be merged is refused here, for once it is stored the table cannot be read.
+
+    collect, distinct       [1 1 2]  becomes  [1 2]
+    nested_update, limit 1  [a b]    becomes  [a]
+
+Other functions leave a record as it is: its value is what they give of it alone.
 """
 
 from __future__ import annotations
@@ -35,7 +40,10 @@ def aggregate_normal_form(
     columns: Iterable[AggregateColumn],
     cleared: Mapping[str, Mask],
 ) -> pa.RecordBatch:
-    """The same records. cleared: by column, the rows that lose their value."""
+    """The same records. cleared: by column, the rows that lose their value.
+
+    columns: that functions fill. Values of retractions stay: they say what is taken back.
+    """
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
     steps = np.where(is_retraction(kinds), SKIP, ADD).astype(np.int8)
     for column in columns:
@@ -43,6 +51,7 @@ def aggregate_normal_form(
         at = row_batch.schema.get_field_index(column.name)
         if at < 0 or not isinstance(function, ElementFunction):
             continue
+        # Every element counts: nothing to be dropped, which is found out dearly.
         if column.function == "collect" and not column.get(DISTINCT):
             continue
         alone = _alone(schema, row_batch, steps)

@@ -138,6 +138,7 @@ def functions_are_known(schema: TableSchema) -> None:
 
 def functions_take_their_columns(schema: TableSchema) -> None:
     """Raises InvalidError for a function on a column of the wrong type, or without the options that it needs."""
+    # Names were checked before (`functions_are_known`).
     for field in schema.fields:
         found = aggregate_function(schema, field.name)
         if found is None:
@@ -155,6 +156,7 @@ def functions_take_their_columns(schema: TableSchema) -> None:
 
 
 def _check_nested_key(schema: TableSchema, column: str, function: str) -> None:
+    """nested_partial_update needs a key of its rows, as do options that say something about such a key."""
     if f"fields.{column}.nested-key" in schema.options:
         return
     needing = [

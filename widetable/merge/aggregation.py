@@ -5,6 +5,14 @@ the row stays, also where it is the only record of its key. With `aggregation.re
 row, and what follows begins anew. A column of `sequence.field` has the value of the last record.
 Raises InvalidError for options, columns and records that break a rule, UnsupportedError for functions that this version
 does not have.
+
+What is known makes a difference to retractions. `plan` has all records of a key,
+`collapse_plan` those of a commit:
+
+    sum          plan       collapse_plan
+    -D 5         +I -5      -D 5            alone in its commit: waits for the rest as it is
+    -D 5 -U 2    +I -7      -U 7            one retraction, which takes both back
+    +I 5 -D 5    +I 0       +I 0
 """
 
 from __future__ import annotations
@@ -77,6 +85,7 @@ class Aggregation:
         return tuple(name for name in schema.names if name in needed)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A -D that removes keeps its key alone: else what follows would be added to its values."""
         columns = columns_of_aggregation(schema)
         kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
         removals = kinds == DELETE if _removes(schema) else np.zeros(len(kinds), np.bool_)
@@ -87,6 +96,7 @@ class Aggregation:
         return aggregate_normal_form(schema, row_batch, columns.values(), cleared)
 
     def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
+        """What follows a removal stands apart, a retraction too: it takes back from nothing."""
         if window.has_single_rows_only:
             return None
         barriers = aggregate_barriers(window, columns_of_aggregation(window.schema).values())
@@ -104,6 +114,7 @@ class Aggregation:
         return _plan(window, columns, collapses=True)
 
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
+        """By the groupings of all functions (docs/decisions/0031): the strictest column decides."""
         columns = columns_of_aggregation(schema).values()
         groupings = {AGGREGATES[column.function].grouping(column) for column in columns}
         if schema.sequence_fields and not groupings <= {Grouping.ANY, Grouping.ADDS, Grouping.LAST}:
@@ -120,6 +131,7 @@ class Aggregation:
         return bool(schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "lookup")
 
     def _minds_deletes(self, schema: TableSchema, columns: Collection[AggregateColumn]) -> bool:
+        """Whether retractions among newer runs lose something when they are merged without the base."""
         exact = (Grouping.ANY, Grouping.LAST)
         return _removes(schema) or any(
             (column.function in _NULL_COUNTS and column.get(IGNORE_RETRACT))
@@ -155,7 +167,12 @@ def _plan(window: Window, columns: Sequence[str], *, collapses: bool) -> MergePl
 
 
 class _MergedKeys:
-    """The keys of a window that are merged: those with several records, and lone retractions when all is known."""
+    """The keys of a window that are merged: those with several records, and lone retractions when all is known.
+
+    fold: of these keys, with the steps of columns that take retractions back. A record is SKIP
+    when it lies at or before the key's removal, and a retraction when deletes are ignored; in a
+    commit of retractions alone each is ADD.
+    """
 
     def __init__(self, window: Window, *, collapses: bool) -> None:
         sizes = np.diff(window.starts)
@@ -197,6 +214,7 @@ class _MergedKeys:
         return last_marked(starts, floor, ~retractions) < 0
 
     def kinds(self) -> npt.NDArray[np.int8]:
+        """int8[g]: +I; -D where the last record removed; the last record's where retractions stay."""
         fold = self.fold
         kinds = self._window.kinds[self._window.last_rows]
         last = kinds[fold.keys]

@@ -12,6 +12,13 @@ plan of the whole window. Out: per key with new rows, in key order:
 A key whose row is a retraction is absent. Source: Paimon `LookupChangelogMergeFunctionWrapper`,
 `FullChangelogMergeFunctionWrapper`; semantics.md section 9, format.md section 10. Sequence numbers: -U and -D have that
 of the row before, +I and +U that of the key's newest record. Raises what the engine raises.
+
+    known, numbers 1 2 3     new, numbers 10 11 12 13     changelog rows, with their numbers
+    1:1  2:2  3:3            1:9  -D 2  4:4  -D 5         -U 1:1 (1)  +U 1:9 (10)  -D 2:2 (2)  +I 4:4 (12)
+
+Key 3 has nothing new, key 5 was not there before. The rows before are a second plan, of the
+known rows of touched keys (`_before`); values of both sides are gathered together, one gather
+per column, by indices that take each row from its side (`_Images`).
 """
 
 from __future__ import annotations
@@ -41,6 +48,8 @@ _Mask = npt.NDArray[np.bool_]
 class ChangelogRule:
     """compared: columns of which one must differ for an update to be emitted; None: updates always are. only_new: rows
     never change, so only new ones are emitted, each with its own kind, and those that go.
+
+    An empty `compared` means that no update is emitted.
     """
 
     compared: tuple[str, ...] | None = None
@@ -106,6 +115,10 @@ class _Before:
 def _before(
     window: Window, touched: _Mask, is_new: _Mask, engine: MergeEngine, columns: Sequence[str]
 ) -> _Before:
+    """The known rows of touched keys, merged. With a big base and few new rows nearly all keys
+    are not touched. `at` of a key without known rows is another key's place; `present` says not
+    to look.
+    """
     chosen = ~is_new & np.repeat(touched, np.diff(window.starts))
     known = _any_per_key(window, chosen)
     at = np.cumsum(known) - 1
@@ -131,6 +144,7 @@ class _Images:
     def are_equal(self, keys: _Rows, columns: Sequence[str]) -> _Mask:
         """bool[k]: whether all these columns have the same value before and after."""
         equal = np.ones(len(keys), np.bool_)
+        # Each column is compared for the keys that are equal so far.
         at = self._before.at[keys]
         for name in columns:
             now = self._after_of.get(name)
@@ -159,6 +173,7 @@ class _Images:
         """The rows of these keys. was, now: whether each has a row before, after; new_kinds: of those that have none
         before.
         """
+        # 1 or 2 rows per key. first: where those of each begin, with the row before if there is one.
         per_key = was.astype(np.int64) + now
         rows = int(per_key.sum())
         if not rows:
@@ -177,6 +192,7 @@ class _Images:
         return gather(self._window, plan, columns)
 
     def _sources(self, key: _Rows, is_old: _Mask, columns: Sequence[str]) -> tuple[Source, ...]:
+        """Of changelog rows: a pick where both sides are picks, else values that are computed from both."""
         old_at = self._before.at[key[is_old]]
         mixed: dict[tuple[int, int], _Rows] = {}
         picks, computed = PickList(), []

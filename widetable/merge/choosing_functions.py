@@ -2,7 +2,11 @@
 
 Source: Paimon `FieldLastValueAgg`, `FieldLastNonNullValueAgg`, `FieldFirstValueAgg`, `FieldFirstNonNullValueAgg`,
 `FieldMaxAgg`, `FieldMinAgg`, `FieldBoolAndAgg`, `FieldBoolOrAgg`. They give record positions, so a value is gathered,
-never computed.
+never computed. bool_and is the smallest of truth values, bool_or the greatest.
+
+Each takes a fold and the column's values by record, and gives int64[c]: a record, -1 for null.
+Records of SKIP are not looked at; those that come LATE count as if they had come first, which
+is nothing to the greatest and the smallest.
 """
 
 from __future__ import annotations
@@ -34,12 +38,18 @@ class ChoosingFunction:
 
 
 def last_value(fold: Fold, values: pa.Array) -> Rows:
-    """The newest, null included."""
+    """The newest, null included.
+
+    Null after a retraction, whatever value that takes back.
+    """
     return last_values(fold.starts, fold.floor, fold.steps)
 
 
 def last_non_null_value(fold: Fold, values: pa.Array) -> Rows:
-    """The newest that is not null."""
+    """The newest that is not null.
+
+    Null after a retraction of a value, until the next value.
+    """
     return last_non_nulls(fold.starts, fold.floor, fold.steps, valid_of(values))
 
 

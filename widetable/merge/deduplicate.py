@@ -49,8 +49,10 @@ class Deduplicate:
         return None
 
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        """One pick for all columns: a row wins as a whole, so a column that it lacks is null."""
         winners = window.last_rows
         if window.schema.typed_options.get(opt.IGNORE_DELETE):
+            # Writers drop them then: these are from before the option was set, or of other clients.
             adds = ~is_retraction(window.kinds)
             last_adds = last_valid_index(window.order, window.starts, adds)
             winners = np.where(last_adds >= 0, last_adds, winners)
@@ -61,6 +63,7 @@ class Deduplicate:
         return self.plan(window, columns)
 
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
+        """The last of the last ones is the last: the winner keeps its place in the order."""
         return PartialMerge.ALWAYS
 
     def keeps_deletes(self, schema: TableSchema) -> bool:

@@ -3,7 +3,18 @@
     in     numbers of elements, step by step: behind what stands, before it, or taken back
     out    the numbers that the key has, in their order
 
-What an element is (equal by, ordered by, whether it counts) is given by number, too: element_functions finds it.
+What an element is (equal by, ordered by, whether it counts) is given by number, too:
+element_functions finds it. So a state is a few lists and dicts of integers. An example per
+class; x1 and x2 are elements of one key x:
+
+                              add        add      late      retract     has
+    Collected                 x y        x        x         x           y x x
+    KeyedElements             x1 y1      x2                             x2 y1
+                              x1 y1               x2 z1                 x1 z1 y1
+    TimedElements  (times)    x1 (5)     x2 (5)                         x1       a tie keeps what stood,
+                              x1 (5)              x2 (5)                x2       unless it is late
+    NestedRows     most 3     a b        a c                            a b a
+    PatchedRows    (p, ·)     (·, q)                                    (p, q)
 
 Source: Paimon `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldMergeMapWithKeyTimeAgg`, `FieldNestedUpdateAgg`,
 `FieldNestedPartialUpdateAgg`; semantics.md sections 6.4 and 8.
@@ -36,7 +47,10 @@ class ElementState(Protocol):
 
 
 class Collected:
-    """collect. codes: what elements are equal by."""
+    """collect. codes: what elements are equal by.
+
+    A retraction removes, of each element that it has, one that is equal: the first that stands.
+    """
 
     def __init__(self, codes: list[int]) -> None:
         self._codes = codes
@@ -46,6 +60,7 @@ class Collected:
         self._stored += given
 
     def late(self, given: Elements) -> None:
+        """Behind what stands, as in Paimon, which appends whatever comes when."""
         self.add(given)
 
     def retract(self, given: Elements) -> None:
@@ -74,6 +89,7 @@ class KeyedElements:
             self._stored[self._keys[each]] = each
 
     def late(self, given: Elements) -> None:
+        """From nothing: what comes, then what stood, which wins. So late keys stand first."""
         stood = self._stored
         self._stored = {}
         self.add(given)
@@ -101,6 +117,9 @@ class DistinctElements(KeyedElements):
 class TimedElements(KeyedElements):
     """merge_map_with_keytime. times: of each entry, None where it has none; is_row: whether it has a value at all;
     composes: an entry without a value stays, to remove what is older.
+
+    An entry of no time is passed over. One without a value removes its key, whatever the times
+    are; late it removes nothing, for what stood is put on top of it.
     """
 
     def __init__(
@@ -170,7 +189,10 @@ class NestedRows:
 
 
 class NestedByKey(KeyedElements):
-    """nested_update by key. A list that is full lets no new key in."""
+    """nested_update by key. A list that is full lets no new key in.
+
+    With an order a row replaces one that is not above it, whichever came first.
+    """
 
     def __init__(self, rows: NestedColumn, keys: list[int]) -> None:
         super().__init__(keys)
@@ -202,6 +224,11 @@ class Patches:
     """Rows that are put together of others get numbers of their own, behind those of the column's rows.
 
     fields: of each row, the row that each of its fields is from; valid: for each field, where it has a value.
+
+        rows 0: (p, ·)  1: (·, q)        fields  (0, 0)  (1, 1)        patched(0, 1) is row 2, with fields (0, 1)
+
+    Grows by one for each row that meets another of its key; `valid` does not, since fields name
+    rows of the column.
     """
 
     def __init__(self, keys: list[int], counts: list[bool], valid: list[list[bool]]) -> None:

@@ -1,4 +1,21 @@
-"""Merge engines: what rows of equal key become. The contract, and the table from option value to engine."""
+"""Merge engines: what rows of equal key become. The contract, and the table from option value to engine.
+
+An engine is asked at four places, and must give the same table at all of them
+(docs/decisions/0002, 0003, 0031):
+
+    writer       normal_form per record, barriers and collapse_plan per commit and bucket
+    compaction   partial_merge and keeps_deletes of a pick, plan with nothing older left or not
+    reader       needed_columns of a projection, plan of all runs, then deletes left out
+    changelog    plan of the rows before, and plan of all rows; what differs is emitted
+
+How the engines differ in what the code around them asks:
+
+                     mixes_records   merges_retractions   looks_up   counts_newest_full_row
+    deduplicate      no              no                   no         no
+    partial-update   yes             no                   no         with `lookup`, if functions fill columns
+    aggregation      yes             yes                  no         with `lookup`
+    first-row        no              no                   yes        no
+"""
 
 from __future__ import annotations
 
@@ -47,10 +64,18 @@ class MergeEngine(Protocol):
         """Raises InvalidError when one writer may not write just these columns; it says what to add."""
 
     def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
-        """What must be loaded so that these columns can be merged: they, the key, and what decides; in table order."""
+        """What must be loaded so that these columns can be merged: they, the key, and what decides; in table order.
+
+        A read of one column of a sequence group loads the group's sequence too, else late rows
+        would win.
+        """
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same records without values that have no meaning (docs/decisions/0001)."""
+        """The same records without values that have no meaning (docs/decisions/0001).
+
+        Rows, their order, kinds and numbers stay. Raises InvalidError for a retraction that
+        first-row or a function could never merge: once it is stored the table cannot be read.
+        """
 
     def barriers(self, window: Window) -> npt.NDArray[np.bool_] | None:
         """bool[m] by position in `window.order`: rows that must not be collapsed with the row before them
@@ -69,7 +94,10 @@ class MergeEngine(Protocol):
         """Which runs compaction may merge (docs/decisions/0002). has_deletes: the files hold -U or -D."""
 
     def keeps_deletes(self, schema: TableSchema) -> bool:
-        """Whether a delete still means something when nothing older is left (docs/decisions/0002)."""
+        """Whether a delete still means something when nothing older is left (docs/decisions/0002).
+
+        It does when a later commit may bring a record that sorts before it.
+        """
 
     def counts_newest_full_row(self, schema: TableSchema) -> bool:
         """Whether rows at level >= 1 are whole rows, of which only the newest of a key may be merged: what is older is
@@ -102,7 +130,11 @@ def engine_of(schema: TableSchema) -> MergeEngine:
 
 
 def plan_of(window: Window, engine: MergeEngine, columns: Sequence[str]) -> MergePlan:
-    """The engine's plan; a row that is alone stands as it is, but for a retraction that an engine makes a row of."""
+    """The engine's plan; a row that is alone stands as it is, but for a retraction that an engine makes a row of.
+
+    No column is looked at then. It is right because stored records are in normal form, and those
+    of other clients pass unchanged in Paimon too.
+    """
     if window.has_single_rows_only and not (engine.merges_retractions and _retracts(window)):
         return unmerged(window, columns)
     return engine.plan(window, columns)
@@ -116,4 +148,5 @@ def collapse_plan_of(window: Window, engine: MergeEngine, columns: Sequence[str]
 
 
 def _retracts(window: Window) -> bool:
+    """Whether any row is -U or -D. Asked last: only `aggregation` pays for it."""
     return bool(is_retraction(window.kinds[window.order]).any())

@@ -1,6 +1,8 @@
 """No merge: every record of a key stays, with its kind and its sequence number.
 
-For what moves records whose merge depends on records to come (docs/decisions/0035). It is no engine of a table.
+For what moves records whose merge depends on records to come (docs/decisions/0035):
+`lsm.moved_rows` at level 0. It is no engine of a table. With `WriteBuffer` it gives as many
+files as the busiest key has records; NEVER keeps the buffer from merging what it has spilled.
 """
 
 from __future__ import annotations

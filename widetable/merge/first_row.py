@@ -58,11 +58,13 @@ class FirstRow:
         return None
 
     def plan(self, window: Window, columns: Sequence[str]) -> MergePlan:
+        """A key of retractions alone, which only `ignore-delete` lets through, stays one: its last row."""
         starts, rows = window.starts, window.order
         adds = ~is_retraction(window.kinds[rows])
         if not adds.all() and not window.schema.typed_options.get(opt.IGNORE_DELETE):
             row = int(rows[(~adds).argmax()])
             raise _meaningless(int(window.kinds[row]), window.printed_key(row))
+        # The first add, whatever it holds: every value counts as valid, and no key has a floor.
         none = np.full(len(starts) - 1, -1, np.int64)
         first = first_values(starts, none, adds.astype(np.int8), adds, nulls_count=True)
         winners = np.where(first >= 0, rows[first], window.last_rows)
@@ -73,6 +75,7 @@ class FirstRow:
         return self.plan(window, columns)
 
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
+        """The first of the first ones is the first; runs further below are looked up, not merged."""
         return PartialMerge.ALWAYS
 
     def keeps_deletes(self, schema: TableSchema) -> bool:

@@ -4,7 +4,15 @@
     steps    A A R | A L       what each does: kernels.aggregate
     floor      -1  |  -1       the record that removed a key; it and what is older are forgotten
 
-Values only. `of_positions` and `with_values` turn what was found for these keys into a source of the whole window.
+A *record* is a position in `rows`, and what kernels give; a *row* is a number in the window.
+`indices` and `computed` turn what was found for these keys into a source of the whole window,
+where the other keys have their only row:
+
+    window.order 0 3 | 1 | 2 4       keys 0 and 2 are folded: rows 0 3 | 2 4, so records 0 1 | 2 3
+    positions    0 -1                what a function chose for them
+    indices      0 1 -1              with or_last: 0 1 4
+
+Values only; folds are made per window and thrown away.
 """
 
 from __future__ import annotations
@@ -30,7 +38,10 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 class Fold:
     """keys int64[c]: their numbers in the window; rows int64[m]; starts int64[c + 1]; floor int64[c]; steps int8[m].
 
-    composes: the steps make one retraction of several, which takes back what each of them does.
+    window: where the values are. floor: as a record, -1 for none. All arrays are by record or
+    by key of the fold, so `starts` does not count in the window. composes: of a commit before
+    what is older is known; the steps of a key of retractions alone are ADD then, and make one
+    retraction of several, which takes back what each of them does.
     """
 
     window: Window
@@ -61,6 +72,7 @@ class Fold:
         """The source of a column from its values for these keys. or_last: no null, but the last record's value."""
         if or_last and values.null_count:
             values = _filled(values, self.window.take(name, self.rows[self.starts[1:] - 1]))
+        # Where each key's value is: its only row's, or behind all of these, one of `values`.
         places = np.arange(len(self.window.starts) - 1)
         places[self.keys] = len(places) + np.arange(len(self.keys))
         others = self.window.take(name, self.window.last_rows)

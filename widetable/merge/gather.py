@@ -2,6 +2,11 @@
 
 Where the rows lie is worked out once per pick and set of pieces that hold a column, not once per column. Consecutive
 rows of one piece are a slice without a copy.
+
+    pieces           base: k a b      narrow: k a       so a and k are in both, b in the base alone: two choices
+    Pick(k, a, b)    rows by number, of both pieces     of a row of the narrow piece b is null
+
+Pure. May run in several threads on one window (`window.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +25,9 @@ from widetable.schema import SEQUENCE_NUMBER, VALUE_KIND
 def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.RecordBatch:
     """The rows of a plan as one row batch with these columns in the table's order; a column without a source is
     null.
+
+    columns: in any order. Types and nullability are those of the current schema. A slice shares
+    the memory of its piece: what keeps the batch keeps the piece.
     """
     gathered = {
         SEQUENCE_NUMBER: pa.array(plan.sequence_numbers),
@@ -35,6 +43,9 @@ def gather(window: Window, plan: MergePlan, columns: Sequence[str]) -> pa.Record
 
 
 def _gather_pick(window: Window, pick: Pick) -> dict[str, pa.Array]:
+    """By name, the pick's columns that some piece holds. Each is forgotten at once: joined
+    copies of all columns of a wide table would be as large as the window itself.
+    """
     choices: dict[tuple[bool, ...], PatchChoice] = {}
     gathered = {}
     for name in pick.columns:

@@ -2,7 +2,9 @@
 
 Rows of a bucket are ordered by (trimmed primary key, `sequence.field`s, sequence number, retraction before add); what
 comes last wins. Source: Paimon `SortMergeReader`, `UserDefinedSeqComparator`; semantics of null: smallest, also where
-`sequence.field.sort-order` is descending.
+`sequence.field.sort-order` is descending. Partition columns are left out of the key: in a
+bucket they are all equal. Rows that are equal in all of this stay as they lie: older run first,
+then file order. Raises TypeError for a sequence column of a nested type.
 """
 
 from __future__ import annotations
@@ -29,7 +31,11 @@ _DOUBLED_MAX = 1 << 62
 
 @dataclass(frozen=True)
 class KeyOrder:
-    """The order of a table's rows. Lanes are comparable only among the row batches of one call."""
+    """The order of a table's rows. Lanes are comparable only among the row batches of one call.
+
+    They are freed of what all rows of the call have in common. So whoever compares rows of
+    several batches asks for all of them at once.
+    """
 
     schema: TableSchema
 
@@ -64,7 +70,14 @@ def _laid_end_to_end(
 def arrival_keys(
     sequence_numbers: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8]
 ) -> npt.NDArray[np.int64]:
-    """int64[n] that order rows like (sequence number, retraction before add)."""
+    """int64[n] that order rows like (sequence number, retraction before add).
+
+        numbers   7   7   8      7   8                  -5  2^62   -5
+        kinds    +I  -D  +U     +I  +U                  +I    -D   -D
+        given    15  14  17      7   8 (all adds)        1     2    0 (ranks, doubled)
+
+    May be the array that was given. Comparable within one call only.
+    """
     retractions = is_retraction(kinds)
     if not retractions.any():
         return sequence_numbers

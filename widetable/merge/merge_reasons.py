@@ -2,6 +2,16 @@
 
 In: the schema, and for one column and one record of a key what was before and what is after it. Out: an effect and a
 sentence. Pure. Nothing is decided here: the engine has decided, and the first rule that fits says how.
+
+    effect      the column is, after the record ..        TAKES     from the record itself
+                                                          LEAVES    from where it was before
+                                                          CLEARS    from nowhere: null, or the key is not there
+                                                          RESTORES  from another record: the row is there again
+                                                          MAKES     computed by a function (`FilledColumn`)
+
+`MergedColumn` is for columns that are chosen, `FilledColumn` for those that a function
+computes. Rules are pairs of a test and a text, tried in their order; a test may rely on those
+before it having failed, and the last one always fits.
 """
 
 from __future__ import annotations
@@ -28,7 +38,7 @@ class MergedColumn:
     """A column before and after a record of this kind. values: of the columns that the record has. before, after: the
     number of the record that the column is from, None for none and where the key is not there. stored: of the record
     whose sequence counted before in the column's group, number and values; is_accepted: the record's sequence counts
-    there after it. is_there: the key, after it.
+    there after it. is_there: the key, after it. number: of this record.
     """
 
     name: str

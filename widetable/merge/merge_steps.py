@@ -6,6 +6,8 @@ so on, in merge order. So a question about a value has the same answer as the me
                                            step 3   a from 2, b from 3
 
 In: a window of one key, with all of its columns. Out: steps. Pure. Raises what the engine raises.
+
+n records cost n merges of up to n records: this is for explaining one key, not for reading.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ def merge_steps(window: Window, engine: MergeEngine, columns: Sequence[str]) -> 
     """A step for each row of the key, in merge order."""
     places = np.arange(len(window.order))
     steps = []
+    # `layer` leaves all rows where they are, so row numbers mean the same in every step.
     for last in places.tolist():
         plan = plan_of(window.layer(places <= last), engine, columns)
         sources: dict[str, int] = {}

@@ -1,7 +1,13 @@
 """The normal form of partial-update records (docs/decisions/0001): values that have no meaning become null.
 
 Column by column, per record, without looking at other rows. `sequence.field`s keep their values: they say where a
-record comes in the order. Key and other NOT NULL columns keep theirs too.
+record comes in the order. Key and other NOT NULL columns keep theirs too. With a group of
+sequence s that protects a, and b in no group:
+
+    given       s  a  b        normal    s  a  b
+    +I          ·  5  6                  ·  ·  6        without a sequence the group is passed over
+    -D          3  5  6                  3  ·  ·        a retraction clears; its sequence is stored
+    +I          3  5  6                  3  5  6
 """
 
 from __future__ import annotations
@@ -24,7 +30,11 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) -> dict[str, Mask]:
-    """By column, the rows whose value has no meaning. What a function takes back keeps the value of a retraction."""
+    """By column, the rows whose value has no meaning. What a function takes back keeps the value of a retraction.
+
+    Columns that are not named keep all. Masks may be one array for many columns, so nobody
+    writes into one. Names are of the table, whether the batch has them or not.
+    """
     kinds = fixed_values(row_batch.column(VALUE_KIND), np.int8)
     retractions = is_retraction(kinds)
     cleared: dict[str, Mask] = {}
@@ -45,6 +55,7 @@ def cleared_of_partial_update(schema: TableSchema, row_batch: pa.RecordBatch) ->
 
 
 def _has_sequence(row_batch: pa.RecordBatch, group: SequenceGroup) -> npt.NDArray[np.bool_]:
+    """bool[n]: a sequence column at least has a value; a missing one has none."""
     found = np.zeros(row_batch.num_rows, np.bool_)
     for name in group.sequence:
         if name in row_batch.schema.names:
@@ -70,6 +81,7 @@ def clear(
         kept = (
             name in schema.sequence_fields or clear is None or not schema.field(name).type.nullable
         )
+        # Most columns have nothing to lose: they are passed on, not copied.
         if not kept and clear is not None and _has_value(array, clear):
             array = take(array, np.where(clear, -1, rows))
         arrays.append(array)

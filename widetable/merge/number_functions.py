@@ -4,6 +4,12 @@ Source: Paimon `FieldSumAgg`, `FieldProductAgg`; semantics.md section 8. Integer
 Floats go from left to right in their own width. DECIMAL, sum: up to 18 digits what the integer of a file holds; above,
 a sum of too many digits is null, and the next value starts anew. DECIMAL, product: rounded half up to the scale
 after each step, null when it does not fit; a retraction divides, and a quotient without an end is an error.
+
+    rounded half up   2.5 to 3, -2.5 to -3        DECIMAL(4,2)   10.00 / 4.00 = 2.50, 10.00 / 3.00: an error
+
+A sum of nulls is null, one of nothing but a retraction is its negative; null records are passed
+over. Why sums of FLOAT, DOUBLE and wide DECIMAL, and all products, wait for the oldest record:
+docs/decisions/0031.
 """
 
 from __future__ import annotations
@@ -76,6 +82,7 @@ class Arithmetic:
 
 
 def _of_integers(loop: _Loop, fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
+    """One kernel for all widths: in 64 bits, held to the bounds of the column's type at every step."""
     kind = np.dtype(values.type.to_pandas_dtype())
     bounds = np.iinfo(kind)
     records = fixed_values(values, kind).astype(np.int64)
@@ -110,6 +117,8 @@ def sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Ar
     words = fixed_values(values, np.uint64)
     results = np.zeros(2 * len(fold.keys), np.uint64)
     valid = np.zeros(len(fold.keys), np.bool_)
+    # The first size that the file's integer does not hold; 99.99 + 0.02 in DECIMAL(4,2) is
+    # 100.01, as in Paimon.
     bound = 1 << 31 if digits <= _INT_DIGITS else 1 << 63
     if digits > _LONG_DIGITS:
         bound = 10**digits
@@ -142,6 +151,7 @@ def multiply_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> 
                     raise failed(fold, column, record, found)
                 total = _fitting(Fraction(total * scale, value), most)
         results.append(total)
+    # Two's complement in 128 bits, low word first: Arrow's layout.
     words = [(0 if r is None else r) & (2**128 - 1) for r in results]
     pairs = np.array([(w & (2**64 - 1), w >> 64) for w in words], np.uint64).reshape(-1)
     return _of_words(pairs, np.array([r is not None for r in results], np.bool_), values.type)
@@ -165,6 +175,7 @@ def _ends(dividend: int, divisor: int) -> bool:
 
 
 def _unscaled(values: pa.Array) -> list[int]:
+    """The integers behind decimals; behind a null anything."""
     words = fixed_values(values, np.uint64).reshape(-1, 2).tolist()
     return [(high << 64 | low) - ((high >> 63) << 128) for low, high in words]
 
@@ -172,6 +183,7 @@ def _unscaled(values: pa.Array) -> list[int]:
 def _of_words(
     words: npt.NDArray[np.uint64], valid: npt.NDArray[np.bool_], kind: pa.DataType
 ) -> pa.Array:
+    """Decimals of pairs of words, low word first; null where not valid."""
     bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(kind, len(valid), [bits, pa.py_buffer(words)])
 

@@ -4,7 +4,10 @@
                                      rows of two buckets never have the same number, so their runs meet in one merge
     merged    0 1 2 3                one row per number, deletes left out
 
-Numbers order keys, so no key is compared again. Pure: rows in, rows out. Raises what the engine raises.
+Numbers order keys, so no key is compared again. In the picture rows 0 and 3 are each merged of
+two runs. With `below` a number stands for the leading columns of a key, and has many rows:
+these columns follow the number in the order. Pure: rows in, rows out. Raises what the engine
+raises.
 """
 
 from __future__ import annotations
@@ -46,6 +49,8 @@ def merge_numbered(
     below: key columns that tell keys of one number apart; then a number has all its keys, in their order. full_runs: so
     many, the oldest, are at level >= 1.
     """
+    # One run of live rows with all columns, as after a full compaction, is the answer as it is,
+    # perhaps with more columns than were asked for; nothing is copied.
     found = [each for run in runs for each in run]
     is_one_run = sum(map(bool, runs)) <= 1
     if not found or (is_one_run and not below and all(_stands(each, names) for each in found)):
@@ -67,7 +72,10 @@ def merge_numbered(
 
 
 def _stands(found: NumberedRows, names: Sequence[str]) -> bool:
-    """Whether each row is alone, and there, with these columns."""
+    """Whether each row is alone, and there, with these columns.
+
+    A file of another writer may hold a key twice, so that a single run may still need a merge.
+    """
     if not set(names) <= set(found.rows.schema.names):
         return False
     kinds, numbers = fixed_values(found.rows.column(VALUE_KIND), np.int8), found.numbers

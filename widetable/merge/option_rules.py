@@ -3,6 +3,12 @@
 Source: Paimon `SchemaValidation`, `PartialUpdateMergeFunction.Factory`, `FieldAggregatorFactory`. `check_rules` raises
 InvalidError naming option and column for the first rule that a schema breaks. Rules of single options and of the
 schema itself are in `options` and `schema`.
+
+`RULES` is the table: a rule stands there for each engine that it holds for, and in the order in
+which rules may rely on each other (columns exist before their types are looked at). Asked by
+`engine_of`, so when a table is made or altered, and before one is written or read: a table that
+another client made is refused with the same words. What is valid but not honoured comes last
+(`check_honoured_groups`), so nobody is told to change clients over a typing error.
 """
 
 from __future__ import annotations

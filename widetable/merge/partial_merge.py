@@ -1,4 +1,12 @@
-"""What compaction may merge without changing the table (docs/decisions/0002)."""
+"""What compaction may merge without changing the table (docs/decisions/0002).
+
+    runs, newest first      c  b  a        a is the base: nothing older is left in the bucket
+    ALWAYS                  c+b, then with a, is the same as c+b+a
+    WITH_BASE               c+b+a only: c+b alone would lose what it does to a, such as a removal that an add follows
+    NEVER                   a later commit may put a record between those of b and c: files are moved, not merged
+
+Which it is, is asked for the files of a pick: without deletes in them more is allowed.
+"""
 
 from __future__ import annotations
 

@@ -64,6 +64,7 @@ class PartialUpdate:
                 raise missing_columns(columns, missing, expected, "" if with_nulls else set_null)
 
     def needed_columns(self, schema: TableSchema, columns: Collection[str]) -> tuple[str, ...]:
+        """Sequences of groups by which a -D removes rows decide for every column, so they come always."""
         needed = {*columns, *schema.trimmed_primary_key, *schema.sequence_fields}
         removing: tuple[str, ...] = schema.typed_options.get(opt.REMOVE_RECORD_ON_SEQUENCE_GROUP)
         for group in schema.sequence_groups:
@@ -72,6 +73,7 @@ class PartialUpdate:
         return tuple(name for name in schema.names if name in needed)
 
     def normal_form(self, schema: TableSchema, row_batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A retraction is refused only where its group has a sequence: else it is passed over."""
         cleared = cleared_of_partial_update(schema, row_batch)
         filled = columns_of_groups(schema)
         if filled:
@@ -93,7 +95,12 @@ class PartialUpdate:
         return partial_update_plan(window, columns, collapses=True)
 
     def partial_merge(self, schema: TableSchema, *, has_deletes: bool) -> PartialMerge:
-        """A row merged over several values of `sequence.field` would have one place in the order, so NEVER there."""
+        """A row merged over several values of `sequence.field` would have one place in the order, so NEVER there.
+
+        With functions in groups a retraction counts only behind the first add of its key, which
+        the base may have; and a late add among newer runs must be known to be late. Both ask
+        for the base.
+        """
         if schema.sequence_fields:
             return PartialMerge.NEVER
         filled = columns_of_groups(schema).values()
@@ -107,6 +114,7 @@ class PartialUpdate:
         return is_ordered and not schema.typed_options.get(opt.IGNORE_DELETE)
 
     def counts_newest_full_row(self, schema: TableSchema) -> bool:
+        """Only functions would count an older full row again; what is replaced takes no harm."""
         producer = schema.typed_options.get(opt.CHANGELOG_PRODUCER)
         return bool(producer == "lookup" and columns_of_groups(schema))
 

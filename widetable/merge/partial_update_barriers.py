@@ -6,6 +6,12 @@
 * remove-record-on-sequence-group: a -D that may remove stands alone; whether it does is known only with what is older.
 * Retractions of what functions fill, before the first add of the commit: whether they count is known only with what is
   older, too. Not of `collect`, which takes nothing back in a commit that adds, as in Paimon (docs/decisions/0031).
+* Functions that go by order (`aggregate_barriers`): each record with a sequence stands alone.
+
+    sequence.field t           t=5 a=1   t=5 a=2 ║ t=7 a=3
+    removal by the group of s  +I s=1 ║ -D s=2 ║ +I s=3
+    sum in the group of s      -U s=1 a=5 ║ +U s=2 a=7   +I s=3 a=1         the second layer is +I s=3 a=8
+    listagg, the same          +I s=1 a=x ║ +I s=2 a=y   +I s=· a=z         without a sequence it changes nothing
 """
 
 from __future__ import annotations
@@ -43,6 +49,10 @@ def partial_update_barriers(window: Window) -> npt.NDArray[np.bool_] | None:
 
 
 def _around_removals(window: Window, deletes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Each -D with the sequence of a removing group, and the row behind it. If the base refuses
+    it, what stood before it in the commit must still be there; if not, what comes behind begins
+    a new row.
+    """
     may_remove = np.zeros(len(deletes), np.bool_)
     for group in removing_groups(window.schema):
         may_remove |= deletes & sequences_of(window, group, window.order).has_sequence
@@ -81,7 +91,11 @@ def _has_one_before(window: Window, marked: npt.NDArray[np.bool_]) -> npt.NDArra
 def _behind_first_retractions(
     window: Window, retractions: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """The first add of each key that has such a retraction before it."""
+    """The first add of each key that has such a retraction before it.
+
+    Such as take a value back. Behind the base's row it counts, without a base it does not, and
+    once it is merged with an add nobody can tell.
+    """
     barriers = np.zeros(len(retractions), np.bool_)
     taken_back = [
         name
@@ -93,6 +107,7 @@ def _behind_first_retractions(
     values = (valid_of(window.take(name, window.order)) for name in taken_back)
     held = retractions & np.logical_or.reduce(list(values))
     places = np.arange(len(held))
+    # The position of each key's first add; len(held) where it has none.
     firsts = np.minimum.reduceat(np.where(retractions, len(held), places), window.starts[:-1])
     before = held & (places < np.repeat(firsts, np.diff(window.starts)))
     keys = np.logical_or.reduceat(before, window.starts[:-1]) & (firsts < len(held))

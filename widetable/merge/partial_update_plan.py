@@ -2,6 +2,11 @@
 
 Only keys with several records are looked at (`Window.contested`); what `partial_update` says holds. Column by column
 where columns stand alone, but columns without nulls that the same pieces hold share one pick; once per sequence group.
+
+    remove-record-on-delete, by how many records are merged      kind  number  a    b
+        1   +I a=1                                               +I    1       1    ·
+        2   +I a=1   -D                                          -D    1       ·    ·
+        3   +I a=1   -D   +I b=3                                 +I    1       ·    3      floor: the -D; a is forgotten
 """
 
 from __future__ import annotations
@@ -74,7 +79,11 @@ class Sequences:
 
 
 def sequences_of(window: Window, group: SequenceGroup, rows: npt.NDArray[np.int64]) -> Sequences:
-    """The order of these rows of a window by a group's sequence columns. A missing column is null."""
+    """The order of these rows of a window by a group's sequence columns. A missing column is null.
+
+    A column that no piece has is null in every row and orders nothing, so it gets no lane.
+    Lanes of two calls do not compare.
+    """
     columns = []
     has_sequence = np.zeros(len(rows), np.bool_)
     for name in group.sequence:
@@ -94,7 +103,11 @@ def removing_groups(schema: TableSchema) -> list[SequenceGroup]:
 
 
 class _Records:
-    """The records of contested keys, in merge order, and what they are worth. Shapes: m records of c keys."""
+    """The records of contested keys, in merge order, and what they are worth. Shapes: m records of c keys.
+
+    rows int64[m]: their row numbers. retractions, deletes, adds bool[m]: by kind. What is dear
+    is found once per plan, when it is first asked for: the sequences of a group, the floor.
+    """
 
     def __init__(self, window: Window) -> None:
         self.window = window
@@ -116,6 +129,7 @@ class _Records:
         return self.adds if self._ignores_deletes else np.ones(len(self.rows), np.bool_)
 
     def check(self) -> None:
+        """Raises InvalidError for a retraction without a meaning. A record alone passes, as in Paimon."""
         if self._ignores_deletes or self._removes_on_delete or self.schema.sequence_groups:
             return
         if self.retractions.any():
@@ -175,6 +189,10 @@ class _Records:
 
 
 def _pick_group(records: _Records, group: SequenceGroup, wanted: set[str], picks: PickList) -> None:
+    """The columns of a group that no function fills: sequences from the record that was
+    accepted last, values from the same, or null when that is a retraction. A NOT NULL column
+    has the accepted record's value also then; where none was accepted, the last record's.
+    """
     sequences = records.sequences(group)
     winner, value = sequence_winners(
         records.starts,
@@ -224,6 +242,8 @@ def _fill(
     )
     rows, starts, floor = records.rows, records.starts, records.floor
     fold = Fold(window, contested.keys, rows, starts, floor, steps, composes=collapses)
+    # For functions that retractions do nothing to. Composed ones are ADD by their step, so it
+    # goes by the kind.
     without = fold.doing(np.where(records.retractions, SKIP, steps).astype(np.int8))
     for column in columns:
         if not any(window.presence(column.name)):
@@ -239,7 +259,13 @@ def _fill(
 
 
 def _pick_plain(records: _Records, columns: Sequence[str], picks: PickList) -> None:
-    """Columns outside groups: the last value among the adds behind the last removal."""
+    """Columns outside groups: the last value among the adds behind the last removal.
+
+    A table of a thousand columns costs few passes: what decides for a column is which pieces
+    hold it, whether it may be null, whether it orders records, and where its nulls are. Columns
+    that agree in all of this share the indices; one with nulls (`own_nulls`) agrees with no
+    other.
+    """
     schema, window = records.schema, records.window
     shared: dict[tuple[object, ...], npt.NDArray[np.int64]] = {}
     for name in columns:
@@ -259,6 +285,7 @@ def _pick_plain(records: _Records, columns: Sequence[str], picks: PickList) -> N
 
 
 def _last_value(records: _Records, name: str) -> npt.NDArray[np.int64]:
+    """int64[c]: the last add behind the floor that has a value, whose piece has the column; else -1."""
     window = records.window
     column = window.column(name)
     choice = window.choice(window.presence(name), records.rows)

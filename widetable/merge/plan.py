@@ -3,7 +3,13 @@
     Pick      one row of the window: what replaces, keeps or removes values; many columns share one
     Computed  values that no row has: what adds up or collects them; a column of its own
 
-Values only; `gather` carries a plan out.
+    window   number   0  1  2  3                    kinds              [+I, +I]
+             key      1  2  1  2                    sequence_numbers   [10, 11]
+             a        5  7  ·  8                    Pick(k, a)         [0, 3]   a: 5, 8
+             b        ·  x  y  ·                    Pick(b)            [2, 1]   b: y, x
+
+Values only; `gather` carries a plan out. *Places* are positions in a plan, one per key: key i
+of the window is place i until `of_keys` leaves some out.
 """
 
 from __future__ import annotations
@@ -23,7 +29,10 @@ from widetable.row_kind import DELETE, is_retraction
 
 @dataclass(frozen=True)
 class Pick:
-    """indices int64[g]: the window's row that the columns of key i come from, -1 for null."""
+    """indices int64[g]: the window's row that the columns of key i come from, -1 for null.
+
+    A row may be named that lacks one of the columns (a narrow file): that is null as well.
+    """
 
     columns: tuple[str, ...]
     indices: npt.NDArray[np.int64]
@@ -60,7 +69,11 @@ Source: TypeAlias = Pick | Computed
 
 @dataclass(frozen=True)
 class MergePlan:
-    """One row per key of a window, in key order. kinds int8[g], sequence_numbers int64[g]; a source per column."""
+    """One row per key of a window, in key order. kinds int8[g], sequence_numbers int64[g]; a source per column.
+
+    sources: each column is in one at most; one that is in none is null. No array of a plan is
+    changed once it is made: picks share theirs with the window, and plans with plans.
+    """
 
     kinds: npt.NDArray[np.int8]
     sequence_numbers: npt.NDArray[np.int64]
@@ -101,7 +114,12 @@ def unmerged(window: Window, columns: Sequence[str]) -> MergePlan:
 
 
 class PickList:
-    """Collects picks while a plan is made; columns with the very same indices become one pick."""
+    """Collects picks while a plan is made; columns with the very same indices become one pick.
+
+    The very same array, not an equal one: to compare them would cost as much as the merge. What
+    decides for several columns hands over one array, and `gather` then works out once where its
+    rows lie. The list keeps each array, so no id is given to another one meanwhile.
+    """
 
     def __init__(self) -> None:
         self._picks: dict[int, tuple[list[str], npt.NDArray[np.int64]]] = {}

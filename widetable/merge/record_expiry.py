@@ -5,7 +5,7 @@ key may go, so a row never gives way to an older one (docs/decisions/0037).
 
     INT                          seconds since 1970
     BIGINT                       the same, or milliseconds from 10^12 on
-    TIMESTAMP, with or without   its seconds, taken as UTC
+    TIMESTAMP, with or without   its seconds, taken as UTC; rounded down, also before 1970
     null                         stays
 
 Source: Paimon `RecordLevelExpire`, `SchemaValidation`. Pure. `check_record_expiry` raises InvalidError for options that
@@ -34,7 +34,7 @@ from widetable.row_kind import is_retraction
 from widetable.schema import TableSchema
 
 _Mask = npt.NDArray[np.bool_]
-# On disk: never change. A BIGINT from here on counts milliseconds.
+# On disk: never change. A BIGINT from here on counts milliseconds: September 2001.
 _LEAST_MILLIS: Final = 1_000_000_000_000
 _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _TYPES: Final = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
@@ -44,7 +44,11 @@ _LONGEST_LOOK_MILLIS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class RecordExpiry:
-    """column: that says the time; before_seconds: rows of a time before that go."""
+    """column: that says the time; before_seconds: rows of a time before that go.
+
+    Seconds since 1970, UTC. Fixed when a compaction begins, so that all its key ranges are held
+    to one moment.
+    """
 
     column: str
     before_seconds: int
@@ -86,6 +90,9 @@ def expires_records(schema: TableSchema) -> bool:
 def look_interval_millis(schema: TableSchema) -> int | None:
     """How often to look for rows that are too old: they stay a tenth of their time longer at most, but looks are not
     more often than once a minute, nor less than once a day. None: never.
+
+        expire-time   1 min    1 h     1 d      30 d
+        look every    1 min    6 min   2.4 h    1 d
     """
     kept_millis = schema.typed_options.get(retention.RECORD_LEVEL_EXPIRE_TIME)
     if kept_millis is None:
@@ -119,6 +126,10 @@ def check_record_expiry(schema: TableSchema) -> None:
 
 
 def _check_rows_may_go(schema: TableSchema) -> None:
+    """Not in a derived table: its rows follow those of others, and one that went by itself
+    would come again. Nor where no compaction merges: it never has a row of which nothing else
+    is left.
+    """
     time = retention.RECORD_LEVEL_EXPIRE_TIME
     for option in (join_options.LEFT, join_options.INDEX_OF):
         other = schema.typed_options.get(option)

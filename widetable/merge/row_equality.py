@@ -2,6 +2,14 @@
 
 In: two arrays of one type and length; out: bool[n]. Nested values are equal part by part, maps by their entries in
 order. Raises nothing for types that a table can have.
+
+    left     0.0   NaN   ·   1.0     [1 ·]  [1 2]  []
+    right   -0.0   NaN   ·   ·       [1 ·]  [1 3]  [1]
+    equal    F     T     T   F       T      F      F
+
+Arrow's own `equal` gives null for null, false for NaN, and does not take lists. A changelog
+with row-deduplicate goes by this, so it must say what Java would. For many values against many
+see `value_codes`.
 """
 
 from __future__ import annotations
@@ -54,12 +62,18 @@ def _equal_structs(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _equal_lists(left: pa.Array, right: pa.Array, parts: str) -> Mask:
-    """parts: the attribute that holds what all lists are made of, end to end."""
+    """parts: the attribute that holds what all lists are made of, end to end.
+
+    Only lists of equal length are looked into; their parts are compared all at once, and one
+    that differs makes its list differ. The two arrays need not share offsets: each is read by
+    its own.
+    """
     left_offsets, right_offsets = _offsets(left), _offsets(right)
     lengths = np.diff(left_offsets)
     equal = lengths == np.diff(right_offsets)
     rows = np.flatnonzero(equal)
     sizes = lengths[rows]
+    # 0, 1, .. within each list: where its parts are, counted from its first.
     steps = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
     def parts_of(lists: pa.Array, offsets: npt.NDArray[np.int64]) -> pa.Array:

@@ -11,6 +11,17 @@ rows than that makes a head grow.
 
 A bucket that nobody compacted for long has hundreds of runs, of which a few meet at any key: a window costs what these
 cost. Pure. Raises DamagedError for a run that is not in key order.
+
+One turn of `windows`, and what holds after each step:
+
+    load      each awake run has its head and, unless it ends there, the row behind it
+    wake      no sleeper begins at or before the smallest last key seen; else look again with those that do
+    cut       every key before the cut has all its rows, of all runs, in the heads
+    take      the window; heads shrink, and the next ones are twice what was taken: a run that gives little is
+              looked at little, as each look makes lanes of all heads
+    grow      when nothing is before the cut, one key fills a head; heads double until another key is seen
+
+So each key is in one window only, and windows come in key order.
 """
 
 from __future__ import annotations
@@ -43,6 +54,11 @@ def windows(
 ) -> Iterator[tuple[Window, npt.NDArray[np.int64]]]:
     """Key range by key range: its window, and the row numbers at which the runs start in it (and its end). runs: oldest
     first, the first `full_runs` of full rows.
+
+    Run i has the rows numbers[i] : numbers[i + 1] of the window, none where these are equal.
+    Nothing is read before the first window is asked for, and batches are let go when their rows
+    are taken. batch_bytes: for the heads of all runs together, in memory. A run may hold a key
+    several times.
     """
     key_order = KeyOrder(schema)
     every = [_Run(number, run) for number, run in enumerate(runs)]
@@ -53,6 +69,8 @@ def windows(
     awake = sleepers.wake(len(filled) if len(filled) <= _FEW_RUNS else 1)
     while awake:
         rows = rows_within(batch_bytes, sum(run.row_bytes for run in awake))
+        # A run that is alone is taken batch by batch: no head then reaches over two batches,
+        # which would be joined.
         if len(awake) == 1:
             rows = min(rows, awake[0].batch_rows)
         for run in awake:
@@ -96,7 +114,11 @@ class _Heads:
         return rows_reached(self._lanes, self._offsets) if self._has_sleepers else 0
 
     def counts(self) -> npt.NDArray[np.int64]:
-        """Rows of each head that are before the cut; when nothing more is reached."""
+        """Rows of each head that are before the cut; when nothing more is reached.
+
+        The first sleeper counts as a run of one row with more behind it: the cut must not pass
+        its first key.
+        """
         offsets, more = self._offsets[:-1], [run.has_more for run in self._awake]
         if self._has_sleepers:
             offsets, more = np.append(offsets, offsets[-1] + 1), [*more, True]
@@ -170,6 +192,9 @@ class _Sleepers:
 class _Run:
     """One run: the batches that are loaded and not yet merged, and how many of their rows to look at next. number:
     among all, oldest first.
+
+    rows: that are loaded, and not taken. row_bytes: of the widest batch so far; 0 until one is
+    loaded.
     """
 
     def __init__(self, number: int, batches: Iterator[pa.RecordBatch]) -> None:
@@ -188,7 +213,11 @@ class _Run:
             self._load_batch()
 
     def load(self, most_rows: int) -> None:
-        """So much that the row behind the head is there, if there is one."""
+        """So much that the row behind the head is there, if there is one.
+
+        A head that grew keeps its size: the budget would else cut it back, and the key that
+        fills it never ended.
+        """
         if not self._is_grown:
             self._head_rows = min(self._head_rows, most_rows)
         while self.rows <= self._head_rows and not self._is_read_out:

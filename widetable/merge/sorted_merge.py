@@ -9,7 +9,15 @@ own, merged by every later reader in this order (docs/decisions/0003):
     rows of key k    +I a=1   -D  ║  +I b=3       ║ a barrier of the engine: the add behind the last -D
     layers                0: -D      1: +I b=3     other keys have all their rows in layer 0
 
+Which of the functions here does what, and who asks:
+
+    merge_runs           one row per key, of some columns     readers, spilled runs, keys of a compaction
+    merge_with_changes   the same of all columns, and events  compaction
+    interleave_runs      every row                            readers of changes
+    collapse             layers, one row per key in each      writers
+
 Pure: row batches in, row batches out. Raises what the engine raises, DamagedError for a run that is not in key order.
+All but `collapse` are lazy: what they raise comes while their result is iterated.
 """
 
 from __future__ import annotations
@@ -51,7 +59,8 @@ def merge_runs(
     `engine.needed_columns(schema, columns)`, as far as files do.
 
     Gives row batches with these columns in table order, by key, one row per key, of about batch_bytes.
-    keep_deletes: keys whose row is -U or -D come too.
+    keep_deletes: keys whose row is -U or -D come too. full_runs counts only for engines that
+    say so (`counts_newest_full_row`); give it whenever it is known.
     """
     names = in_schema_order(schema, columns)
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
@@ -63,6 +72,9 @@ class Merged(NamedTuple):
     """A key range after a merge. All are gathered by who calls them, in any thread. changes: the changelog rows of the
     range (`changelog`), None when there are none. expired: of these the rows that went because they are too old, and
     how many. run_rows: how many rows of each run met there, of `known` and then of `new`.
+
+    What is decided is decided when it is yielded; gathering, which is most of the work, may go
+    on beside the next range. Each holds its window, so few should wait at once.
     """
 
     rows: Callable[[], pa.RecordBatch]
@@ -86,9 +98,11 @@ def merge_with_changes(
 ) -> Iterator[Merged]:
     """As `merge_runs` for all columns, and what it changed. known: runs that readers of changes have seen; new: others.
 
-    Both oldest first; every run of `known` is older than those of `new`. staying_runs: so many, the oldest, stay where
-    they are; an engine that keeps a key in one file only (`looks_up`) gives no row of theirs. expiry: which rows go,
-    as if they were deleted, but that no delete stays.
+    Both oldest first; every run of `known` is older than those of `new`. So the table as
+    readers know it is the first rows of each window, up to one row number. staying_runs: so
+    many, the oldest, stay where they are; an engine that keeps a key in one file only
+    (`looks_up`) gives no row of theirs. expiry: which rows go, as if they were deleted, but
+    that no delete stays.
     """
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
     staying_runs = staying_runs if engine.looks_up else 0
@@ -97,9 +111,13 @@ def merge_with_changes(
         plan = plan_of(window, engine, schema.names)
         first_new_row = int(run_offsets[len(known)])
         gone = _NO_KEYS if expiry is None else expiry.gone(window, plan)
+        # In `plan` an old row is -D, so that the changelog says it went; in `kept` it has no
+        # row, not even that one.
         plan = plan.deleted(gone)
         kept = plan.without(gone) if keep_deletes else plan.without_deletes()
         if staying_runs:
+            # For first-row a key that lies below is left out, whatever came of it. Where runs
+            # stay, no row is too old (only a whole bucket lets rows go), and deletes are kept.
             stays = window.order < run_offsets[staying_runs]
             has_row = np.logical_or.reduceat(stays, window.starts[:-1])
             kept = plan.of_keys(np.flatnonzero(~has_row))
@@ -135,6 +153,8 @@ def interleave_runs(
     for window, _ in windows(runs, schema, batch_bytes):
         rows = window.order
         if not by_sequence:
+            # Row numbers ascend run by run and, within one, as the rows lie: the order that is
+            # wanted, key by key.
             key = np.repeat(np.arange(len(window.starts) - 1), np.diff(window.starts))
             rows = rows[np.lexsort((rows, key))]
         pick = Pick(names, rows)
@@ -161,6 +181,13 @@ def collapse(
 
 
 def _layers(window: Window, engine: MergeEngine) -> Iterator[Window]:
+    """Layer i has the rows with i barriers of their key up to them. Barriers of other keys do
+    not count, so a key without any has all its rows in layer 0.
+
+        barriers   F T F T | F F | F T
+        passed     0 1 1 2   2 2   2 3       counted through
+        layer_of   0 1 1 2   0 0   0 1       less what was passed at the key's first row
+    """
     barriers = None if window.has_single_rows_only else engine.barriers(window)
     if barriers is None:
         yield window

@@ -2,6 +2,13 @@
 
 Source: Paimon `FieldListaggAgg`; semantics.md section 8. Blank texts are passed over, and one that stands first is
 replaced. `distinct`: of what comes the parts that are known, or blank, are dropped. What is late is put in front.
+
+    a, blank, b                  a,b                distinct: b,c then c,d then d        b,c,d
+    blank, b                     b                  distinct: b,c then late c,a          c,a,b
+    b, late a                    a,b                distinct: a,a alone                  a,a
+
+The first text stands as it is, repeated parts and all: it was one record, and a record alone is
+itself. Null is passed over; a key of nulls is null. An empty delimiter splits nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +53,11 @@ class ListAgg:
 
 
 class _Listed:
-    """The texts of one key; joined once, in the end."""
+    """The texts of one key; joined once, in the end.
+
+    So n records cost their length, not its square; but late ones with `distinct` are split anew.
+    _texts: whole records; with `distinct` all but the first are parts, and _known has them.
+    """
 
     def __init__(self, delimiter: str, is_distinct: bool) -> None:
         self._delimiter = delimiter
@@ -88,6 +99,7 @@ class _Listed:
 
     @property
     def _is_blank(self) -> bool:
+        """Whether all that stands is one blank text: only the first can be."""
         return len(self._texts) == 1 and _is_blank(self._texts[0])
 
     def _begin(self, given: str) -> None:

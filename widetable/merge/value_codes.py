@@ -2,6 +2,12 @@
 
 Equal as `row_equality` has it: null is null, NaN is NaN, -0.0 is not 0.0, a map is its entries in order. So what
 compares many values with many others compares integers. Pure; raises nothing for types that a table can have.
+
+    b  ·  a  b                      2 0 1 2           plain: in their order, null first
+    0.0  -0.0  NaN  ·  NaN          2 1 3 0 3
+    [1 2]  ·  []  [2 1]  [1 2]      0 1 2 3 0         lists, maps: as they come; rows: in the order of their fields
+
+Numbers mean nothing outside of the call that gave them.
 """
 
 from __future__ import annotations
@@ -56,11 +62,15 @@ def _joined(parts: Sequence[Codes], valid: Mask | None = None) -> Codes:
 
 
 def _distinct(table: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> Codes:
+    """A number per distinct row of the table, in their lexicographic order."""
     inverse = np.unique(table, axis=0, return_inverse=True)[1]
     return np.asarray(inverse, np.int64).reshape(-1)
 
 
 def _sequences(lists: pa.Array, codes: Codes) -> Codes:
+    """Numbers of lists. codes: of all their elements, end to end; lists are equal when the
+    codes between their offsets are the same bytes. A Python step per list, none per element.
+    """
     offsets, valid = offsets_of(lists).tolist(), valid_of(lists).tolist()
     seen: dict[bytes | None, int] = {}
     found = np.empty(len(lists), np.int64)

@@ -4,6 +4,13 @@
     carried    what no record may lack besides the key, with the values that the row has: no aggregate function, which
                would count them again; under barriers none at all, as later records of these columns may be there
 
+A widener writes records of its own into the wide table: the key, its columns and a sequence,
+and what a batch must have. These must change nothing else of the row, and later ones must
+replace what earlier ones wrote.
+
+    a widens by x, b widens by a's y     in order: b waits for a
+    a widens by b's z, b by a's y        a circle: each waits for the other
+
 Raises InvalidError that names the option.
 """
 
@@ -71,7 +78,11 @@ def _check_carried(schema: TableSchema, widen: WidenOption) -> None:
 
 
 def _check_no_circle(widen: WidenOption, options: list[WidenOption]) -> None:
-    """Each waits for the one that gives its foreign key."""
+    """Each waits for the one that gives its foreign key.
+
+    Follows the chain from `widen`; a circle that it leads into without being part of it is
+    found from one of its members.
+    """
     path = [widen]
     while True:
         before = next((one for one in options if path[-1].column in one.columns), None)

@@ -9,6 +9,17 @@ may leave rows out (a layer of a commit): `order` then holds fewer rows than the
     starts   0     2   3       6   7      where each key begins in it
 
 Engines decide on `order` and `starts` alone; a column is touched once, when the winning rows are gathered.
+
+How a column lies: most rows of a merge are from one run, the base, so a column is kept as its
+largest piece and the others joined behind it; nothing of the base is copied. Pieces 0 and 2
+have it, with 2 and 4 rows; piece 1, of 3, not:
+
+    row number   0 1   2 3 4   5 6 7 8     -1
+    position     4 5   · · ·   0 1 2 3      ·        large: piece 2; rest: piece 0; · is -1, null
+
+Threads: windows are shared by a thread that gathers the rows and one that makes their
+changelog. All values but the caches of columns and layouts are fixed. Both may find a cache
+empty, or a column forgotten, and make the same value again; neither ever sees half of one.
 """
 
 from __future__ import annotations
@@ -56,7 +67,10 @@ class Column:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How columns that the same pieces hold lie. positions: by row number, and for row -1 by the last item."""
+    """How columns that the same pieces hold lie. positions: by row number, and for row -1 by the last item.
+
+    large, rest: numbers of pieces. positions int64[n + 1]; -1 where the piece lacks the columns.
+    """
 
     large: int
     rest: tuple[int, ...]
@@ -110,6 +124,7 @@ class Window:
 
     @derived_value
     def contested(self) -> Contested:
+        """What engines need to look at: few keys, where a base meets a few commits."""
         sizes = np.diff(self.starts)
         several = sizes > 1
         keys = np.flatnonzero(several)
@@ -150,7 +165,10 @@ class Window:
         return PatchChoice(layout.positions[rows], self.pieces[layout.large].num_rows)
 
     def take(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
-        """The values of one column, which some piece holds."""
+        """The values of one column, which some piece holds.
+
+        -1 is null, as is a row whose piece lacks the column.
+        """
         column = self.column(name)
         return take_patched(column.large, column.rest, self.choice(self.presence(name), rows))
 
@@ -165,7 +183,11 @@ class Window:
         return layout
 
     def layer(self, chosen: npt.NDArray[np.bool_]) -> Window:
-        """The window of the positions in `order` that are chosen: bool[m]. Keys without any are left out."""
+        """The window of the positions in `order` that are chosen: bool[m]. Keys without any are left out.
+
+        Of order 0 3 | 1 | 2 4, chosen 1 0 | 1 | 0 1 gives order 0 | 1 | 4. Row numbers, pieces
+        and caches are those of the whole window, so plans of both may be gathered from either.
+        """
         counts = np.add.reduceat(chosen, self.starts[:-1], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(counts[counts > 0])])
         return replace(self, order=self.order[chosen], starts=starts)
@@ -180,13 +202,20 @@ def window_of_runs(
 ) -> Window:
     """A window of sorted runs. run_offsets: the rows where runs start, and n; lanes: of the keys of all rows.
     full_runs: so many, the oldest, hold whole rows, and of a key's only the newest counts.
+
+    run_offsets counts runs that have no row here, too: two equal offsets. pieces: of the runs
+    end to end, any number of each.
     """
     window = _window(key_order, pieces, lanes, run_offsets)
     return window if full_runs < 2 else _of_newest(window, run_offsets, full_runs)
 
 
 def _of_newest(window: Window, run_offsets: npt.NDArray[np.int64], full_runs: int) -> Window:
-    """Without whole rows of keys that a newer run has."""
+    """Without whole rows of keys that a newer run has.
+
+    Runs k1 k2 | k1 | k1 k2, two of them full: order 0 2 3 | 1 4 becomes 2 3 | 1 4. Functions
+    would else count once more what is in the newer full row already.
+    """
     is_full = window.order < run_offsets[full_runs]
     runs = np.searchsorted(run_offsets, window.order, side="right") - 1
     newest = np.maximum.reduceat(np.where(is_full, runs, -1), window.starts[:-1])

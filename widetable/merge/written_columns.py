@@ -2,6 +2,7 @@
 
 A record without `sequence.field` would be older than any other: a write without effect, so it is an error before the
 first row. Raises InvalidError that says what to add, NotFoundError for columns that the table does not have.
+Engines add rules of their own on top (`MergeEngine.check_columns`).
 """
 
 from __future__ import annotations
