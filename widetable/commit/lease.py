@@ -25,7 +25,7 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_term import Force, LeaseTerm, NotedLease
-from widetable.commit.passed_over import pass_over
+from widetable.commit.passed_over import pass_over, readable
 from widetable.commit.process_identity import this_process
 from widetable.errors import DamagedError, NotFoundError
 from widetable.paths import TablePaths
@@ -145,14 +145,8 @@ def noted_leases(
     file_io: FileIO, paths: TablePaths, clock: Clock | None = None
 ) -> list[NotedLease]:
     """Leases on work, in force or not; those that cannot be read are left out."""
-    kinds = {
-        "compaction": paths.lease,
-        "old-levels": paths.old_levels_lease,
-        "join": paths.join_lease,
-        "rescale": paths.rescale_lease,
-    }
     found = []
-    for kind, path in kinds.items():
+    for kind, path in _kinds(paths).items():
         held = _read(file_io, path)
         if held is not None:
             force = held.term.force(path, LONGEST_MILLIS, clock or SystemClock())
@@ -162,15 +156,17 @@ def noted_leases(
 
 def damaged_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Leases that cannot be read."""
-    found = []
-    for path in (paths.lease, paths.old_levels_lease, paths.join_lease, paths.rescale_lease):
-        try:
-            _parsed(file_io.read(path), path)
-        except NotFoundError:
-            continue
-        except DamagedError as damage:
-            found.append(damage)
-    return found
+    named = _kinds(paths).values()
+    return readable(named, lambda path: _parsed(file_io.read(path), path))[1]
+
+
+def _kinds(paths: TablePaths) -> dict[str, str]:
+    return {
+        "compaction": paths.lease,
+        "old-levels": paths.old_levels_lease,
+        "join": paths.join_lease,
+        "rescale": paths.rescale_lease,
+    }
 
 
 def _read(file_io: FileIO, path: str) -> _HeldLease | None:

@@ -72,3 +72,9 @@ class LeaseTerm:
         if self.process is not None and has_ended(self.process):
             return Force.VOID
         return Force.IN_FORCE
+
+    def ended_millis(self, force: Force, modified_millis: int) -> int | None:
+        """When it ended, None for one that has not. modified_millis: of its file, for one that says nothing true."""
+        if force is Force.IN_FORCE:
+            return None
+        return self.expires_millis if force is Force.OVER else modified_millis

@@ -136,10 +136,20 @@ class Level0Labels:
         known = self._last
         if known.snapshot == snapshot:
             return known
-        found = self._followed(known, snapshot, interval) or self._looked_up(snapshot, interval)
-        if known.snapshot is None or known.snapshot.id < snapshot.id:
+        start = known.snapshot
+        # Gone where somebody went back: its id may be another snapshot's by now.
+        is_there = start is not None and self._is_there(start)
+        found = self._followed(known, snapshot, interval) if is_there else None
+        found = found or self._looked_up(snapshot, interval)
+        if start is None or not is_there or start.id < snapshot.id:
             self._last = found
         return found
+
+    def _is_there(self, snapshot: Snapshot) -> bool:
+        try:
+            return self.load(snapshot.id) == snapshot
+        except NotFoundError:
+            return False
 
     def keep_up(self, snapshot: Snapshot, interval: int) -> None:
         """Now and then, so that who asks for the files of a later snapshot looks at few; nobody asks now."""
@@ -148,14 +158,12 @@ class Level0Labels:
             self.at(snapshot, interval)
 
     def _followed(self, known: Level0, snapshot: Snapshot, interval: int) -> Level0 | None:
-        """None where that is no earlier snapshot, or snapshots in between have expired."""
+        """None where that is no earlier snapshot, or snapshots in between have expired. known: of one that is there."""
         start = known.snapshot
         if start is None or start.id > snapshot.id:
             return None
         files = dict(known.files)
         try:
-            if self.load(start.id) != start:
-                return None  # somebody went back, and used the id again
             for id in range(start.id + 1, snapshot.id + 1):
                 one = snapshot if id == snapshot.id else self.load(id)
                 if one.id != id:

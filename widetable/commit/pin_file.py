@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 
 from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_id, is_text, is_whole
-from widetable.commit.lease_term import Force, LeaseTerm, NotedLease
-from widetable.commit.passed_over import pass_over
+from widetable.commit.lease_term import LeaseTerm, NotedLease
+from widetable.commit.passed_over import pass_over, readable
 from widetable.errors import DamagedError, NotFoundError
 from widetable.paths import TablePaths, lookup_pin_of
 from widetable.storage.file_io import FileIO
@@ -167,13 +167,8 @@ def noted_pins(
 
 def damaged_pins(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Pins that cannot be read."""
-    found = []
-    for path, *_ in pin_files(file_io, paths):
-        try:
-            read_pin(file_io, path)
-        except DamagedError as damage:
-            found.append(damage)
-    return found
+    named = (path for path, *_ in pin_files(file_io, paths))
+    return readable(named, lambda path: read_pin(file_io, path))[1]
 
 
 def pin_to_json(path: str, pin: LookupPin, expires_millis: int) -> bytes:
@@ -221,11 +216,7 @@ def _pins(
             continue
         term = LeaseTerm(values["expires_millis"], None)
         force = term.force(path, longest_millis, clock)
-        ended_millis = {
-            Force.IN_FORCE: None,
-            Force.OVER: term.expires_millis,
-            Force.VOID: modified_millis,
-        }[force]
+        ended_millis = term.ended_millis(force, modified_millis)
         id = values["snapshot_id"]
         noted = NotedLease("pin", path, series, id or None, term.expires_millis, force)
         yield _PinFile(path, series, batch_id, id, ended_millis, noted)

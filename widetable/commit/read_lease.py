@@ -17,7 +17,6 @@ snapshot that has expired, InvalidError, StorageError.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import uuid
 import weakref
@@ -29,8 +28,8 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_id, is_whole
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_renewal import LEASE_RENEWAL
-from widetable.commit.lease_term import Force, LeaseTerm, NotedLease
-from widetable.commit.passed_over import pass_over
+from widetable.commit.lease_term import LeaseTerm, NotedLease
+from widetable.commit.passed_over import pass_over, readable
 from widetable.commit.process_identity import this_process
 from widetable.commit.retired_snapshots import RetiredSnapshots
 from widetable.commit.snapshot_store import SnapshotStore
@@ -209,14 +208,8 @@ def noted_read_leases(
 
 def damaged_read_leases(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Leases that cannot be read."""
-    found = []
-    for path, _ in _files(file_io, paths):
-        with contextlib.suppress(NotFoundError):
-            try:
-                _NOTE.from_json(file_io.read(path), path)
-            except DamagedError as damage:
-                found.append(damage)
-    return found
+    named = (path for path, _ in _files(file_io, paths))
+    return readable(named, lambda path: _NOTE.from_json(file_io.read(path), path))[1]
 
 
 def _leases(file_io: FileIO, paths: TablePaths, clock: Clock) -> Iterator[_HeldSnapshots]:
@@ -232,14 +225,11 @@ def _leases(file_io: FileIO, paths: TablePaths, clock: Clock) -> Iterator[_HeldS
             continue
         process = values["process"] if isinstance(values["process"], str) else None
         term = LeaseTerm(values["expires_millis"], process)
-        ended_millis = {
-            Force.IN_FORCE: None,
-            Force.OVER: term.expires_millis,
-            Force.VOID: modified_millis,
-        }
         force = term.force(path, LONGEST_MILLIS, clock)
         noted = NotedLease("read", path, process, values["snapshot_id"], term.expires_millis, force)
-        yield _HeldSnapshots(path, values["snapshot_id"], ended_millis[force], noted)
+        yield _HeldSnapshots(
+            path, values["snapshot_id"], term.ended_millis(force, modified_millis), noted
+        )
 
 
 def _files(file_io: FileIO, paths: TablePaths) -> list[tuple[str, int]]:

@@ -19,7 +19,6 @@ StorageError.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +28,7 @@ from widetable.commit.clock import Clock, SystemClock
 from widetable.commit.json_note import JsonNote, is_anything, is_text, is_whole
 from widetable.commit.lease_file import LeaseFile
 from widetable.commit.lease_term import Force, LeaseTerm
-from widetable.commit.passed_over import pass_over
+from widetable.commit.passed_over import pass_over, readable
 from widetable.commit.process_identity import this_process
 from widetable.errors import DamagedError, NotFoundError
 from widetable.job_names import is_registration, registration_name
@@ -218,14 +217,8 @@ def registrations(
 
 def damaged_registrations(file_io: FileIO, paths: TablePaths) -> list[DamagedError]:
     """Those that cannot be read."""
-    found = []
-    for path in _files(file_io, paths):
-        with contextlib.suppress(NotFoundError):
-            try:
-                _NOTE.from_json(file_io.read(path), path)
-            except DamagedError as damage:
-                found.append(damage)
-    return found
+    named = _files(file_io, paths)
+    return readable(named, lambda path: _NOTE.from_json(file_io.read(path), path))[1]
 
 
 def _files(file_io: FileIO, paths: TablePaths) -> list[str]:
