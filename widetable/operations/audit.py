@@ -52,6 +52,7 @@ from widetable.operations.snapshot_audit import SnapshotAudit
 from widetable.operations.snapshot_choice import load_snapshot
 from widetable.operations.supported import OTHER_DIRECTORY, check_readable
 from widetable.operations.tags import TagStore
+from widetable.operations.vector_audit import audit_vectors
 from widetable.schema import TableSchema
 from widetable.write.table_state import TableState
 
@@ -118,6 +119,9 @@ class _Audit:
             later = [load(id) for id in ids if id > start_id]
             self._audit_snapshots(first, later)
             self._audit_files(first, later)
+            newest = later[-1] if later else first
+            if newest is not None:
+                audit_vectors(self._table, self._findings, self._live_files, newest)
             self._audit_changelog(first, later)
             self._further(self._findings)
         return self._findings.report(path, self._producer, start_id, ids[-1])
