@@ -9,7 +9,10 @@ The budget counts caches and what is being built, of all processes. A builder as
 each may exceed the budget by what it writes between two questions (cache_writer.py); in its place a cache never does.
 They are counted where it is not known that there is room (counted_bytes.py).
 
-Raises CacheFault when the lock is not to be had, OSError from the disk.
+Where nobody chose the directory it has a name that everybody knows, in a place where everybody can make one. It is
+used only if it is this user's own and nobody else can write to it (`is_safe`): what others put there would be believed.
+
+Raises CacheFault when the lock is not to be had, or the directory is not to be used, OSError from the disk.
 
 What a process leaves that dies on the way of a cache, and what becomes of it when all are
 counted next:
@@ -37,8 +40,10 @@ from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.cache_manifest import read_manifest
 from widetable_lookup.cache_paths import (
     BUILDING,
+    ENVIRONMENT,
     LOCK,
     REMOVED,
+    directory_of_host,
     is_table_folder,
     temporary_name,
     temporary_state,
@@ -77,13 +82,25 @@ class CacheSpace:
         self._is_chosen = is_chosen
         self._known: dict[tuple[str, int], _Known] = {}
 
+    def is_safe(self) -> bool:
+        """Whether what lies in the directory may be read and written: whoever may write there could have put it there.
+        False where there is none yet.
+        """
+        if self._is_chosen:
+            return True
+        try:
+            found = os.lstat(self.directory)
+        except FileNotFoundError:
+            return False
+        is_own = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
+        return is_own and stat.S_ISDIR(found.st_mode)
+
     def begin(self, place: str) -> Building:
         """A directory of one's own for a cache that will lie at `place`.
 
         Made and locked in one section of the lock: whoever counts in between would take it for
         left over. Whoever begins ends it by `publish` or `abandon`.
         """
-        self._prepare()
         with self._locked():
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
             path = temporary_name(place, BUILDING)
@@ -156,32 +173,22 @@ class CacheSpace:
             return False
         return True
 
-    def _prepare(self) -> None:
-        """Raises CacheFault for a directory in /tmp that others could have filled."""
-        try:
-            os.makedirs(self.directory, mode=0o700)
-        except FileExistsError:
-            if self._is_chosen:
-                return
-            found = os.lstat(self.directory)
-            is_foreign = found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022
-            if is_foreign or not stat.S_ISDIR(found.st_mode):
-                raise CacheFault(
-                    f"{self.directory}: not a directory that only its owner, this user, can write to"
-                ) from None
-
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        """The open lock file.
+        """The open lock file, in a directory that is made where there is none. Raises CacheFault for one that is not
+        to be used.
 
         Taken by asking again and again, as a wait in the kernel has no end. Not to be asked for
         again inside: another descriptor would wait for this one.
         """
-        try:
-            file = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
-        except FileNotFoundError:
-            self._prepare()
-            file = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
+        with contextlib.suppress(FileExistsError):
+            os.makedirs(self.directory, mode=0o700)
+        if not self.is_safe():
+            raise CacheFault(
+                f"{self.directory}: not a directory that only its owner, this user, can write to"
+            )
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        file = os.open(f"{self.directory}/{LOCK}", flags, 0o600)
         try:
             _lock(file, self.directory)
             yield file
@@ -251,6 +258,11 @@ class CacheSpace:
         known = self._known[key] = before.get(key) or _known_of(entry.path)
         last_used_millis = found.st_mtime_ns // 1_000_000
         return [HeldCache(entry.path, known.disk_bytes, last_used_millis, known.retention_millis)]
+
+
+def space_of_host() -> CacheSpace:
+    """The directory that the environment names now."""
+    return CacheSpace(directory_of_host(), is_chosen=bool(os.environ.get(ENVIRONMENT)))
 
 
 def count_caches(folder: str) -> tuple[int, int]:

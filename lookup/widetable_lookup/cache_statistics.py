@@ -1,7 +1,7 @@
 """How much of the disk the lookup caches of a table take, and which there are.
 
-In: a table's path. Out: `CacheStatistics`, `CompleteCache`. Reads the directory of this host's caches; raises
-UnsupportedError for a URL that no table can have.
+In: a table's path. Out: `CacheStatistics`, `CompleteCache`. Reads the directory of this host's caches, unless others
+could have filled it; raises UnsupportedError for a URL that no table can have.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from widetable.storage.locate import locate
 from widetable_lookup.cache_fault import CacheFault
 from widetable_lookup.cache_manifest import read_manifest
-from widetable_lookup.cache_paths import directory_of_host, table_folder, temporary_state
-from widetable_lookup.cache_space import count_caches
+from widetable_lookup.cache_paths import table_folder, temporary_state
+from widetable_lookup.cache_space import count_caches, space_of_host
 
 
 class CacheStatistics(NamedTuple):
@@ -27,8 +27,8 @@ class CacheStatistics(NamedTuple):
 
 def cache_statistics(path: str | os.PathLike[str]) -> CacheStatistics:
     """The lookup caches of the table at a path or URL, of all processes of this host."""
-    _, root = locate(path)
-    return CacheStatistics(*count_caches(f"{directory_of_host()}/{table_folder(root)}"))
+    folder = _folder(path)
+    return CacheStatistics(*((0, 0) if folder is None else count_caches(folder)))
 
 
 class CompleteCache(NamedTuple):
@@ -46,10 +46,9 @@ def complete_caches(path: str | os.PathLike[str]) -> Iterator[CompleteCache]:
     """The caches of the table at a path or URL that can be used, of all processes of this host, by their paths; none
     where the directory cannot be read.
     """
-    _, root = locate(path)
-    folder = f"{directory_of_host()}/{table_folder(root)}"
+    folder = _folder(path)
     try:
-        names = sorted(os.listdir(folder))
+        names = [] if folder is None else sorted(os.listdir(folder))
     except OSError:  # none yet, or none that this process may use
         return
     for name in names:
@@ -61,3 +60,10 @@ def complete_caches(path: str | os.PathLike[str]) -> Iterator[CompleteCache]:
                 source = manifest.source
                 held = source.data_file, source.schema_id, source.rows, manifest.disk_bytes
                 yield CompleteCache(place, *held, used_ns // 1_000_000)
+
+
+def _folder(path: str | os.PathLike[str]) -> str | None:
+    """Of the table's caches; None where there can be none that are believed."""
+    _, root = locate(path)
+    space = space_of_host()
+    return f"{space.directory}/{table_folder(root)}" if space.is_safe() else None

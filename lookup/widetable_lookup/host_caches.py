@@ -34,8 +34,8 @@ from widetable.options import TableOptions
 from widetable.write.cache_writer import CacheWriter
 from widetable.write.table_state import TableState
 from widetable_lookup.cache_fault import LOGGER, CacheFault, NoCache
-from widetable_lookup.cache_paths import ENVIRONMENT, cache_name, directory_of_host, table_folder
-from widetable_lookup.cache_space import CacheSpace
+from widetable_lookup.cache_paths import cache_name, table_folder
+from widetable_lookup.cache_space import CacheSpace, space_of_host
 from widetable_lookup.cache_writer import CacheBuilder
 from widetable_lookup.cached_rows import CachedRows
 from widetable_lookup.opened_cache import OpenedCache
@@ -52,7 +52,7 @@ def process_caches(options: TableOptions) -> Caches:
 
     options: of a table that will use them. One object per process and directory; threads may share it.
     """
-    caches = _DIRECTORIES.caches(directory_of_host())
+    caches = _DIRECTORIES.caches(space_of_host())
     caches.allow_memory(options.get(opt.LOOKUP_CACHE_MAX_MEMORY_SIZE))
     return caches
 
@@ -71,13 +71,11 @@ class _Directories(SharedByThreads):
         self._caches = {}
         self._guard = threading.Lock()
 
-    def caches(self, directory: str) -> ProcessCaches:
+    def caches(self, space: CacheSpace) -> ProcessCaches:
         with self._guard:
-            caches = self._caches.get(directory)
+            caches = self._caches.get(space.directory)
             if caches is None:
-                is_chosen = bool(os.environ.get(ENVIRONMENT))
-                caches = ProcessCaches(CacheSpace(directory, is_chosen=is_chosen))
-                self._caches[directory] = caches
+                caches = self._caches[space.directory] = ProcessCaches(space)
             return caches
 
 
@@ -213,10 +211,14 @@ class ProcessCaches:
             return False
 
     def _opened(self, table: TableState, place: str, file: DataFileMeta) -> OpenedCache | None:
-        """The inode is noted before the cache is opened: what is found to be damaged is removed
+        """None, too, where others could have put a cache there: who builds one says so in the log.
+
+        The inode is noted before the cache is opened: what is found to be damaged is removed
         only if it is still that one.
         """
         try:
+            if not self._space.is_safe():
+                return None
             inode = os.stat(place).st_ino
         except OSError:
             return None

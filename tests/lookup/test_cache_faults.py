@@ -23,8 +23,9 @@ from tests.lookup.cache_files import (
     table_at,
     temporaries_on_disk,
 )
-from widetable_lookup import cache_paths, process_caches
-from widetable_lookup.cache_space import CacheSpace
+from widetable_lookup import cache_paths, cache_statistics, complete_caches, process_caches
+from widetable_lookup.cache_fault import CacheFault
+from widetable_lookup.cache_space import CacheSpace, space_of_host
 from widetable_lookup.host_caches import ProcessCaches
 
 
@@ -98,39 +99,94 @@ def test_a_directory_that_goes_away_under_a_builder(
     assert len(caches_on_disk(cache_directory)) == 1
 
 
-@pytest.mark.parametrize("kind", ["open to others", "a link", "a file"])
-def test_a_default_directory_that_others_could_have_filled_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
-) -> None:
+@pytest.fixture
+def default_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Which nobody chose."""
     monkeypatch.delenv("WIDETABLE_CACHE_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     directory = Path(cache_paths.directory_of_host())
     assert directory == tmp_path / f"widetable-cache-{os.getuid()}"
-    if kind == "a link":
-        (tmp_path / "elsewhere").mkdir(0o700)
-        directory.symlink_to(tmp_path / "elsewhere")
-    elif kind == "a file":
-        directory.write_text("")
-    else:
-        directory.mkdir()
+    return directory
+
+
+def _filled_by_others(directory: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if they had made it, and laid out what they found to be there."""
+    if kind == "open to others":
         directory.chmod(0o770)
+    elif kind == "a link":
+        directory.rename(directory.parent / "elsewhere")
+        directory.symlink_to(directory.parent / "elsewhere")
+    else:
+        owner = directory.stat().st_uid
+        monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+        directory.rename(cache_paths.directory_of_host())
+
+
+@pytest.mark.parametrize("kind", ["open to others", "a link", "of another"])
+def test_a_default_directory_that_others_could_have_filled_is_not_used(
+    default_directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: str,
+) -> None:
+    table = table_at(tmp_path / "t")
+    file = build(process_caches(table.options), table, rows_of(range(5)))
+    assert [cache.rows for cache in complete_caches(table.paths.root)] == [5]
+    _filled_by_others(default_directory, kind, monkeypatch)
+    space = space_of_host()
+    caches = ProcessCaches(space)
+    (cache,) = caches_on_disk(Path(space.directory))
+    lock, theirs = Path(space.directory) / "lock", tmp_path / "theirs"
+    lock.unlink()
+    lock.symlink_to(theirs)
+    theirs.write_text("theirs")
+
+    assert found(caches, table, file, key_batch([1])) is None
+    assert caches.writer(table, path_of(table, "other")) is None
+    assert space.directory in caplog.text
+    caches.forget(table, [path_of(table)])
+    for use in (
+        lambda: space.begin(f"{cache}.other"),
+        lambda: space.sweep(0),
+        lambda: space.make_room(0, 1),
+        lambda: space.remove(str(cache), cache.stat().st_ino),
+        lambda: space.remove_all([str(cache)]),
+    ):
+        with pytest.raises(CacheFault, match="only its owner"):
+            use()
+    assert cache_statistics(table.paths.root) == (0, 0)
+    assert [*complete_caches(table.paths.root)] == []
+    assert caches_on_disk(Path(space.directory)) == [cache]
+    assert theirs.read_text() == "theirs"
+
+
+def test_a_default_directory_that_is_a_file_is_not_used(
+    default_directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    default_directory.write_text("")
     table = table_at(tmp_path / "t")
     assert process_caches(table.options).writer(table, path_of(table)) is None
-    assert str(directory) in caplog.text
+    assert str(default_directory) in caplog.text
+
+
+def test_a_lock_that_is_a_link_is_not_followed(cache_directory: Path, tmp_path: Path) -> None:
+    cache_directory.mkdir()
+    (cache_directory / "lock").symlink_to(tmp_path / "theirs")
+    with pytest.raises(OSError, match="lock"):
+        CacheSpace(str(cache_directory), is_chosen=True).sweep(1000)
+    assert not (tmp_path / "theirs").exists()
 
 
 def test_the_default_directory_is_for_its_owner_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    default_directory: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("WIDETABLE_CACHE_DIR", raising=False)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     table = table_at(tmp_path / "t")
     caches = process_caches(table.options)
     for name in ("1", "2"):
         file = build(caches, table, rows_of(range(5)), name)
         assert found(caches, table, file, key_batch([1])) is not None
-    directory = tmp_path / f"widetable-cache-{os.getuid()}"
-    assert directory.stat().st_mode & 0o777 == 0o700
+    assert default_directory.stat().st_mode & 0o777 == 0o700
 
 
 def test_keys_that_can_be_no_keys_do_not_cost_the_cache(
