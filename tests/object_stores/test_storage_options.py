@@ -208,6 +208,23 @@ def test_spellings_of_hadoop_and_paimon_are_the_same() -> None:
     assert azure.of_store("azure", "third") == {"account.key": "all"}
 
 
+@pytest.mark.parametrize(
+    ("named", "unnamed"),
+    [
+        ("azure.account.key.acc", "fs.azure.account.key"),
+        ("azure.account.key.acc", "azure.account.key"),
+        ("fs.wasb.account.key.acc.blob.core.windows.net", "azure.account.key"),
+        ("azure.sas.fixed.token.ACC", "fs.azure.sas-fixed-token"),
+    ],
+)
+def test_what_names_an_account_goes_before_what_names_none(named: str, unnamed: str) -> None:
+    for keys in ((named, unnamed), (unnamed, named)):
+        options = checked_storage_options({key: f"of {key}" for key in keys})
+        assert options is not None
+        assert [*options.of_store("azure", "acc").values()] == [f"of {named}"]
+        assert [*options.of_store("azure", "another").values()] == [f"of {unnamed}"]
+
+
 @drawn(st.dictionaries(st.sampled_from(KNOWN) | st.text(), st.text(min_size=1)))
 def test_what_an_engine_was_given_is_split_without_loss(options: dict[str, str]) -> None:
     ours, others = split_storage_options(options)

@@ -96,12 +96,13 @@ class StorageOptions:
             account acc                                         account.key 1
             another                                             account.key 2
         """
-        found: dict[str, str] = {}
-        for key, value in sorted(self._given.items(), key=lambda item: item[0].count(".")):
-            of, name, whose = _parsed(key)
-            if of == store and whose in ("", account.lower()):
-                found[name] = value
-        return found
+        given = [(*_parsed(key), value) for key, value in self._given.items()]
+        return {
+            name: value
+            for asked in ("", account.lower())
+            for of, name, whose, value in given
+            if (of, whose) == (store, asked)
+        }
 
 
 def checked_storage_options(value: Any) -> StorageOptions | None:
