@@ -1,7 +1,8 @@
 """What the client of a store says in an error: short, and without credentials.
 
-Values that an error must not show are those that the user gave and those of the environment, as they stand or as URLs,
-XML and HTML write them; parameters of URLs and users in them go too, as signatures stand there.
+Values that an error must not show are those that the user gave and those of the environment, each character as it
+stands or as URLs, XML and HTML write it: who encodes a text chooses which of them. Parameters of URLs and users in them
+go too, as signatures stand there.
 
     said    Generic S3 error: 403: <Error><Code>AccessDenied</Code><Message>no</Message></Error>
     told    Generic S3 error: 403: AccessDenied no
@@ -16,7 +17,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote_plus
 
 _LONGEST_REASON: Final = 300
 _SHORTEST_SECRET: Final = 4
@@ -76,21 +77,19 @@ def _text(error: BaseException) -> str:
 def _without(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
-            forms = "|".join(map(re.escape, _forms(secret)))
-            text = re.sub(forms, "***", text, flags=re.IGNORECASE)  # %2b is %2B
+            pattern = "".join(map(_written, secret))
+            text = re.sub(pattern, "***", text, flags=re.IGNORECASE)  # %2b is %2B
     return text
 
 
-def _forms(secret: str) -> list[str]:
-    """How it may be written in what a store or a proxy says."""
-    forms = {
-        secret,
-        quote(secret, safe=""),
-        quote(secret),
-        escape(secret),
-        escape(secret, quote=False),
-    }
-    return sorted(forms, key=len, reverse=True)
+def _written(char: str) -> str:
+    """A pattern of all that may stand for a character in what a store or a proxy says; the longest first, as no rest
+    should stay: &amp; before &.
+    """
+    encoded = "".join(f"%{byte:02X}" for byte in char.encode(errors="surrogatepass"))
+    numbers = f"&#0*{ord(char)};|&#x0*{ord(char):x};"
+    forms = {encoded, escape(char), char, quote_plus(char, errors="surrogatepass")}
+    return f"(?:{numbers}|{'|'.join(map(re.escape, sorted(forms, key=len, reverse=True)))})"
 
 
 def _short(text: str) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import traceback
+from html import escape
+from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from widetable.storage.said_by_client import said_without_secrets
 
@@ -29,6 +33,7 @@ class SaysAnAttribute(Exception):
         PermissionError(13, f"no {SECRET}"),
         PermissionError(f"no {SECRET}"),
         ValueError("no my%2Bsecret%2fword"),
+        ValueError("no my+secret%2Fword"),
         SaysAnAttribute(SECRET),
         ValueError("x", {"key": SECRET}),
     ],
@@ -42,3 +47,24 @@ def test_neither_the_text_nor_a_traceback_has_a_secret(error: Exception) -> None
         shown = said + repr(cause) + "".join(traceback.format_exception(outer))
         assert "secret" not in shown.lower()
     assert users.args == ("user", 7)
+
+
+def _written(char: str) -> tuple[str, ...]:
+    """As stores, proxies and browsers write it."""
+    encoded = "".join(f"%{byte:02X}" for byte in char.encode())
+    numbers = f"&#{ord(char)};", f"&#x{ord(char):X};"
+    return (char, encoded, encoded.lower(), escape(char), *numbers, quote_plus(char))
+
+
+@given(st.data())
+def test_a_secret_is_hidden_whichever_of_its_characters_are_encoded(data: st.DataObject) -> None:
+    secret = data.draw(st.text("ab+/=&<>\"' %2;#ü€", min_size=4))
+    written = "".join(data.draw(st.sampled_from(_written(char))) for char in secret)
+    assert said_without_secrets(ValueError(f"[{written}]"), [secret]) == "[***]"
+
+
+def test_long_secrets_are_hidden_and_what_is_nearly_one_is_not() -> None:
+    key = "%25" * 1000 + "+"
+    near = key[:-1] + "-"
+    assert said_without_secrets(ValueError(near), [key]) == near[:300]
+    assert said_without_secrets(ValueError(quote(key)), [key]) == "***"
