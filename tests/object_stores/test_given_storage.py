@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from pyarrow import fs
 import widetable as wt
 from tests.object_stores import given_filesystems as made
 from widetable.errors import InvalidError, UnsupportedError
+from widetable.storage import hdfs_client, store_client
 from widetable.storage.given_storage import given_storage
+from widetable.storage.local import LocalFileIO
 from widetable.storage.locate import locate_beside
 from widetable.storage.object_store import ObjectStoreFileIO
 
@@ -144,6 +147,26 @@ def test_a_path_beside_a_table_is_asked_of_its_file_system(s3: Any, tmp_path: Pa
     assert locate_beside(known, "s3://bucket//x/") == (known, "s3://bucket/x")
     assert locate_beside(known, str(tmp_path))[1] == str(tmp_path)
     assert isinstance(locate_beside(known, "s3://other/x")[0], ObjectStoreFileIO)
+
+
+@pytest.mark.parametrize(
+    ("where", "path"),
+    [
+        ("S3://b//w/", "s3://b/w"),
+        ("abfss://c@a.dfs.core.windows.net/w", "abfss://c@a.dfs.core.windows.net/w"),
+        ("hdfs://n//w/", "hdfs://n/w"),
+        ("/w/", "/w"),
+    ],
+)
+def test_a_storage_of_ones_own_needs_no_client_of_others(
+    where: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    monkeypatch.setattr(store_client, "_CLIENTS", {})
+    monkeypatch.setattr(hdfs_client, "_CLIENTS", {})
+    own = LocalFileIO()
+    assert given_storage(own, None).at(where) == (own, path)
 
 
 def test_options_beside_it_are_refused(s3: Any) -> None:

@@ -14,7 +14,7 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.storage.file_io import FileIO
 from widetable.storage.fsspec_store import FsspecFileIO
 from widetable.storage.local import LocalFileIO
-from widetable.storage.locate import locate
+from widetable.storage.locate import locate, path_at
 from widetable.storage.served_filesystem import ServedFilesystem, place_on, served_filesystem
 from widetable.storage.storage_options import StorageOptions, checked_storage_options
 
@@ -42,8 +42,9 @@ class GivenStorage:
         if self.served is not None:
             root, bucket, path = place_on(self.served, where)
             return FsspecFileIO(self.served, root, bucket), path
-        located, path = locate(where, fsync=fsync, options=self.options)
-        return located if self.file_io is None else self.file_io, path
+        if self.file_io is not None:
+            return self.file_io, path_at(where)
+        return locate(where, fsync=fsync, options=self.options)
 
     @property
     def is_given(self) -> bool:

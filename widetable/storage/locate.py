@@ -42,15 +42,28 @@ def locate(
     the environment says. Raises UnsupportedError for other schemes, InvalidError for what is none of both,
     NotFoundError for a relative one in a working directory that has gone.
     """
+    scheme, root, path = _place(where)
+    if scheme == HDFS:
+        return HdfsFileIO(root, fsync=fsync), path
+    return (ObjectStoreFileIO(root, options) if scheme else LocalFileIO(fsync=fsync)), path
+
+
+def path_at(where: str | os.PathLike[str]) -> str:
+    """The path that `locate` reads in it, for a storage that somebody else has made. Raises as `locate`."""
+    return _place(where)[2]
+
+
+def _place(where: str | os.PathLike[str]) -> tuple[str, str, str]:
+    """(scheme, root, path), the first two empty for a disk."""
     url = checked(where, "path")
     scheme, separator, _ = url.partition("://")
-    if separator and scheme.lower() in SCHEMES:
+    scheme = scheme.lower() if separator else ""
+    if scheme in SCHEMES:
         bucket, path = bucket_of(url)
-        return ObjectStoreFileIO(bucket.root, options), path
-    if separator and scheme.lower() == HDFS:
-        root, path = root_of(url)
-        return HdfsFileIO(root, fsync=fsync), path
-    return LocalFileIO(fsync=fsync), local_path(url)
+        return scheme, bucket.root, path
+    if scheme == HDFS:
+        return scheme, *root_of(url)
+    return "", "", local_path(url)
 
 
 def locate_beside(
